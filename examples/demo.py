@@ -1,9 +1,9 @@
-"""`make demo`: one event log by two writers, five lookups in each, and how much Spark reads for them.
+"""`make demo`: one event log by two writers, five lookups in each, before and after ``attach(spark)``.
 
-Every lookup runs with format("bloomparquet") and the jar, with the Python data source, and with spark.read.parquet; all
-rows, columns and types are compared. The counts come from `bloomparquet.plan`, which is the planner of both. The
+The queries are those of `spark.read.parquet`, unchanged. Without the jar they go through the Python data source
+instead. All rows, columns and types are compared. The counts come from `bloomparquet.plan`, which plans for both. The
 seconds are medians of three runs, from the load to the last row. The exit code is 1 if an answer differs, if no Bloom
-filter skips a row group, or if the jar reads more than was planned.
+filter skips a row group, or if Spark reads other row groups than were planned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS = 3
 console = Console(width=min(Console().width, 120) if Console().is_terminal else 100, highlight=False)
 
 
-JAR, PYTHON, SPARK = "bloomparquet", "bloomparquet_python", "parquet"
+PYTHON, SPARK = "bloomparquet_python", "parquet"
 
 
 class PythonSource(DefaultSource):
@@ -116,21 +116,26 @@ def main() -> int:
         .getOrCreate()
     )
     try:
-        spark.dataSource.register(PythonSource)
-        sources = [PYTHON, SPARK]
-        try:
-            last_plan(attach(spark).range(1))
-            sources.insert(0, JAR)
-        except bp.BloomParquetError as error:
-            console.print(f"[yellow]Without the jar: {error}[/yellow]")
         by_pyarrow, by_spark = prepare(spark, arguments.data, fresh=arguments.fresh)
         values = event_log.samples(by_pyarrow)
-        good = [
-            run(spark, sources, writer, path, values) for writer, path in (("pyarrow", by_pyarrow), ("Spark", by_spark))
-        ]
+        logs = {"pyarrow": by_pyarrow, "Spark": by_spark}
+        before = {path: answers(spark, SPARK, path, values) for path in logs.values()}
+        source = attach_or_register(spark)
+        good = [compare(spark, source, writer, path, values, before[path]) for writer, path in logs.items()]
     finally:
         spark.stop()
     return 0 if all(good) else 1
+
+
+def attach_or_register(spark: SparkSession) -> str:
+    """The format that is pruned from now on: Spark's own, or without the jar the Python data source."""
+    try:
+        last_plan(attach(spark).range(1))
+        return SPARK
+    except bp.BloomParquetError as error:
+        console.print(f"[yellow]Without the jar: {error}[/yellow]")
+        spark.dataSource.register(PythonSource)
+        return PYTHON
 
 
 def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path]:
@@ -152,7 +157,17 @@ def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path
     return by_pyarrow, by_spark
 
 
-def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values: dict[str, object]) -> bool:
+def answers(spark: SparkSession, source: str, path: Path, values: dict[str, object]) -> list[list[Run]]:
+    """The runs of each lookup. A first run is not measured: it compiles code and starts Python workers."""
+    queries = [lambda lookup=lookup: lookup.frame(spark, source, str(path)) for lookup in lookups(values)]
+    for query in queries:
+        timed(query)
+    return [[timed(query) for _ in range(RUNS)] for query in queries]
+
+
+def compare(
+    spark: SparkSession, source: str, writer: str, path: Path, values: dict[str, object], before: list[list[Run]]
+) -> bool:
     everything = bp.plan(path)
     files = {group.path for group in everything.row_groups}
     rows, size = (sum(getattr(group, what) for group in everything.row_groups) for what in ("rows", "length"))
@@ -160,36 +175,29 @@ def run(spark: SparkSession, sources: list[str], writer: str, path: Path, values
         f"\n[bold]Written by {writer}[/bold]: {len(files)} files, {everything.total} row groups, {rows:,} rows, "
         f"{size / 2**20:.0f} MiB"
     )
-    # The first query of a session starts Python workers and compiles code, so it is not measured.
-    for source in sources:
-        _plain("", "user_id = 1").frame(spark, source, str(path)).collect()
-
+    after = answers(spark, source, path, values)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     table.add_column("", no_wrap=True)
     for name in ("row\ngroups", "skipped by\nday", "\nmin/max", "\nBloom", "\nread"):
         table.add_column(name, justify="right", vertical="top")
-    titles = {JAR: "with\nthe jar", PYTHON: "in\nPython", SPARK: "Spark's\nparquet"}
-    for name in (*(titles[source] for source in sources), "\nrows", "\nequal"):
+    pruned = "after\nattach" if source == SPARK else "Python\nsource"
+    for name in ("before\nattach", pruned, "\nrows", "\nequal"):
         table.add_column(name, justify="right", no_wrap=True)
     skipped_by_bloom, good = 0, True
-    for lookup in lookups(values):
+    for lookup, unpruned_runs, pruned_runs in zip(lookups(values), before, after, strict=True):
         plan = bp.plan(path, lookup.where)
-        runs: dict[str, list[Run]] = {source: [] for source in sources}
-        for _ in range(RUNS):
-            for source, taken in runs.items():
-                taken.append(timed(lambda lookup=lookup, source=source: lookup.frame(spark, source, str(path))))
-        expected = runs[SPARK][0].answer
-        equal = all(run.answer == expected for taken in runs.values() for run in taken)
+        expected = unpruned_runs[0].answer
+        equal = all(run.answer == expected for run in (*unpruned_runs, *pruned_runs))
         by_statistics, by_bloom = plan.skipped["statistics"], plan.skipped["bloom"]
         # A plan counts a file that its day excludes as one, without opening it; here it counts as its row groups.
         by_day = everything.total - by_statistics - by_bloom - plan.kept
         skipped_by_bloom += by_bloom
-        kept = {last_plan(run.frame)[0].kept for run in runs.get(JAR, ())}
-        good = good and equal and kept <= {plan.kept}
+        kept = {last_plan(run.frame)[0].kept for run in pruned_runs} if source == SPARK else {plan.kept}
+        good = good and equal and kept == {plan.kept}
         table.add_row(
             lookup.name,
             *map(str, (everything.total, by_day, by_statistics, by_bloom, plan.kept)),
-            *(f"{median(run.seconds for run in taken):.2f} s" for taken in runs.values()),
+            *(f"{median(run.seconds for run in runs):.2f} s" for runs in (unpruned_runs, pruned_runs)),
             str(len(expected.rows)),
             "[green]yes[/green]" if equal else f"[red]NO, Spark has {len(expected.rows)}[/red]",
         )

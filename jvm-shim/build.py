@@ -36,7 +36,6 @@ class NoCompilerError(BuildError):
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, default=JAR, help="the jar to write (default: the package's)")
-    parser.add_argument("--check", action="store_true", help="compile only, write nothing")
     parser.add_argument("--optional", action="store_true", help="without a javac, print a note and make no jar")
     arguments = parser.parse_args()
     try:
@@ -44,11 +43,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             classes = Path(folder)
             compile_to(classes, compiler)
-            if arguments.check:
-                print(f"the sources of the jar compile against PySpark {version('pyspark')}")
-            else:
-                pack(classes, arguments.output)
-                print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
+            pack(classes, arguments.output)
+            print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
     except NoCompilerError as error:
         if not arguments.optional:
             print(f"error: the jar cannot be built: {error}. {HOW}.", file=sys.stderr)
@@ -78,11 +74,14 @@ def find_compiler() -> str:
     raise NoCompilerError(f"there is no javac of a JDK {JAVA} or newer{too_old}")
 
 
-def compile_to(classes: Path, compiler: str) -> None:
+def spark_jars() -> Path:
     spark = find_spec("pyspark")
     if spark is None or not spark.submodule_search_locations:
         raise BuildError(f"{sys.executable} has no PySpark; the sources are compiled against its jars")
-    jars = Path(spark.submodule_search_locations[0]) / "jars"
+    return Path(spark.submodule_search_locations[0]) / "jars"
+
+
+def compile_to(classes: Path, compiler: str) -> None:
     options = [
         "--release", str(JAVA),
         "-encoding", "UTF-8",  # the default is the locale's
@@ -91,7 +90,7 @@ def compile_to(classes: Path, compiler: str) -> None:
         "-Xlint:-path",  # manifests of Spark's jars name missing jars
     ]  # fmt: skip
     sources = sorted(str(source) for source in HERE.glob("src/main/java/**/*.java"))
-    command = [compiler, *options, "-classpath", str(jars / "*"), "-d", str(classes), *sources]
+    command = [compiler, *options, "-classpath", str(spark_jars() / "*"), "-d", str(classes), *sources]
     if subprocess.run(command, check=False).returncode != 0:
         raise BuildError(f"the sources of the jar do not compile against PySpark {version('pyspark')}")
 

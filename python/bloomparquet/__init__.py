@@ -25,6 +25,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
+from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.predicate import (
     And,
     Eq,
@@ -61,6 +62,7 @@ __all__ = [
     "Bloom",
     "BloomParquetError",
     "ColumnOutcome",
+    "ContainsAny",
     "Dataset",
     "Encryption",
     "EncryptionError",
@@ -75,6 +77,7 @@ __all__ = [
     "In",
     "IsNotNull",
     "IsNull",
+    "ItemIn",
     "KeyRetrievalError",
     "Keys",
     "LimitError",
@@ -112,24 +115,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        return metadata.version("bloomparquet")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    """The version in the checkout's ``pyproject.toml``, or else the installation's.
-
-    The checkout comes first: an editable installation keeps the version that it was made with.
-    """
-    import re
-    from importlib import metadata
-    from pathlib import Path
-
-    try:
-        project = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    except OSError:
-        project = ""
-    match = re.search(r'^version = "(.+)"$', project, re.MULTILINE)
-    if match is not None and re.search(r'^name = "bloomparquet"$', project, re.MULTILINE):
-        return match[1]
-    return metadata.version("bloomparquet")

@@ -20,7 +20,8 @@ An ``OSError`` of the file system is never wrapped.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _MOST_NAME_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 4_000
@@ -81,6 +82,15 @@ class PlanError(BloomParquetError):
 
 class OptionError(BloomParquetError, ValueError):
     """An option is unknown, or its value is invalid."""
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Prefix this package's errors that leave the block with the file, and the part of it, that they are about."""
+    try:
+        yield
+    except BloomParquetError as error:
+        raise type(error)(f"{place}: {error}") from error
 
 
 def shorten(text: str, most: int = _MOST_NAME_CHARACTERS) -> str:

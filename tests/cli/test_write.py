@@ -353,13 +353,16 @@ finally:
 
 
 def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> None:
-    table = pa.table({"id": [i * 7919 % 1009 for i in range(1009)], "l": [[i] for i in range(1009)]})
+    table = pa.table({"id": [i * 7919 % 1009 for i in range(1009)], "l": [[[i]] for i in range(1009)]})
     path = files.write(tmp_path / "t.parquet", table)
-    result = run("add", path, "--columns", "id,l.list.element")
+    result = run("add", path, "--columns", "id,l.list.element.list.element")
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "not useful: l.list.element is inside a list or map, where bloomparquet does not use filters." in text
+    assert (
+        "not useful: l.list.element.list.element is inside a list or map of lists or maps, where bloomparquet does not "
+        "use filters." in text
+    )
     assert text.count("not useful") == 1
-    result = run("add", path, "--columns", "id,l.list.element", "--replace", "--fpp", "0.2", "--json")
+    result = run("add", path, "--columns", "id,l.list.element.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
     assert result.err == ""

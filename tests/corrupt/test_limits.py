@@ -11,7 +11,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
-from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkTemplates, DecodeBudget, TemplatePool
+from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from pyspark import cloudpickle
@@ -30,12 +31,12 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def sources(demo: ModuleType, spark: SparkSession) -> Iterator[list[str]]:
-    """The sources that the demo compares without the jar."""
+def source(demo: ModuleType, spark: SparkSession) -> Iterator[str]:
+    """The source that the demo compares with Spark's, without the jar."""
     cloudpickle.register_pickle_by_value(demo)  # workers cannot import it
     spark.dataSource.register(demo.PythonSource)
     with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
-        yield [demo.PYTHON, demo.SPARK]
+        yield demo.PYTHON
 
 
 def run(program: str, *arguments: str, cwd: Path) -> str:
@@ -78,24 +79,31 @@ def test_the_demo_succeeds_and_reuses_its_data(demo: ModuleType, spark: SparkSes
 
 
 def test_the_demo_fails_when_an_answer_differs(
-    demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: ModuleType, spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=["user_id"])
     good = demo._plain("good", "user_id = 5")
     wrong = demo.Lookup("wrong", "user_id = 5", lambda s, f, p: s.read.format(f).load(p).where(f"user_id = {len(f)}"))
 
-    monkeypatch.setattr(demo, "lookups", lambda values: [good])
-    assert demo.run(spark, sources, "pyarrow", path, {})
-    monkeypatch.setattr(demo, "lookups", lambda values: [good, wrong])
-    assert not demo.run(spark, sources, "pyarrow", path, {})
+    assert _compare(demo, spark, source, path, [good], monkeypatch)
+    assert not _compare(demo, spark, source, path, [good, wrong], monkeypatch)
 
 
 def test_the_demo_fails_when_no_filter_skips_anything(
-    demo: ModuleType, spark: SparkSession, sources: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: ModuleType, spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _users(tmp_path, bloom=[])
-    monkeypatch.setattr(demo, "lookups", lambda values: [demo._plain("no filters", "user_id = 5")])
-    assert not demo.run(spark, sources, "pyarrow", path, {})
+    lookup = demo._plain("no filters", "user_id = 5")
+    assert not _compare(demo, spark, source, path, [lookup], monkeypatch)
+
+
+def _compare(
+    demo: ModuleType, spark: SparkSession, source: str, path: Path, lookups: list[Any], patch: pytest.MonkeyPatch
+) -> bool:
+    patch.setattr(demo, "lookups", lambda values: lookups)
+    before = demo.answers(spark, demo.SPARK, path, {})
+    good: bool = demo.compare(spark, source, "pyarrow", path, {}, before)
+    return good
 
 
 def _users(folder: Path, bloom: list[str]) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,21 @@ READERS: dict[str, Callable[[Table], DataFrame]] = {
     "none": lambda table: table.load(),
     "off": lambda table: table.load(planning="off").where(WHERE),
 }
-CASES = [
-    *(pytest.param(reader, KEPT, id=f"{reader}-kept") for reader in READERS),
-    *(pytest.param(reader, SKIPPED, id=f"{reader}-skipped") for reader in ("static", "plain", "join", "where")),
-]
-"""Whether the changing file was read in part or skipped by the plan."""
+CASES = {
+    **{f"{reader}, kept": (reader, KEPT) for reader in READERS},
+    **{f"{reader}, skipped": (reader, SKIPPED) for reader in ("static", "plain", "join", "where")},
+}
+"""Who reads, and whether the changing file was read in part or skipped by the plan."""
+
+
+def crossed(readers: Sequence[Any]) -> pytest.MarkDecorator:
+    """Every reader with every change, in one format: each reader and each change meets both formats.
+
+    A format decides how a file is read, and neither who reads it nor how a version is compared.
+    """
+    pairs = product(enumerate(readers), enumerate(CHANGES))
+    cases = [(FORMATS[(i + j) % 2], reader, kind) for (i, reader), (j, kind) in pairs]
+    return pytest.mark.parametrize(("table", "reader", "kind"), cases, indirect=["table"])
 
 
 @pytest.fixture(params=FORMATS)
@@ -89,8 +100,7 @@ def outcome(frame: DataFrame, reader: str, kind: str, units: tuple[int, ...]) ->
     return changes.outcome(lambda: rows(frame), [wanted(reader, each) for each in allowed], ERRORS, CHANGED)
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", CHANGES)
+@crossed(list(READERS))
 def test_change_between_load_and_action(table: Table, reader: str, kind: str) -> None:
     """A local file is planned and read in its version at the time of the query."""
     changes.write(table.path, KEPT, "a")
@@ -99,9 +109,9 @@ def test_change_between_load_and_action(table: Table, reader: str, kind: str) ->
     assert outcome(frame, reader, kind, KEPT) == ("named error" if kind == "deleted" else "new rows")
 
 
-@pytest.mark.parametrize(("reader", "units"), CASES)
-@pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_plan_and_read(table: Table, reader: str, kind: str, units: tuple[int, ...]) -> None:
+@crossed(list(CASES))
+def test_change_between_plan_and_read(table: Table, reader: str, kind: str) -> None:
+    reader, units = CASES[reader]
     changes.write(table.path, units, "a")
     frame = READERS[reader](table)
     frame._jdf.queryExecution().executedPlan().toString()
@@ -110,9 +120,9 @@ def test_change_between_plan_and_read(table: Table, reader: str, kind: str, unit
     assert actual in ("new rows", "named error")
 
 
-@pytest.mark.parametrize(("reader", "units"), CASES)
-@pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_two_actions(table: Table, reader: str, kind: str, units: tuple[int, ...]) -> None:
+@crossed(list(CASES))
+def test_change_between_two_actions(table: Table, reader: str, kind: str) -> None:
+    reader, units = CASES[reader]
     changes.write(table.path, units, "a")
     frame = READERS[reader](table)
     assert rows(frame) == wanted(reader, changes.matching(units, "a", BASE if reader == "none" else FIRST))
@@ -272,11 +282,11 @@ def test_skipped_remote_files_are_listed_again(jar_spark: SparkSession, tmp_path
         four, zero = jvm.java.lang.Long.valueOf(4), jvm.java.lang.Long.valueOf(0)
         path = jvm.org.apache.hadoop.fs.Path(f"viewfs://c/t/{name}")
         planned.put(path, made("files.FileVersion", four, modified, zero, zero))
-    skipped = method("of", "scan.SkippedFiles").invoke(None, array(planned))
+    skipped = method("of", "partitions.SkippedFiles").invoke(None, array(planned))
 
     def check(*, ignore_missing: bool) -> None:
         of = made("files.FileCheck", settings, True, ignore_missing)
-        method("check", "scan.SkippedFiles").invoke(skipped, array(of))
+        method("check", "partitions.SkippedFiles").invoke(skipped, array(of))
 
     check(ignore_missing=False)
     (tmp_path / "a").unlink()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,11 +25,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark use
 from pyspark_bloomparquet import last_plan
 from tests.support import files
 from tests.support.scenarios import Readers, run, texts
-from tests.support.spark import conf
+from tests.support.spark import conf, write
 
 pytestmark = pytest.mark.slow
 
 REFUSALS = (PySparkException, Py4JJavaError)
+Julian = tuple[str, list[str]]
 
 
 def same(readers: Readers, path: Any, wheres: list[str], schema: Any = None, **options: Any) -> int:
@@ -125,9 +127,17 @@ TIMESTAMPS = [
 ]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kathmandu"])
-@pytest.mark.parametrize("stored", ["ntz", "utc", "int96"])
-@pytest.mark.parametrize("read_as", ["inferred", "ltz inferred", "TIMESTAMP", "TIMESTAMP_NTZ"])
+STORED = ("ntz", "utc", "int96")
+READ_AS = ("inferred", "ltz inferred", "TIMESTAMP", "TIMESTAMP_NTZ")
+ZONES = ("America/Los_Angeles", "Asia/Kathmandu")
+"""Each pair of types in one of these, each type in both. In UTC all offsets are 0: an error there is one here, too."""
+TIMESTAMP_CASES = [
+    *((ZONES[(i + j) % 2], each, read_as) for i, each in enumerate(STORED) for j, read_as in enumerate(READ_AS)),
+    *(("UTC", each, READ_AS[i]) for i, each in enumerate(STORED)),
+]
+
+
+@pytest.mark.parametrize(("zone", "stored", "read_as"), TIMESTAMP_CASES)
 def test_every_timestamp_type_read_as_every_other(
     readers: Readers, tmp_path: Path, zone: str, stored: str, read_as: str
 ) -> None:
@@ -147,29 +157,35 @@ def test_every_timestamp_type_read_as_every_other(
         same(readers, path, wheres, schema)
 
 
+JULIAN = ["0001-01-03", "1500-02-28", "1582-10-04", "1582-10-15", "1899-12-30", "2026-01-01"]
+
+
+@pytest.fixture(scope="module", params=["date", "timestamp", "int96"])
+def julian(request: pytest.FixtureRequest, readers: Readers, tmp_path_factory: pytest.TempPathFactory) -> Julian:
+    """The SQL type, and a file of either calendar, in which each date has its own row group."""
+    root, sql_type = tmp_path_factory.mktemp("julian"), "DATE" if request.param == "date" else "TIMESTAMP"
+    stored = "INT96" if request.param == "int96" else "TIMESTAMP_MICROS"
+    values = ", ".join(f"(CAST('{date}' AS {sql_type}))" for date in JULIAN)
+    paths = []
+    for calendar in ("LEGACY", "CORRECTED"):
+        settings = {
+            "spark.sql.parquet.datetimeRebaseModeInWrite": calendar,
+            "spark.sql.parquet.int96RebaseModeInWrite": calendar,
+            "spark.sql.parquet.outputTimestampType": stored,
+        }
+        with conf(readers.spark, settings):
+            frame = readers.spark.sql(f"SELECT * FROM VALUES {values} AS t(d)").coalesce(1)
+            paths.append(write(frame, root / calendar, {"d": 10}, rows_per_group=1))
+        (file,) = (root / calendar).glob("*.parquet")
+        assert pq.read_metadata(file).num_row_groups == len(JULIAN)
+    return sql_type, paths
+
+
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED", "EXCEPTION"])
-@pytest.mark.parametrize("kind", ["date", "timestamp", "int96"])
-def test_dates_of_the_julian_calendar(readers: Readers, tmp_path: Path, mode: str, kind: str) -> None:
-    spark = readers.spark
-    written = {
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
-        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
-    }
-    written["spark.sql.parquet.outputTimestampType"] = "INT96" if kind == "int96" else "TIMESTAMP_MICROS"
-    values = ["0001-01-03", "1500-02-28", "1582-10-04", "1582-10-15", "1899-12-30", "2026-01-01"]
-    sql_type = "DATE" if kind == "date" else "TIMESTAMP"
-    for rebase in ("LEGACY", "CORRECTED"):
-        with conf(spark, {**written, **dict.fromkeys(list(written)[:2], rebase)}):
-            for i, value in enumerate(values):
-                frame = spark.sql(f"SELECT CAST('{value}' AS {sql_type}) AS d")
-                frame.coalesce(1).write.option("parquet.bloom.filter.enabled#d", "true").option(
-                    "parquet.enable.dictionary#d", "false"
-                ).option("parquet.bloom.filter.expected.ndv#d", "10").mode("append").parquet(
-                    str(tmp_path / f"t{i % 2}")
-                )
-    wheres = [f"d {op} CAST('{value}' AS {sql_type})" for value in values for op in ("=", "<=")]
-    for path in (tmp_path / "t0", tmp_path / "t1"):
-        same(readers, path, wheres[:6] + wheres[-2:], datetimeRebaseMode=mode, int96RebaseMode=mode)
+def test_dates_of_the_julian_calendar(readers: Readers, julian: Julian, mode: str) -> None:
+    sql_type, paths = julian
+    wheres = [f"d {op} CAST('{date}' AS {sql_type})" for date in JULIAN for op in ("=", "<=")]
+    same(readers, paths, wheres[:6] + wheres[-2:], datetimeRebaseMode=mode, int96RebaseMode=mode)
 
 
 @pytest.mark.parametrize(

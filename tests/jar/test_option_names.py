@@ -189,8 +189,12 @@ def test_a_misspelt_name_is_an_error_everywhere(
     assert not [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")], "nothing was written"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema"])
+FOREIGN = ("parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema")
+"""Every way meets one of these, and a load and a write all of them: one function judges the names of all ways."""
+ALL_WAYS, ALL_NAMES = zip(WAYS, itertools.cycle(FOREIGN)), itertools.product(("load", "save, append"), FOREIGN)
+
+
+@pytest.mark.parametrize(("way", "name"), sorted({*ALL_WAYS, *ALL_NAMES}))
 def test_names_of_other_software_pass_everywhere(
     jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str, name: str
 ) -> None:

@@ -26,6 +26,7 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import planner_worker
@@ -86,6 +87,8 @@ PATH = ("st", "a.b")
         (leaf("=", type="timestamp", value=-1), p.Eq(PATH, dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC))),
         (leaf("=", type="timestamp_ntz", value=1), p.Eq(PATH, dt.datetime(1970, 1, 1, microsecond=1))),
         (leaf("in", type="int64", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
+        (leaf("contains", part="element", type="int8", values=[1, None]), bp.ContainsAny(PATH, [1, None])),
+        (leaf("contains", part="key", type="string", values=["k"]), bp.ContainsAny(PATH, ["k"], of="key")),
         (leaf("is null"), p.IsNull(PATH)),
         (leaf("is not null"), p.IsNotNull(PATH)),
         ({"not": leaf("is null")}, p.Not(p.IsNull(PATH))),
@@ -157,7 +160,7 @@ def test_a_listing_of_two_file_systems_is_refused(tmp_path: Path) -> None:
         parse_listing(listing, 2)
 
 
-LENIENT = planner.PlanOptions(skip_corrupt=True, strict=False)
+LENIENT = PlanOptions(skip_corrupt=True, strict=False)
 
 
 def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from tests.support import files
 from tests.support.scenarios import PRUNED, UNPRUNED, Readers
@@ -162,22 +166,33 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"], ids=["adaptive", "not-adaptive"])
+MODES = {
+    "adaptive, compiled": ("true", "true", "FALLBACK"),
+    "neither": ("false", "false", "NO_CODEGEN"),
+}
+
+
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_returns_sparks_rows(readers: Readers, lake: Path, name: str, adaptive: str) -> None:
-    outcomes = []
-    codegen = "FALLBACK" if adaptive == "true" else "NO_CODEGEN"
-    settings = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": adaptive}
-    ways = ((readers.oracle, UNPRUNED), (readers.jar, PRUNED), (readers.oracle, PRUNED))
-    for read, pruning in ways:
-        with conf(readers.spark, {**settings, **pruning, "spark.sql.codegen.factoryMode": codegen}):
-            read(lake / "orders").createOrReplaceTempView("o")
-            read(lake / "customers").createOrReplaceTempView("c")
-            frame = readers.spark.sql(QUERIES[name])
-            outcomes.append((frame.schema, [tuple(row) for row in frame.collect()]))
-    oracle, *pruned = outcomes
-    assert pruned == [oracle, oracle]  # every query with several rows has an ORDER BY
+def test_a_query_returns_sparks_rows(readers: Readers, lake: Path, name: str) -> None:
+    with conf(readers.spark, UNPRUNED):
+        oracle = outcome(readers.oracle, lake, name)
+    for mode, (adaptive, whole_stage, codegen) in MODES.items():
+        settings = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": whole_stage}
+        for read in (readers.jar, readers.oracle):
+            with conf(readers.spark, {**settings, **PRUNED, "spark.sql.codegen.factoryMode": codegen}):
+                schema, rows = outcome(read, lake, name)
+            assert (mode, schema) == (mode, oracle[0])
+            assert (mode, rows) == (mode, oracle[1])  # every query with several rows has an ORDER BY
     assert oracle[1] or name in ("NOT IN with nulls", "NOT IN with a literal null")
+
+
+def outcome(read: Callable[[Path], DataFrame], lake: Path, name: str) -> tuple[StructType, list[tuple[Any, ...]]]:
+    """The schema and the rows of a query over the tables of one reader."""
+    for view, table in (("o", "orders"), ("c", "customers")):
+        frame = read(lake / table)
+        frame.createOrReplaceTempView(view)
+    answer = frame.sparkSession.sql(QUERIES[name])
+    return answer.schema, [tuple(row) for row in answer.collect()]
 
 
 def test_a_sample_is_of_the_matching_rows(readers: Readers, lake: Path) -> None:

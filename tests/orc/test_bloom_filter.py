@@ -13,7 +13,6 @@ from bloomparquet.orc.bloom_filter import (
     MAX_HASH_FUNCTIONS,
     OrcBloomFilter,
     bit_positions,
-    check_filters,
     hash_bytes,
     hash_doubles,
     hash_longs,
@@ -127,14 +126,9 @@ def test_estimates_match_the_false_positives() -> None:
     assert bloom.estimated_ndv == pytest.approx(10_000, rel=0.03)
 
 
-def test_many_filters_answer_like_each_alone() -> None:
-    sizes = ((7, 8), (2, 3), (7, 8))
-    filters = [filter_of(longs(*range(i * 50, i * 50 + 50)), k=k, words=words) for i, (k, words) in enumerate(sizes)]
-    hashes = longs(*range(150)).reshape(15, 10)
-    answers = check_filters(filters, hashes)
-    assert answers.shape == (3, 15, 10)
-    assert all((answers[i] == bloom.check(hashes)).all() for i, bloom in enumerate(filters))
-    assert check_filters([], hashes).shape == (0, 15, 10)
+def test_check_keeps_the_shape() -> None:
+    bloom, hashes = filter_of(longs(*range(50)), k=2, words=3), longs(*range(150))
+    assert bloom.check(hashes.reshape(15, 10)).tolist() == bloom.check(hashes).reshape(15, 10).tolist()
 
 
 @pytest.mark.parametrize(

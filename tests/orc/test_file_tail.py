@@ -51,7 +51,7 @@ def test_both_kinds_of_streams_are_read(tmp_path: Path, utf8: bool) -> None:
     )
     filters_read = file.filters("c0")
     assert filters_read is not None
-    assert (filters_read.utf8, filters_read.encoding, len(filters_read.filters)) == (utf8, 1, 1)
+    assert (filters_read.utf8, filters_read.bloom_encoding, len(filters_read.filters)) == (utf8, 1, 1)
     assert filters_read.filters[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
     assert file.statistics("c0") == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
     assert why_filters_unusable(file.tail, 1, filters_read) is None

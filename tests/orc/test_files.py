@@ -27,10 +27,10 @@ from bloomparquet.orc.stripe_indexes import (
     read_stripe_footers,
 )
 from bloomparquet.orc.writer_quirks import (
+    are_bounds_usable,
     decimal_text,
     timestamp_millis,
     usable_bounds,
-    why_bounds_unusable,
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
@@ -294,7 +294,7 @@ def test_filters_before_the_first_release_are_refused(orc_examples_dir: Path) ->
                 max(group, default=None),
             )
     assert why_filters_unusable(file.tail, file.column("_col8")) is not None
-    assert why_bounds_unusable(file.tail, file.column("_col8")) is not None
+    assert not are_bounds_usable(file.tail, file.column("_col8"))
     assert file.statistics("_col8")[0].minimum is None  # type: ignore[union-attr]
 
 

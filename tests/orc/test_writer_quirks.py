@@ -12,7 +12,7 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.stripe_indexes import RowGroupFilters
-from bloomparquet.orc.writer_quirks import usable_bounds, why_bounds_unusable, why_filters_unusable
+from bloomparquet.orc.writer_quirks import are_bounds_usable, usable_bounds, why_filters_unusable
 from tests.support.orc import forge, tail_of
 
 
@@ -98,7 +98,7 @@ def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
         (Kind.LONG, 0, True),
     ):
         tail = with_writer(tmp_path / "f", kind, 0, None, version, [0, 12])
-        assert (why_bounds_unusable(tail, 1) is None) == usable
+        assert are_bounds_usable(tail, 1) == usable
         bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.INTEGER, minimum=1, maximum=2))
         assert bounds == ((1, 2) if usable else (None, None))
 

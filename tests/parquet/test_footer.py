@@ -13,7 +13,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
 from bloomparquet.parquet.metadata import column_chunks
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
 from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
 from bloomparquet.parquet.thrift.reader import read_struct

@@ -12,7 +12,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int32, xxh64_int64
 
 M = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (
@@ -71,17 +71,12 @@ def reference_xxh64(data: bytes) -> int:
     return total ^ (total >> 32)
 
 
-def matrix(rows: list[bytes], width: int) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), width)
-
-
 def library(values: npt.NDArray[Any]) -> list[int]:
     return [xxhash.xxh64_intdigest(value.tobytes()) for value in values.reshape(-1)]
 
 
 def test_the_empty_string_has_the_hash_that_arrow_rs_asserts() -> None:
     assert xxh64_bytes([b""]).tolist() == [17241709254077376921]
-    assert xxh64_fixed(np.empty((1, 0), np.uint8)).tolist() == [17241709254077376921]
 
 
 @pytest.mark.parametrize("length", range(32))
@@ -90,18 +85,11 @@ def test_every_form_gives_the_published_hashes(length: int) -> None:
     expected = [PUBLISHED[length] & M]
     assert [reference_xxh64(data)] == expected
     assert xxh64_bytes([data]).tolist() == expected
-    assert xxh64_fixed(matrix([data], length)).tolist() == expected
 
 
 @given(st.lists(st.binary(max_size=100), max_size=20))
 def test_byte_strings_hash_as_the_reference_says(values: list[bytes]) -> None:
     assert xxh64_bytes(values).tolist() == [reference_xxh64(value) for value in values]
-
-
-@given(st.data(), st.integers(1, 40))
-def test_rows_of_every_width_hash_as_their_bytes(data: st.DataObject, width: int) -> None:
-    rows = data.draw(st.lists(st.binary(min_size=width, max_size=width), min_size=1, max_size=10))
-    assert xxh64_fixed(matrix(rows, width)).tolist() == [reference_xxh64(row) for row in rows]
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=50))
@@ -131,15 +119,12 @@ def test_floats_hash_by_their_bits() -> None:
 def test_hashes_are_right_at_chunk_borders(count: int) -> None:
     values = np.random.default_rng(count).integers(-(2**63), 2**63, count, dtype=np.int64)
     assert xxh64_int64(values).tolist() == library(values)
-    assert xxh64_fixed(values.view(np.uint8).reshape(count, 8)).tolist() == library(values)
 
 
 def test_hashes_have_the_shape_of_strided_values() -> None:
     values = np.arange(24, dtype=np.int32).reshape(4, 6)[::2, ::-1]
     assert xxh64_int32(values).shape == (2, 6)
     assert xxh64_int32(values).reshape(-1).tolist() == library(np.ascontiguousarray(values))
-    rows = np.arange(120, dtype=np.uint8).reshape(6, 20)[:, 3:15]
-    assert xxh64_fixed(rows).tolist() == [reference_xxh64(row.tobytes()) for row in rows]
     assert xxh64_int64(np.array(7)).shape == ()
 
 
@@ -153,9 +138,3 @@ def test_hashing_does_not_change_its_input() -> None:
 def test_values_of_another_width_are_an_error(dtype: npt.DTypeLike) -> None:
     with pytest.raises(TypeError, match="expected a type of 4 bytes"):
         xxh64_int32(np.zeros(3, dtype=dtype))
-
-
-def test_rows_of_another_shape_are_an_error() -> None:
-    for wrong in (np.zeros(16, np.uint8), np.zeros((4, 4), np.int8), np.zeros((2, 2, 2), np.uint8)):
-        with pytest.raises(TypeError, match=r"expected uint8 of shape \(n, width\)"):
-            xxh64_fixed(wrong)  # type: ignore[arg-type, unused-ignore]

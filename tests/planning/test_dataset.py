@@ -29,7 +29,6 @@ def test_path_is_a_file_directory_glob_or_list(folder: Path) -> None:
     assert files_of(folder / "a.parquet") == ["a.parquet"]
     assert files_of(str(folder)) == ["a.parquet", "b[1].parquet", "c.parquet"]
     assert files_of(str(folder) + "/") == ["a.parquet", "b[1].parquet", "c.parquet"]
-    assert files_of(folder, recursive=False) == ["a.parquet", "b[1].parquet"]
     assert files_of(f"{folder}/?.parquet") == ["a.parquet"]
     assert files_of([folder / "sub", f"{folder}/a*"]) == ["c.parquet", "a.parquet"]
     assert files_of(folder.as_uri()) == ["a.parquet", "b[1].parquet", "c.parquet"]

@@ -14,7 +14,7 @@ import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.orc.cache import StripeCache
-from bloomparquet.planning.orc.cache import cache as stripes
+from bloomparquet.planning.orc.cache import process_cache as stripes
 from tests.support.orc_rewriting import write
 
 WHERE = "a = 500000000001"
@@ -68,7 +68,7 @@ def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) 
 
 def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     small = StripeCache(max_bytes=1)
-    monkeypatch.setattr("bloomparquet.planning.orc.cache.cache", small)
+    monkeypatch.setattr("bloomparquet.planning.orc.cache.process_cache", small)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
     some = kept(bp.plan(files[:1], WHERE))

@@ -11,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning import planner
-from bloomparquet.planning.orc.cache import cache as orc_cache
+from bloomparquet.planning.orc.cache import process_cache as orc_cache
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage.files import FileInfo

@@ -18,11 +18,11 @@ from bloomparquet.orc.file_tail import Writer, read_tails
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, read_filters
 from bloomparquet.orc.writer_quirks import (
+    are_bounds_usable,
     char_text,
     decimal_text,
     timestamp_millis,
     usable_bounds,
-    why_bounds_unusable,
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
@@ -142,7 +142,7 @@ def test_values_spark_wrote_are_held_and_absent_ones_denied(written: OrcFile, na
 
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name not in ("blob", "short", "long")])
 def test_bounds_that_spark_wrote_hold_the_values(written: OrcFile, name: str) -> None:
-    assert why_bounds_unusable(written.tail, written.column(name)) is None
+    assert are_bounds_usable(written.tail, written.column(name))
     for group, each in zip(written.row_groups(name, 0), written.statistics(name), strict=True):
         assert each is not None
         minimum, maximum = usable_bounds(written.tail, written.column(name), each)

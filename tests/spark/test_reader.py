@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+from bloomparquet.errors import UnsupportedError
 from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read import reader as reader_module
@@ -145,6 +146,18 @@ def test_push_filters_exists_only_where_safe_or_requested(
     assert made("auto") is BloomParquetReader  # in other workers Spark pushes nothing
     monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
     assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
+
+
+def test_push_filters_on_is_an_error_on_a_spark_that_pushes_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=5)
+    monkeypatch.setattr(reader_module, "CAN_PUSH", False)
+    with pytest.raises(UnsupportedError, match=r"needs Spark 4\.1 or newer.*\.option\(\"where\", \"id = 1\"\)"):
+        make_reader(options(path, pushFilters="on"), ID)
+    with pytest.warns(UserWarning, match="pushes no filters") as caught:
+        make_reader(options(path), ID).partitions()
+    assert "one query only" not in str(caught[0].message)
 
 
 def test_one_warning_says_how_to_skip_row_groups(tmp_path: Path) -> None:

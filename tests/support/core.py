@@ -19,7 +19,8 @@ import pytest
 import xxhash
 
 import bloomparquet as bp
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15  # fields of ColumnMetaData

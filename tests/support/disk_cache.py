@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write
 
 ROOM = 1 << 30

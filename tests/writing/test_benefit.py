@@ -30,8 +30,10 @@ ALTERED = WriterTraits(spark=True, legacy_int96=False, any_altered_text=True, co
 STRING = Annotation("STRING")
 
 
-def leaf(physical: str, annotation: Annotation | None = None, length: int | None = None, repeated: bool = False) -> Any:
-    return LeafColumn(0, ("x",), SchemaNode("x", "OPTIONAL", physical, length, annotation), repeated)
+def leaf(
+    physical: str, annotation: Annotation | None = None, length: int | None = None, repeated_levels: int = 0
+) -> Any:
+    return LeafColumn(0, ("x",), SchemaNode("x", "OPTIONAL", physical, length, annotation), repeated_levels)
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -144,7 +146,7 @@ def test_fractions_get_no_filter_unless_named() -> None:
     [
         (leaf("BOOLEAN"), PLAIN),
         (leaf("BYTE_ARRAY", Annotation("DECIMAL", precision=20, scale=2)), PLAIN),
-        (leaf("INT64", repeated=True), PLAIN),
+        (leaf("INT64", repeated_levels=2), PLAIN),
         (leaf("INT96"), PLAIN),
         (leaf("INT96"), WriterTraits(True, True, False, (True,))),
         (leaf("FIXED_LEN_BYTE_ARRAY", Annotation("INTERVAL"), 12), PLAIN),

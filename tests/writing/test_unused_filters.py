@@ -17,25 +17,27 @@ from tests.support.files import write
 
 IDS = [i * 7919 % 1009 for i in range(1009)]
 LIST = {"id": IDS, "l": [[i] for i in IDS]}
-WARNING = r"the Bloom filters of column l\.list\.element are never used by bloomparquet: the column is inside a list"
+NESTED = "l.list.element.list.element"
+LISTS = {"id": IDS, "l": [[[i]] for i in IDS]}
+WARNING = rf"the Bloom filters of column {NESTED} are never used by bloomparquet: the column is inside a list or map of"
 
 
 def unused(outcome: bp.FileOutcome) -> dict[str, bool]:
     return {column.column: column.unused is not None for column in outcome.columns}
 
 
-def test_add_warns_of_filters_on_list_elements(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", LIST)
+def test_add_warns_of_filters_on_lists_of_lists(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", LISTS)
     with pytest.warns(UserWarning, match=WARNING):
-        (outcome,) = bp.add_filters(path, bloom=["id", "l.list.element"])
-    assert unused(outcome) == {"id": False, "l.list.element": True}
-    told = by_column(bp.advise(path))["l.list.element"]
+        (outcome,) = bp.add_filters(path, bloom=["id", NESTED])
+    assert unused(outcome) == {"id": False, NESTED: True}
+    told = by_column(bp.advise(path))[NESTED]
     assert outcome.columns[1].unused == told["reason"].partition(";")[0]
 
 
-def test_writer_warns_of_filters_on_list_elements(tmp_path: Path) -> None:
+def test_writer_warns_of_filters_on_lists_of_lists(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=WARNING):
-        bp.write_table(pa.table(LIST), tmp_path / "t.parquet", bloom=["id", "l.list.element"])
+        bp.write_table(pa.table(LISTS), tmp_path / "t.parquet", bloom=["id", NESTED])
 
 
 def test_warning_for_filters_on_padded_text(tmp_path: Path) -> None:
@@ -70,16 +72,16 @@ def test_useful_filters_are_added_without_a_warning(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {**LIST, "f": [i / 2 for i in IDS], "s": [str(i) for i in IDS]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (outcome,) = bp.add_filters(path, bloom=["id", "f", "s"])
+        (outcome,) = bp.add_filters(path, bloom=["id", "l.list.element", "f", "s"])
         bp.shrink_filters(path, fpp=0.1)
-    assert unused(outcome) == {"id": False, "f": False, "s": False}
+    assert unused(outcome) == {"id": False, "l.list.element": False, "f": False, "s": False}
 
 
 def test_warning_comes_once_and_is_in_each_outcome(tmp_path: Path) -> None:
     for name in "abc":
-        write(tmp_path / f"{name}.parquet", LIST)
+        write(tmp_path / f"{name}.parquet", LISTS)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
-        outcomes = bp.add_filters(tmp_path, bloom="l.list.element")
-    assert [unused(outcome) for outcome in outcomes] == [{"l.list.element": True}] * 3
+        outcomes = bp.add_filters(tmp_path, bloom=NESTED)
+    assert [unused(outcome) for outcome in outcomes] == [{NESTED: True}] * 3
     assert len(caught) == 1

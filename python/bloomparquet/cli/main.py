@@ -74,13 +74,12 @@ def cli() -> None:
 @cli.command()
 @paths
 @_predicate
-@click.option("--files", "detail", flag_value="file", help="One line per file.")
 @click.option(
-    "--all", "detail", flag_value="all", help="One line per row group or stripe, with the evidence that skips it."
+    "--all", "show_skipped", is_flag=True, help="One line per row group or stripe, with the evidence that skips it."
 )
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
 @json_option
-def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, **predicate: Any) -> None:
+def plan(path: tuple[str, ...], show_skipped: bool, limit: int, as_json: bool, **predicate: Any) -> None:
     """Show which row groups or stripes a predicate keeps, and the evidence that skips the others. Reads no data."""
     import bloomparquet as bp
     from bloomparquet.cli import render
@@ -89,7 +88,7 @@ def plan(path: tuple[str, ...], detail: str | None, limit: int, as_json: bool, *
     if as_json:
         click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
-        render.console().print(render.plan_report(scan_plan, detail=detail or "kept", limit=limit or None))
+        render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
 
 
 @cli.command()
@@ -159,10 +158,8 @@ def advise(
         write_json_lines(sys.stdout, table.to_batches())
         return
     render.console().print(render.advice_report(table))
-    for command in render.advice_commands(
-        table, source, fpp=fpp
-    ):  # click does not fold lines, so that they can be copied
-        click.echo(command + same_keys())
+    for command in render.advice_commands(table, source, fpp=fpp):
+        click.echo(command + same_keys())  # click does not fold lines, so that they can be copied
 
 
 @cli.command()

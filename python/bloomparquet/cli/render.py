@@ -9,7 +9,8 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,17 @@ import pyarrow as pa
 from bloomparquet.cli.json_rows import rows
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from bloomparquet.planning.dataset import Paths
-    from bloomparquet.planning.plan import RowGroup, RowGroupCounts, ScanPlan
+    from bloomparquet.planning.plan import RowGroup, ScanPlan
     from bloomparquet.writing.outcome import FileOutcome
 
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
 """The name of each kind of evidence in a report, in the order in which it is consulted."""
 
 _UNOPENED = "file"
-_WIDE = 110  # characters from which on advice has room for its reasons beside the figures
-_COLUMN_FIELDS = ("column", "filters", "bytes", "fpp", "limited", "unused")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -51,58 +50,44 @@ def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     stripes; it is None for Parquet. A file that partition values exclude is one entry of ``row_groups``, whose
     ``index`` and ``rows`` are None.
     """
-    counts = plan.row_group_counts
+    within = None
+    if (counts := plan.row_group_counts) is not None:
+        skipped = {"statistics": counts.by_statistics, "bloom": counts.by_bloom}
+        within = {"total": counts.total, "kept": counts.kept, "skipped": skipped}
     return {
         "unit": plan.unit,
         "total": plan.total,
         "kept": plan.kept,
         "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
-        "row_group_counts": None
-        if counts is None
-        else {
-            "total": counts.total,
-            "kept": counts.kept,
-            "skipped": {"statistics": counts.by_statistics, "bloom": counts.by_bloom},
-        },
+        "row_group_counts": within,
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
         "seconds": plan.seconds,
         "errors": [str(error) for error in plan.errors],
-        "row_groups": [
-            {
-                "path": group.path,
-                "index": group.index,
-                "rows": group.rows,
-                "start": group.start,
-                "length": group.length,
-                "kept": group.kept,
-                "reason": group.reason,
-            }
-            for group in plan.row_groups
-        ],
+        "row_groups": [asdict(group) for group in plan.row_groups],
     }
 
 
-def plan_report(plan: ScanPlan, *, detail: str = "kept", limit: int | None = 20) -> RenderableType:
-    """A summary, then `detail`: the ``"kept"`` row groups (stripes of ORC), every ``"file"``, or ``"all"`` row groups.
+def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None = 20) -> RenderableType:
+    """A summary, then the kept row groups (stripes of ORC), or with `show_skipped` all of them.
 
-    At most `limit` lines of detail are shown (None: all). A last line counts the others.
+    At most `limit` of these lines are shown (None: all). A last line counts the others.
     """
     from rich.console import Group
 
     parts: list[RenderableType] = [_plan_summary(plan), ""]
-    if plan.row_group_counts is not None:
-        parts.append(_row_groups_within(plan.row_group_counts))
+    if (counts := plan.row_group_counts) is not None:
+        parts.append(
+            f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match; statistics exclude "
+            f"{counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
+        )
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
-    parts.append(f"Planned in {human_seconds(plan.seconds)}: {_plural(plan.requests, 'request')}, {filters} read.")
+    parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {_plural(plan.requests, 'request')}, {filters} read.")
     parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
-    base = _common_directory(group.path for group in plan.row_groups)
-    if detail == "file":
-        parts += ["", _plan_files(plan.row_groups, plan.unit, base, limit)]
-    elif detail == "all":
-        parts += ["", _plan_row_groups(plan.row_groups, plan.unit, base, limit)]
-    elif plan.kept:
-        parts += ["", _plan_row_groups(plan.kept_row_groups(), plan.unit, base, limit)]
+    shown = plan.row_groups if show_skipped else plan.kept_row_groups()
+    if shown:
+        base = _common_directory(group.path for group in plan.row_groups)
+        parts += ["", _plan_row_groups(shown, plan.unit, base, limit)]
     return Group(*parts)
 
 
@@ -121,16 +106,7 @@ def _plan_summary(plan: ScanPlan) -> Table:
         n_rows[key] += group.rows or 0
         size[key] += group.length
     unopened, opened = count[_UNOPENED], count.total() - count[_UNOPENED]
-    totals = {
-        f"{plan.unit}s": f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}",
-        "rows": f"{n_rows.total():,}",
-        "data": human_bytes(size.total()),
-        " ": "",
-    }
-    table = _table(show_footer=True, footer_style="bold")
-    table.add_column("", footer="total", no_wrap=True)
-    for name, footer in totals.items():
-        table.add_column(name, footer=footer, justify="right", no_wrap=True)
+    table = _table("", right=(f"{plan.unit}s", "rows", "data", ""))
     for key, name in [(_UNOPENED, "partition values, unopened"), *EVIDENCE.items(), ("", "")]:
         if not count[key] and key in (_UNOPENED, "partition"):
             continue
@@ -142,35 +118,8 @@ def _plan_summary(plan: ScanPlan) -> Table:
             _percent(size[key] / size.total()) if size.total() else "",
             style="green" if not name else "" if count[key] else "dim",
         )
-    return table
-
-
-def _row_groups_within(counts: RowGroupCounts) -> str:
-    """The row groups within stripes. All row groups of a kept stripe are read."""
-    text = f"Row groups within stripes: {counts.kept:,} of {counts.total:,} might match"
-    if counts.kept == counts.total:
-        return f"{text}."
-    return f"{text}; statistics exclude {counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
-
-
-def _plan_files(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
-    counts: dict[str, Counter[str]] = {}
-    unopened = set()
-    for group in groups:
-        counts.setdefault(group.path, Counter())[group.reason or ""] += 1
-        if group.index is None:
-            unopened.add(group.path)
-    table = _table("file", right=(f"{unit}s", "skipped by statistics", "by Bloom filter", "read"))
-    table.add_column("", no_wrap=True)
-    for path, count in islice(counts.items(), limit):
-        cells = (count.total(), count["statistics"], count["bloom"], count[""])
-        table.add_row(
-            _escape(path[len(base) :]),
-            *(["?", "", "", ""] if path in unopened else [f"{cell:,}" if cell else "·" for cell in cells]),
-            "skipped by partition values" if count["partition"] else "",
-            style="green" if count[""] else "dim",
-        )
-    _add_rest(table, len(counts), limit, "file")
+    units = f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}"
+    table.add_row("total", units, f"{n_rows.total():,}", human_bytes(size.total()), "", style="bold")
     return table
 
 
@@ -186,13 +135,9 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
             "read" if group.kept else f"skipped by {EVIDENCE[group.reason or '']}",
             style="green" if group.kept else "dim",
         )
-    _add_rest(table, len(groups), limit, unit)
+    if limit is not None and len(groups) > limit:
+        table.add_row(f"… and {_plural(len(groups) - limit, unit)} more", style="dim")
     return table
-
-
-def _add_rest(table: Table, total: int, limit: int | None, what: str) -> None:
-    if limit is not None and total > limit:
-        table.add_row(f"… and {_plural(total - limit, what)} more", style="dim")
 
 
 # --- filters
@@ -224,40 +169,24 @@ def filters_report(filters: pa.Table) -> Table:
 
 
 def advice_report(advice: pa.Table) -> RenderableType:
-    """The table of `bloomparquet.advise`, rounded, and what following it adds or saves.
+    """The table of `bloomparquet.advise`, rounded; the reasons below it; and what following it adds or saves.
 
     The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
     """
-    return _AdviceReport(advice.to_pylist())
+    from rich.console import Group
+    from rich.text import Text
 
-
-class _AdviceReport:
-    """Reasons stand beside the figures where the console is wide enough, otherwise below them."""
-
-    def __init__(self, columns: list[dict[str, Any]]) -> None:
-        self._columns = columns
-
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        wide = options.max_width >= _WIDE
-        right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
-        figures = _table("column", "type", right=right)
-        figures.add_column("advice", no_wrap=True)
-        if wide:
-            figures.add_column("why", overflow="fold")
-        reasons = _table(show_header=False)
-        for column in self._columns:
-            name, reason = Text(column["column"]), Text(column["reason"])
-            style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
-            figures.add_row(name, *_advice_cells(column), *([reason] if wide else []), style=style)
-            reasons.add_row(name, reason, style=style)
-        yield figures
-        yield ""
-        if not wide:
-            yield reasons
-            yield ""
-        yield _advice_balance(self._columns)
+    columns = advice.to_pylist()
+    right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
+    figures = _table("column", "type", right=right)
+    figures.add_column("advice", no_wrap=True)
+    reasons = _table("", "", show_header=False)
+    for column in columns:
+        style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
+        name = Text(column["column"])
+        figures.add_row(name, *_advice_cells(column), style=style)
+        reasons.add_row(name, Text(column["reason"]), style=style)
+    return Group(figures, "", reasons, "", _advice_balance(columns))
 
 
 def _advice_cells(column: Mapping[str, Any]) -> list[str]:
@@ -317,14 +246,7 @@ def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
     """One file as values that ``json.dumps`` takes: the fields of the outcome, and ``columns`` with one entry each."""
     from bloomparquet.writing.outcome import FIELDS
 
-    columns = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in outcome.columns]
-    return {**{name: getattr(outcome, name) for name in FIELDS}, "columns": columns}
-
-
-def failure(outcome: FileOutcome) -> str:
-    """The error of a file, with its path, which an error of the operating system may not name."""
-    error = outcome.error or "unknown error"
-    return error if outcome.path in error else f"{outcome.path}: {error}"
+    return {**{name: getattr(outcome, name) for name in FIELDS}, "columns": list(map(asdict, outcome.columns))}
 
 
 def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool = False) -> RenderableType:
@@ -379,24 +301,14 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
             size[column.column] += column.bytes
             worst[column.column] = max(worst.get(column.column, 0.0), column.fpp)
     limited = Counter(column for outcome in outcomes for column in outcome.limited)
-    totals = {
-        "filters": f"{filters.total():,}",
-        "size": human_bytes(size.total()),
-        "highest FPP": f"{100 * max(worst.values()):.2f} %",
-    }
-    table = _table(show_footer=len(filters) > 1, footer_style="bold")
-    table.add_column("column", footer="total", overflow="fold")
-    for name, footer in totals.items():
-        table.add_column(name, footer=footer, justify="right", no_wrap=True)
+    table = _table("column", right=("filters", "size", "highest FPP"))
     table.add_column("", no_wrap=True)
     for name, number in filters.items():
-        table.add_row(
-            _escape(name),
-            f"{number:,}",
-            human_bytes(size[name]),
-            f"{100 * worst[name]:.2f} %",
-            f"[yellow]hit --max-bytes in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else "",
-        )
+        note = f"[yellow]hit --max-bytes in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else ""
+        table.add_row(_escape(name), f"{number:,}", human_bytes(size[name]), f"{100 * worst[name]:.2f} %", note)
+    if len(filters) > 1:
+        totals = (f"{filters.total():,}", human_bytes(size.total()), f"{100 * max(worst.values()):.2f} %")
+        table.add_row("total", *totals, style="bold")
     return table
 
 
@@ -457,13 +369,6 @@ def human_bytes(count: int) -> str:
     return f"{size:.{1 if size < 100 else 0}f} {'KMGTP'[power - 1]}iB"
 
 
-def human_seconds(seconds: float) -> str:
-    """``"14 ms"`` or ``"2.35 s"``."""
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.1f} ms"
-
-
 def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     from rich.table import Table
 
@@ -485,10 +390,8 @@ def _plural(count: int, what: str) -> str:
 
 def _common_directory(paths: Iterable[str]) -> str:
     """The directory that all paths share, with its slash, so that a report can leave it out."""
-    folders = {path[: path.rfind("/") + 1] for path in paths}
-    first, last = min(folders, default=""), max(folders, default="")
-    same = next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
-    return first[: first.rfind("/", 0, same) + 1]
+    prefix = os.path.commonprefix([path[: path.rfind("/") + 1] for path in paths])  # noqa: RUF071 (of characters)
+    return prefix[: prefix.rfind("/") + 1]
 
 
 def _escape(text: str) -> str:

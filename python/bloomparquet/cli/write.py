@@ -151,14 +151,15 @@ def _run(
         raise click.UsageError("--output takes one PATH.")
     from bloomparquet.cli import render
 
-    with _progress(path, hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
+    with _progress(hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
         for message in (r".*: the size limit max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
             warnings.filterwarnings("ignore", message=message)  # the summary says it once
 
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:
                 # Not click.echo, which would write into the progress bar.
-                print(f"error: {' '.join(render.failure(outcome).split())}", file=sys.stderr)
+                place = "" if outcome.path in outcome.error else f"{outcome.path}: "
+                print(f"error: {place}{' '.join(outcome.error.split())}", file=sys.stderr)
             if as_json:
                 click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
             advance(outcome, total)
@@ -172,7 +173,7 @@ def _run(
 
 
 @contextmanager
-def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
+def _progress(*, hidden: bool) -> Iterator[Progress]:
     """A progress bar on stderr, if it is a terminal."""
     from bloomparquet.cli import render
 
@@ -182,25 +183,18 @@ def _progress(path: tuple[str, ...], *, hidden: bool) -> Iterator[Progress]:
         return
     from rich import progress
 
-    from bloomparquet.planning.dataset import Dataset
-
-    size = sum(file.size for file in Dataset.open(one_or_many(path), table_log="ignore").files)
     bar = progress.Progress(
-        progress.TextColumn("{task.fields[files]}"),
+        progress.TextColumn("{task.completed:,} of {task.total:,} files"),
         progress.BarColumn(),
-        progress.DownloadColumn(binary_units=True),
         progress.TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=False,  # it would go to stderr
     )
-    done = 0
     with bar:
-        task = bar.add_task("", total=size, files="")
+        task = bar.add_task("", total=None, visible=False)
 
         def advance(outcome: FileOutcome, total: int) -> None:
-            nonlocal done
-            done += 1
-            bar.update(task, advance=outcome.bytes_before, files=f"{done:,} of {total:,} files")
+            bar.update(task, advance=1, total=total, visible=True)
 
         yield advance

@@ -194,7 +194,9 @@ class OrcBloomFilter:
 
     def check(self, hashes: Hashes) -> Booleans:
         """Whether each hash may have been inserted. **False is a proof, true is a maybe.** The shape is kept."""
-        answers: Booleans = check_filters([self], hashes)[0]
+        positions = bit_positions(hashes, self.k, self.bits)
+        bits = self._words[positions >> 6] >> (positions & 63).astype(np.uint64)
+        answers: Booleans = (bits & np.uint64(1)).astype(np.bool_).all(axis=-1)
         return answers
 
     @classmethod
@@ -218,17 +220,3 @@ class OrcBloomFilter:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(k={self.k}, bits={self.bits}, bits_set={self.bits_set})"
-
-
-def check_filters(filters: Sequence[OrcBloomFilter], hashes: Hashes) -> Booleans:
-    """Whether each filter may hold each hash: shape (filters, *hashes.shape). **False is a proof, true is a maybe.**"""
-    answers = np.empty((len(filters), *hashes.shape), np.bool_)
-    by_size: dict[tuple[int, int], list[int]] = {}
-    for i, each in enumerate(filters):
-        by_size.setdefault((each.k, each.bits), []).append(i)
-    for (k, bits), members in by_size.items():
-        positions = bit_positions(hashes, k, bits)
-        word, bit = positions >> 6, (positions & 63).astype(np.uint64)
-        for i in members:
-            answers[i] = ((filters[i]._words[word] >> bit) & np.uint64(1)).all(axis=-1)
-    return answers

@@ -8,8 +8,7 @@ Source: ORC specification, "File Tail".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -24,6 +23,7 @@ from bloomparquet.errors import (
     LimitError,
     NotOrcError,
     UnsupportedError,
+    located,
 )
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK_SIZE, Codec, Compression
@@ -39,30 +39,18 @@ MAX_SECTION = 32 * 1024 * 1024
 
 
 class Writer(IntEnum):
-    """The programs that write ORC, by the number in the footer. Other numbers are not in this list."""
+    """The programs whose files are understood, by the number in the footer."""
 
     JAVA = 0
     CPP = 1
-    PRESTO = 2
-    SCRITCHLEY_GO = 3
-    TRINO = 4
-    CUDF = 5
 
 
 class WriterVersion(IntEnum):
-    """The versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
+    """Versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
     these issues."""
 
-    ORIGINAL = 0
     HIVE_8732 = 1
-    HIVE_4243 = 2
-    HIVE_12055 = 3
-    HIVE_13083 = 4
-    ORC_101 = 5
     ORC_135 = 6
-    ORC_517 = 7
-    ORC_203 = 8
-    ORC_14 = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +107,7 @@ class Tail:
         if not self._stripe_statistics:
             return None
         what = f"the statistics of stripe {stripe}"
-        with _name_errors(self.path, what):
+        with located(f"{self.path}: {what}"):
             columns = messages.elements(self._stripe_statistics[stripe], what)
             if not columns:
                 return None
@@ -130,20 +118,11 @@ class Tail:
     @cached_property
     def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
         what = "the statistics of the stripes"
-        with _name_errors(self.path, what):
+        with located(f"{self.path}: {what}"):
             stripes = messages.elements(self.compression.decompress(self.stored_metadata, MAX_SECTION), what)
             if stripes and len(stripes) != len(self.stripes):
                 raise FormatError(f"they cover {len(stripes)} stripes; expected {len(self.stripes)}")
         return stripes
-
-
-@contextmanager
-def _name_errors(path: str, what: str) -> Iterator[None]:
-    """Prefix errors that leave the block with the file and the part of it."""
-    try:
-        yield
-    except BloomParquetError as error:
-        raise type(error)(f"{path}: {what}: {error}") from error
 
 
 def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[Tail | BloomParquetError]:
@@ -237,7 +216,7 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
     postscript = _parse_postscript(file, raw)
     end = len(raw) - 1 - raw[-1]
     start = end - postscript.footer_length
-    with _name_errors(file.path, "the footer"):
+    with located(f"{file.path}: the footer"):
         compression = _parse_compression(postscript)
         footer = messages.parse(messages.Footer, compression.decompress(raw[start:end], MAX_SECTION), "the message")
         if footer.HasField("encryption"):

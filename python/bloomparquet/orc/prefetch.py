@@ -13,14 +13,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import located
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import INDEX_STREAMS, MAX_STREAM, Stream, parse_stripe_footer
 from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents
 
 
 class PrefetchedFile(io.RawIOBase):
@@ -35,11 +34,9 @@ class PrefetchedFile(io.RawIOBase):
         """Replace the ranges in memory with the data of some top-level columns in a stripe, given by the positions of
         their fields. Raises FormatError, LimitError or UnsupportedError if the footer of the stripe is damaged."""
         streams = sorted(stream for field, stream in _data_streams(storage, tail, stripe, count) if field in fields)
-        offsets, lengths = np.array(streams, np.int64).reshape(-1, 2).T
-        ranges = read_ranges(storage, [tail.path], np.zeros_like(offsets), offsets, lengths, count)
-        starts = zip(ranges.starts.tolist(), lengths.tolist(), strict=True)
-        self._starts = offsets.tolist()
-        self._views = [ranges.buffer.data[start : start + length] for start, length in starts]
+        self._starts = [stream.offset for stream in streams]
+        extents = [(stream.offset, stream.offset + stream.length) for stream in streams]
+        self._views = read_extents(storage, tail.path, extents, count)
 
     def readable(self) -> bool:
         return True
@@ -74,14 +71,11 @@ class PrefetchedFile(io.RawIOBase):
 def _data_streams(storage: Storage, tail: Tail, stripe: int, count: ReadCount) -> Iterator[tuple[int, Stream]]:
     """The streams of a stripe that are not indexes, each with the position of its top-level field."""
     location = tail.stripes[stripe]
-    raw = b""
-    if location.footer_length <= MAX_STREAM:
-        start, size = np.array([location.footer_offset]), np.array([location.footer_length])
-        raw = read_ranges(storage, [tail.path], np.array([0]), start, size, count).buffer.tobytes()
-    try:
+    start = location.footer_offset
+    size = location.footer_length if location.footer_length <= MAX_STREAM else 0
+    (raw,) = read_extents(storage, tail.path, [(start, start + size)], count)
+    with located(f"{tail.path}: the footer of stripe {stripe}"):
         footer = parse_stripe_footer(tail, raw)
-    except BloomParquetError as error:
-        raise type(error)(f"{tail.path}: the footer of stripe {stripe}: {error}") from error
     # Columns are numbered depth first: a column belongs to the last top-level column that is not after it.
     fields = sorted(((column, field) for field, column in enumerate(tail.types[0].children)), key=itemgetter(0))
     offset = location.offset

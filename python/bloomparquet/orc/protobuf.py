@@ -35,9 +35,9 @@ _TABLE = {
         1 footer_length uint64, 2 compression uint32, 3 compression_block_size uint64, 4 version packed uint32,
         5 metadata_length uint64, 6 writer_version uint32, 7 stripe_statistics_length uint64, 8000 magic bytes""",
     "Footer": """
-        1 header_length uint64, 2 content_length uint64, 3 stripes repeated StripeInformation, 4 types repeated Type,
-        5 metadata repeated UserMetadataItem, 6 number_of_rows uint64, 8 row_index_stride uint32, 9 writer uint32,
-        10 encryption bytes, 11 calendar uint32, 12 software_version bytes""",
+        3 stripes repeated StripeInformation, 4 types repeated Type, 6 number_of_rows uint64,
+        8 row_index_stride uint32, 9 writer uint32, 10 encryption bytes, 11 calendar uint32,
+        12 software_version bytes""",
     "StripeInformation": """
         1 offset uint64, 2 index_length uint64, 3 data_length uint64, 4 footer_length uint64, 5 number_of_rows uint64
         """,
@@ -45,7 +45,6 @@ _TABLE = {
         1 kind uint32, 2 subtypes packed uint32, 3 field_names repeated bytes, 4 maximum_length uint32,
         5 precision uint32, 6 scale uint32, 7 attributes repeated StringPair""",
     "StringPair": "1 key bytes, 2 value bytes",
-    "UserMetadataItem": "1 name bytes, 2 value bytes",
     "Metadata": "1 stripe_stats repeated StripeStatistics",
     "StripeStatistics": "1 col_stats repeated ColumnStatistics",
     "ColumnStatistics": """

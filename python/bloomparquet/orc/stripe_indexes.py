@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bloomparquet.errors import BloomParquetError, FormatError, LimitError
+from bloomparquet.errors import BloomParquetError, FormatError, LimitError, located
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.compression import Compression
@@ -74,10 +74,10 @@ class StripeIndexes:
 
 class RowGroupFilters(NamedTuple):
     """A column's filters, one for each row group of a stripe. `utf8`: they are from a BLOOM_FILTER_UTF8 stream.
-    `encoding` is the column's element of :attr:`StripeIndexes.bloom_encodings`."""
+    `bloom_encoding` is the column's element of :attr:`StripeIndexes.bloom_encodings`."""
 
     utf8: bool
-    encoding: int
+    bloom_encoding: int
     filters: tuple[OrcBloomFilter, ...]
 
 
@@ -128,7 +128,7 @@ def read_filters(
     return _read_indexes(storage, kinds, _parse_filters, count)
 
 
-def parse_stripe_footer(tail: Tail, raw: bytes) -> Any:
+def parse_stripe_footer(tail: Tail, raw: bytes | memoryview) -> Any:
     """The StripeFooter message in the stored bytes `raw`. Raises FormatError, LimitError or UnsupportedError."""
     return messages.parse(messages.StripeFooter, tail.compression.decompress(raw, MAX_STREAM), "the message")
 
@@ -240,9 +240,7 @@ def _parse_filters(stripe: StripeIndexes, column: int, raw: bytes) -> RowGroupFi
     filters: list[OrcBloomFilter] = []
     for i, element in enumerate(_elements(raw, stripe, "the Bloom filter index")):
         message = messages.parse_uncounted(messages.BloomFilter, element, f"row group {i}")
-        try:
+        with located(f"row group {i}"):
             filters.append(OrcBloomFilter.from_message(message, utf8=utf8))
-        except BloomParquetError as error:
-            raise type(error)(f"row group {i}: {error}") from error
     encodings = stripe.bloom_encodings
     return RowGroupFilters(utf8, encodings[column] if column < len(encodings) else 0, tuple(filters))

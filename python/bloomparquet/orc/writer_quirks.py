@@ -107,33 +107,29 @@ def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | Non
 
 
 def _why_stream_unusable(kind: int, filters: RowGroupFilters) -> str | None:
-    if filters.encoding not in (0, 1):
-        return f"the filters have the unknown encoding {filters.encoding}"
-    if kind in _TIMESTAMPS and not (filters.utf8 and filters.encoding == 1):
+    if filters.bloom_encoding not in (0, 1):
+        return f"the filters have the unknown encoding {filters.bloom_encoding}"
+    if kind in _TIMESTAMPS and not (filters.utf8 and filters.bloom_encoding == 1):
         return "timestamps are hashed in an unknown time zone (before ORC-135)"
     if kind in _STRINGS | {Kind.DECIMAL} and not filters.utf8:
         return "strings and decimals are hashed in an unknown character set (before ORC-101)"
     return None
 
 
-def why_bounds_unusable(tail: Tail, column: int) -> str | None:
-    """Why the minimum and maximum of a column prove nothing; None if they do."""
-    orc_type = tail.types[column]
+def are_bounds_usable(tail: Tail, column: int) -> bool:
+    """Whether the minimum and maximum of a column prove something."""
+    orc_type, version = tail.types[column], tail.writer_version
     if not is_known(tail):
-        return f"it is not known how writer {tail.writer} compares values"
-    is_java = tail.writer == Writer.JAVA
-    if orc_type.kind in _TIMESTAMPS and tail.writer_version < WriterVersion.ORC_135:
-        return "timestamps are in an unknown time zone (before ORC-135)"
-    if is_java and orc_type.kind in _STRINGS and tail.writer_version < WriterVersion.HIVE_8732:
-        return "strings are not compared by their UTF-8 bytes (before HIVE-8732)"
-    if (
-        orc_type.kind == Kind.DECIMAL
-        and is_java
-        and tail.writer_version == WriterVersion.ORC_135
-        and (orc_type.precision or 0) <= _MAX_SHORT_DECIMAL
-    ):
-        return "the bounds of short decimals are wrong (before ORC-517)"
-    return None
+        return False
+    if orc_type.kind in _TIMESTAMPS:  # before, they are in an unknown time zone
+        return version >= WriterVersion.ORC_135
+    if tail.writer == Writer.CPP:
+        return True
+    if orc_type.kind in _STRINGS:  # before, they are not compared by their UTF-8 bytes
+        return version >= WriterVersion.HIVE_8732
+    # From ORC-135 to ORC-517, the bounds of short decimals are wrong.
+    is_short_decimal = orc_type.kind == Kind.DECIMAL and (orc_type.precision or 0) <= _MAX_SHORT_DECIMAL
+    return not (is_short_decimal and version == WriterVersion.ORC_135)
 
 
 def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tuple[Any, Any]:
@@ -142,7 +138,7 @@ def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tup
 
     NaN may lie outside the bounds. If there may be a NaN, ``statistics.total`` is NaN.
     """
-    if statistics is None or why_bounds_unusable(tail, column) is not None:
+    if statistics is None or not are_bounds_usable(tail, column):
         return None, None
     minimum, maximum = statistics.minimum, statistics.maximum
     if statistics.kind is StatisticsKind.STRING and tail.writer in _END_OF_EXACT_TEXT:

@@ -67,17 +67,16 @@ class Dataset:
         path: Paths,
         *,
         filesystem: Any = None,
-        recursive: bool = True,
         partitioned: bool = True,
         base_path: PathLike | None = None,
         keys: Keys | None = None,
         table_log: OnTableLog = "error",
         allow_named_files: bool = False,
     ) -> Dataset:
-        """List the files at `path`: a file, a directory, a glob, or a list of those.
+        """List the files at `path`: a file, a directory with its subdirectories, a glob, or a list of those. Names that
+        begin with ``_`` or ``.`` are left out.
 
         * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
-        * `recursive`: whether files in subdirectories count. Names that begin with ``_`` or ``.`` never do.
         * `partitioned`: whether ``name=value`` directories become partition columns.
         * `base_path`: the directory below which partition directories begin, if it is above `path`.
         * `keys`: decrypt encrypted files.
@@ -107,21 +106,21 @@ class Dataset:
             storage = storage or item_storage
             seen: set[str] = set()  # a glob may match a directory and a file in it
             for root in _expand(storage, inner, item):
-                below = storage.list_files(root, recursive=recursive, notes=notes)
+                below = storage.list_files(root, recursive=True, notes=notes)
                 # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error later.
                 data_files = [
                     file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)
                 ]
                 if not (len(below) == 1 and below[0].path == root):  # a directory
-                    # A recursive listing shows the logs in and below it. On remote storage, save the request for it.
-                    only_above = recursive and not isinstance(storage, LocalStorage)
+                    # The listing shows the logs in and below it. On remote storage, save the request for it.
+                    only_above = not isinstance(storage, LocalStorage)
                     log_roots.add(root.rstrip("/").rpartition("/")[0] if only_above else root)
                     listed_files += below
                 elif not (allow_named_files and root == inner):
                     log_roots |= directories_of(storage, [root])
                 seen.update(file.path for file in data_files)
                 files += data_files
-                if recursive and partitioned:
+                if partitioned:
                     partitions += _partitions(root if base is None else base, data_files)
                 else:
                     partitions += [()] * len(data_files)
@@ -196,3 +195,10 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     if len(set(names)) < len(names):
         raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {join_names(names)}")
     return names
+
+
+def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
+    """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
+    if isinstance(path, Dataset):
+        return path.with_keys(keys)
+    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)

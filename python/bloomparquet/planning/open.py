@@ -60,9 +60,11 @@ def open_table(
                 opened = {*table.files, *(unreadable or ())}
                 _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
-    from bloomparquet.planning.orc.cache import cache as orc_cache  # lazy import: keeps ORC off the start-up path
+    from bloomparquet.planning.orc.cache import (
+        process_cache as stripe_cache,  # lazy import: keeps ORC off the start-up path
+    )
 
-    known = orc_cache.open(storage, files, reads, keys=dataset.keys)
+    known = stripe_cache.open(storage, files, reads, keys=dataset.keys)
     if is_orc or known.is_orc:
         if not is_orc:
             _remember(storage, ((file, True) for file in known.table.files))
@@ -74,17 +76,22 @@ def open_table(
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
     """Raise PlanError if one of `damaged`, which cannot be read as Parquet files, is an ORC file."""
-    unknown = [file for file in damaged if _is_orc(storage, file) is None]
+    orc = orc_files(storage, damaged, reads)
+    if orc:
+        raise PlanError(
+            f"{orc[0].path} is an ORC file, and others are Parquet files; expected files of one format: read each "
+            "format separately"
+        )
+
+
+def orc_files(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> list[FileInfo]:
+    """Those of `files`, which cannot be read as Parquet files, that are ORC files."""
+    unknown = [file for file in files if _is_orc(storage, file) is None]
     if unknown:
         from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path
 
         _remember(storage, zip(unknown, are_orc(storage, unknown, reads), strict=True))
-    orc = next((file for file in damaged if _is_orc(storage, file)), None)
-    if orc is not None:
-        raise PlanError(
-            f"{orc.path} is an ORC file, and others are Parquet files; expected files of one format: read each format "
-            "separately"
-        )
+    return [file for file in files if _is_orc(storage, file)]
 
 
 def _is_orc(storage: Storage, file: FileInfo) -> bool | None:

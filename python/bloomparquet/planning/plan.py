@@ -148,12 +148,12 @@ class ScanPlan:
     @cached_property
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in file order, then the files skipped by partition values, then the unreadable files."""
-        return tuple(self._row_group(i) for i in range(self.total))
+        return tuple(self._row_groups(np.arange(self.total)))
 
     def kept_row_groups(self) -> list[RowGroup]:
         """The row groups to read, in file order, then the unreadable files."""
-        unreadable = range(self.total - len(self.unreadable), self.total)
-        return [self._row_group(i) for i in [*np.flatnonzero(self.codes == KEPT).tolist(), *unreadable]]
+        unreadable = np.arange(self.total - len(self.unreadable), self.total)
+        return list(self._row_groups(np.concatenate([np.flatnonzero(self.codes == KEPT), unreadable])))
 
     def kept_by_file(self) -> Iterator[tuple[int, list[int]]]:
         """The index in ``table.files`` of each file with kept row groups, and the indexes of these in the file."""
@@ -174,16 +174,18 @@ class ScanPlan:
         )  # fmt: skip
         return pa.Table.from_pylist([asdict(row_group) for row_group in self.row_groups], schema)
 
-    def _row_group(self, i: int) -> RowGroup:
-        if i >= len(self.table):
-            file = (*self.excluded, *self.unreadable)[i - len(self.table)]
-            kept = i >= self.total - len(self.unreadable)
-            return RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
-        start, length = self.table.extent(i)
-        reason = REASONS[self.codes[i]]
-        path = self.table.paths[self.table.file[i]]
-        rows, index = int(self.table.rows[i]), int(self.table.index[i])
-        return RowGroup(path, index, rows, start, length, reason is None, reason.value if reason else None)
+    def _row_groups(self, positions: NDArray[np.int64]) -> Iterator[RowGroup]:
+        """The row groups, and the files that were not opened, at ascending positions in :attr:`row_groups`."""
+        table, units = self.table, positions[positions < len(self.table)]
+        starts, lengths = table.extents_of(units)
+        for i, start, length in zip(units.tolist(), starts.tolist(), lengths.tolist(), strict=True):
+            path, index, rows = table.paths[table.file[i]], int(table.index[i]), int(table.rows[i])
+            reason = REASONS[self.codes[i]]
+            yield RowGroup(path, index, rows, start, length, reason is None, reason.value if reason else None)
+        files = (*self.excluded, *self.unreadable)
+        for i in positions[len(units) :].tolist():
+            file, kept = files[i - len(table)], i >= self.total - len(self.unreadable)
+            yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
 
     def __repr__(self) -> str:
         parts = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]

@@ -6,31 +6,33 @@ Cheap evidence comes first: partition values before footers are read, statistics
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError
+from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, ReaderTypes, Table
+from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
+from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
-    find_leaf,
+    find_leaf_of,
     find_partition,
     merge_equalities,
     rename,
@@ -53,37 +55,6 @@ Where: TypeAlias = str | Predicate | Sequence[Condition | Predicate] | Sequence[
 * or a list of such lists, one of which must hold;
 * or a predicate: ``bp.Eq("user_id", 7)``.
 """
-
-OnFilterError = Literal["keep", "fail"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """How one plan is made. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
-
-    * `timezone`, `case_sensitive`, `on_filter_error`, `skip_corrupt`: as for :func:`plan`.
-    * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are
-      errors. Otherwise such a condition skips nothing.
-    * `exact_names`: a dot is part of a column name, and never leads into a struct.
-    * `reader_types`: the types that the reader gives to columns. Where the reader's values may differ from the stored
-      ones, a column skips nothing.
-    * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
-    * `cache`: keeps Parquet footers and filters.
-    """
-
-    timezone: str | None = "UTC"
-    case_sensitive: bool = True
-    on_filter_error: OnFilterError = "keep"
-    skip_corrupt: bool = False
-    strict: bool = True
-    exact_names: bool = False
-    reader_types: ReaderTypes = field(default_factory=dict)
-    pushed: Predicate | None = None
-    cache: FooterCache = process_cache
-
-    def __post_init__(self) -> None:
-        if self.on_filter_error not in ("keep", "fail"):
-            raise OptionError(f"on_filter_error is {self.on_filter_error!r}; expected 'keep' or 'fail'")
 
 
 def plan(
@@ -132,14 +103,7 @@ def plan(
     return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
 
 
-def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
-    """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
-    if isinstance(path, Dataset):
-        return path.with_keys(keys)
-    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
-
-
-def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = PlanOptions()) -> ScanPlan:
+def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
     began = time.perf_counter()
     predicate = parse_where(where)
@@ -152,7 +116,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
         for condition in conditions:
-            wanted = might_match(condition.predicate, wanted, partitions.judge(condition.strict))
+            wanted = might_match(condition.predicate, wanted, partial(partitions.verdicts_or, strict=condition.strict))
     excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
     file_positions = np.flatnonzero(wanted)
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
@@ -174,30 +138,19 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = P
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
         conditions = [
-            _Condition(merge_equalities(rename(condition.predicate, resolved.paths)), condition.strict)
+            _Condition(_to_evidence(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
         unknown = frozenset(resolved.unknown)
-        reads = (footer_reads, filter_reads)
-        request = _Request(dataset, options, partitions, file_positions, unknown, *reads, errors)
+        request = _Request(dataset, options, partitions, file_positions, unknown, footer_reads, filter_reads, errors)
         codes, row_group_counts = _judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
     seconds = time.perf_counter() - began
     return ScanPlan(
-        dataset,
-        predicate,
-        seconds,
-        tuple(errors.errors),
-        table,
-        codes,
-        tuple(excluded),
-        file_positions,
-        footer_reads,
-        filter_reads,
-        unreadable,
-        row_group_counts,
-    )
+        dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
+        filter_reads, unreadable, row_group_counts,
+    )  # fmt: skip
 
 
 def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
@@ -243,6 +196,11 @@ def _resolve(
     return resolved
 
 
+def _to_evidence(predicate: Predicate) -> Predicate:
+    """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
+    return merge_equalities(to_element_conditions(predicate))
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     """A predicate in negation normal form that rows must match. `strict`: what does not fit the data is an error."""
@@ -258,12 +216,10 @@ class _PartitionEvidence:
         self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
         self._values: pa.Table | None = None
 
-    def judge(self, strict: bool) -> Callable[[Predicate, Verdicts], Verdicts]:
-        def judge(leaf: Predicate, alive: Verdicts) -> Verdicts:
-            verdicts = self.verdicts(leaf, strict)
-            return alive if verdicts is None else verdicts
-
-        return judge
+    def verdicts_or(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
+        """The :meth:`verdicts` on `leaf`, or `alive` if it is not about a partition column."""
+        verdicts = self.verdicts(leaf, strict)
+        return alive if verdicts is None else verdicts
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """One verdict per file of the data set; None if `leaf` is not about a partition column."""
@@ -274,6 +230,8 @@ class _PartitionEvidence:
         if self._values is None:
             self._values = self._dataset.partition_table(zone)
         every_file = np.ones(len(self._dataset.files), np.bool_)
+        if isinstance(leaf, ElementIn):  # a directory name is no list
+            return every_file
         if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
             return every_file  # the time zone of the directory names is unknown
         try:
@@ -333,7 +291,7 @@ def _judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[_Evidence], table: Table) -> Verdicts:
+def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -356,20 +314,12 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
     return codes
 
 
-@dataclass(frozen=True, slots=True)
-class _Equality:
-    """An equality over the column chunks of files with one schema, and what their filters are asked."""
-
-    chunks: Chunks
-    candidates: Candidates
-
-
 class _Evidence:
     """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf."""
 
-    def __init__(self, table: Table, condition: _Condition, request: _Request) -> None:
+    def __init__(self, table: Units, condition: _Condition, request: _Request) -> None:
         self._table, self.condition, self._request = table, condition, request
-        self.equalities: dict[int, list[_Equality]] = {}  # by id of leaf
+        self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -384,8 +334,8 @@ class _Evidence:
         equalities = self.equalities.get(id(leaf), ())
         if equalities:
             verdicts = verdicts & alive
-            for equality in equalities:
-                self._ask(equality, verdicts)
+            for chunks, candidates in equalities:
+                self._ask(chunks, candidates, verdicts)
         return verdicts
 
     def _judge(self, leaf: Predicate) -> Verdicts:
@@ -394,11 +344,12 @@ class _Evidence:
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
-        if column in request.unknown:
+        if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
             return verdicts
-        reader_type = request.options.reader_types.get(column)
+        case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
+        reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
-            stored = find_leaf(schema, column, case_sensitive=request.options.case_sensitive)
+            stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
@@ -426,11 +377,11 @@ class _Evidence:
                 raise
             return
         if candidates is not None and chunks.filters.present.any():
-            self.equalities.setdefault(id(leaf), []).append(_Equality(chunks, candidates))
+            self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
 
-    def _ask(self, equality: _Equality, verdicts: Verdicts) -> None:
+    def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
-        chunks, (hashes, first, last) = equality.chunks, equality.candidates
+        hashes, first, last = candidates
         asked = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
         if len(asked) == 0:
             return

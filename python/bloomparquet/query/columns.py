@@ -41,12 +41,18 @@ class SchemaNode:
 
 @dataclass(frozen=True, slots=True)
 class LeafColumn:
-    """A leaf of a schema. `index` is its position among the leaves; `path` has the names from the root down."""
+    """A leaf of a schema. `index` is its position among the leaves; `path` has the names from the root down.
+    `repeated_levels`: how many nodes on the path are REPEATED."""
 
     index: int
     path: tuple[str, ...]
     node: SchemaNode
-    repeated: bool  # it or a group above it is REPEATED
+    repeated_levels: int
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a row may have several values."""
+        return self.repeated_levels > 0
 
     def describe(self) -> str:
         """The type for a message: ``INT64``, ``BYTE_ARRAY (STRING)``."""
@@ -62,16 +68,16 @@ class FileSchema:
     leaves: tuple[LeafColumn, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        walked = enumerate(_walk(self.root, (), False))
+        walked = enumerate(_walk(self.root, (), 0))
         object.__setattr__(self, "leaves", tuple(LeafColumn(i, *leaf) for i, leaf in walked))
 
 
 def _walk(
-    node: SchemaNode, path: tuple[str, ...], repeated: bool
-) -> Iterator[tuple[tuple[str, ...], SchemaNode, bool]]:
+    node: SchemaNode, path: tuple[str, ...], repeated_levels: int
+) -> Iterator[tuple[tuple[str, ...], SchemaNode, int]]:
     for child in node.children:
-        child_path, child_repeated = (*path, child.name), repeated or child.repetition == "REPEATED"
+        child_path, child_levels = (*path, child.name), repeated_levels + (child.repetition == "REPEATED")
         if child.physical_type is not None:
-            yield child_path, child, child_repeated
+            yield child_path, child, child_levels
         else:
-            yield from _walk(child, child_path, child_repeated)
+            yield from _walk(child, child_path, child_levels)

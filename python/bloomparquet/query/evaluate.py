@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, join_names, quoted, shorten
+from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family, coerce_all
 from bloomparquet.query.names import find
@@ -80,7 +81,7 @@ class _Rows:
             column = _decoded(self.batch.column(path[0]))
             for index in path[1:]:
                 column = _decoded(pc.struct_field(column, [index]))
-            self.columns[path] = column.cast(_comparable_type(column.type))
+            self.columns[path] = _comparable(column)
         return self.columns[path]
 
 
@@ -101,8 +102,25 @@ class _Binder:
             if not children:
                 return self.bind(p.Always(isinstance(node, p.And)))
             return lambda rows: reduce(combine, (child(rows) for child in children))
+        if isinstance(node, p.ElementPredicate):
+            return self.bind_elements(node)
         assert isinstance(node, Leaf)
         return self.bind_leaf(node)
+
+    def bind_elements(self, leaf: p.ElementPredicate) -> Callable[[_Rows], Any]:
+        (path, kind), fields = evaluate_elements.split_at_list(leaf.column, self.find)
+        if kind is None or pa.types.is_null(kind):
+            return self.bind(p.Always(None))
+
+        def make_test(values: Sequence[Any], kind: pa.DataType) -> _Test:
+            test = _constant(None) if pa.types.is_null(kind) else self.test(p.In(leaf.column, values), kind)
+            return lambda column: test(_comparable(column))
+
+        def find_field(name: str, names: Sequence[str]) -> int | None:
+            return self.index(name, names, leaf.column)
+
+        test = evaluate_elements.bind(leaf, kind, fields, find_field, make_test)
+        return lambda rows: test(rows.column(path))
 
     def bind_leaf(self, leaf: Leaf) -> Callable[[_Rows], Any]:
         path, kind = self.find(leaf.column)
@@ -358,6 +376,12 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
     if types.is_date64(kind) or types.is_time64(kind) or types.is_timestamp(kind):
         return pa.int64()
     return kind
+
+
+def _comparable(column: Any) -> Any:
+    """`column` in its comparable type."""
+    column = _decoded(column)
+    return column.cast(_comparable_type(column.type))
 
 
 def _decoded(column: Any) -> Any:

@@ -10,13 +10,14 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
         ├── IsNull, IsNotNull
-        └── StartsWith  (column, prefix)
+        ├── StartsWith  (column, prefix)
+        └── ElementPredicate                   see `elements`
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -254,6 +255,20 @@ class StartsWith(Leaf):
         return f"StartsWith({_repr_column(self.column)}, {self.prefix!r})"
 
 
+class ElementPredicate(Leaf):
+    """Base of the predicates on elements of lists and maps; see :mod:`bloomparquet.query.elements`."""
+
+    __slots__ = ()
+
+    def without_nulls(self) -> Predicate:
+        """A predicate without None among its values that is TRUE for the same rows."""
+        raise NotImplementedError
+
+    def to_sql(self, max_values: int | None) -> str:
+        """The SQL text, with at most `max_values` values of a list."""
+        raise NotImplementedError
+
+
 _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
 
 
@@ -278,9 +293,9 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 def normalize(predicate: Predicate) -> Predicate:
     """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
 
-    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe or StartsWith.
-    And and Or have at least two children, none of their own class. Always occurs only as the whole result. FALSE and
-    NULL are not told apart: neither selects a row.
+    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith and
+    predicates on elements, which may have None there. And and Or have at least two children, none of their own class.
+    Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
     """
     return _normalize(predicate, negated=False)
 
@@ -304,6 +319,14 @@ def column_to_sql(column: Column) -> str:
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 
+def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
+    """A list of literals; at most `max_values` of them are shown."""
+    shown = [literal_to_sql(value) for value in values[:max_values]]
+    if len(shown) < len(values):
+        shown.append(f"… {len(values) - len(shown):,} more")
+    return ", ".join(shown)
+
+
 def _to_operand(predicate: Predicate, max_values: int | None) -> str:
     text = to_sql(predicate, max_values=max_values)
     return f"({text})" if isinstance(predicate, _Junction) and predicate.children else text
@@ -315,10 +338,9 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
     if isinstance(leaf, Comparison):
         return f"{name} {leaf.symbol} {literal_to_sql(leaf.value)}"
     if isinstance(leaf, Membership):
-        shown = [literal_to_sql(value) for value in leaf.values[:max_values]]
-        if len(shown) < len(leaf.values):
-            shown.append(f"… {len(leaf.values) - len(shown):,} more")
-        return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({', '.join(shown)})"
+        return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({values_to_sql(leaf.values, max_values)})"
+    if isinstance(leaf, ElementPredicate):
+        return leaf.to_sql(max_values)
     if isinstance(leaf, StartsWith):
         return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
     if isinstance(leaf, IsNull):
@@ -360,6 +382,8 @@ def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
         if None in leaf.values:
             return Always(False)
         return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
+    if isinstance(leaf, ElementPredicate):
+        return Not(leaf) if negated else leaf.without_nulls()
     if isinstance(leaf, StartsWith):
         if leaf.prefix is None:
             return Always(False)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.query.elements import ContainsAny, ElementIn, Part
 from bloomparquet.query.names import find, fold
 from bloomparquet.query.predicate import (
     And,
     Column,
+    ElementPredicate,
     Eq,
     EqNullSafe,
     In,
@@ -24,6 +26,7 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     Predicate,
+    columns,
     leaves,
 )
 
@@ -111,26 +114,45 @@ def merge_equalities(predicate: Predicate) -> Predicate:
     return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 
 
+def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+    """The leaf of `schema` that a leaf predicate in negation normal form is about."""
+    if isinstance(predicate, ElementIn):
+        return find_element(schema, predicate.column, predicate.part, case_sensitive=case_sensitive)
+    (column,) = columns(predicate)
+    return find_leaf(schema, column, case_sensitive=case_sensitive)
+
+
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf of `schema` at `path`. Dots in a part are part of the name."""
     node = schema.root
     for name in path:
         if node is not schema.root and not _is_struct(node):
             return NoLeaf.UNKNOWN
-        matching = [child for child in node.children if child.name == name]
-        others = [child for child in node.children if child.name != name]
-        similar = [child for child in others if fold(child.name, False) == fold(name, False)]
-        if not case_sensitive:
-            matching += similar
-        if not matching:
-            # Readers fold case differently: a column that one of them finds is not absent.
-            is_similar = similar or any(child.name.casefold() == name.casefold() for child in others)
-            return NoLeaf.UNKNOWN if is_similar else NoLeaf.ABSENT
-        if len(matching) > 1:
-            return NoLeaf.UNKNOWN
-        node = matching[0]
-    leaf = next((leaf for leaf in schema.leaves if leaf.node is node), None)
+        child = _find_child(node, name, case_sensitive)
+        if isinstance(child, NoLeaf):
+            return child
+        node = child
+    leaf = _leaf_of(schema, node)
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated else leaf
+
+
+def find_element(schema: FileSchema, path: Column, part: Part, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+    """The leaf with the elements of the list at `path`, or with the keys or values of the map there.
+
+    `path` may lead through one list into structs. Lists have the layouts of parquet-format ``LogicalTypes.md``: three
+    levels, two levels, and repeated fields without an annotation. ABSENT means that every reader returns a null list or
+    map; below a list, where readers may differ about the layout, everything that is not found is UNKNOWN.
+    """
+    walked = _walk_through_list(schema, path, case_sensitive)
+    if isinstance(walked, NoLeaf):
+        return walked
+    node, in_list = walked
+    if part != "element":
+        node_of_part = None if in_list else _map_part(node, part)
+    else:
+        node_of_part = node if in_list else _list_element(node)
+    leaf = None if node_of_part is None else _leaf_of(schema, node_of_part)
+    return NoLeaf.UNKNOWN if leaf is None or leaf.repeated_levels != 1 else leaf
 
 
 def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
@@ -154,16 +176,33 @@ def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Se
 def require_comparable(
     predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
-    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas`, or an
-    element of a list or a map. Only IS NULL and IS NOT NULL apply to a whole struct, list or map."""
+    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas` or
+    something inside a list or a map, or if a predicate on elements is about another column. Only IS NULL and
+    IS NOT NULL apply to a whole struct, list or map."""
     tests: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
-        if find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
+        if isinstance(leaf, ElementPredicate):
+            for schema in schemas:
+                _require_elements(schema, leaf, case_sensitive)
+        elif find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
             is_null_test = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
             tests[leaf.column, is_null_test] = None
     for schema in schemas:
         for column, is_null_test in tests:
             _require_comparable(schema, column, is_null_test, case_sensitive)
+
+
+def _require_elements(schema: FileSchema, leaf: ElementPredicate, case_sensitive: bool) -> None:
+    parts: tuple[Part, ...] = (leaf.of,) if isinstance(leaf, ContainsAny) else ("element", "value")
+    walked = _walk_through_list(schema, leaf.column, case_sensitive)
+    if not isinstance(walked, NoLeaf) and all(
+        find_element(schema, leaf.column, part, case_sensitive=case_sensitive) is NoLeaf.UNKNOWN for part in parts
+    ):
+        expected = " or ".join("list" if part == "element" else "map" for part in parts)
+        raise PlanError(
+            f"column {quoted('.'.join(leaf.column))} is a {_kind(walked[0])}; {shorten(leaf.to_sql(1))} needs a "
+            f"{expected} of values that are not nested"
+        )
 
 
 def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, case_sensitive: bool) -> None:
@@ -185,9 +224,66 @@ def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, 
         )
 
 
+def _find_child(node: SchemaNode, name: str, case_sensitive: bool) -> SchemaNode | NoLeaf:
+    matching = [child for child in node.children if child.name == name]
+    others = [child for child in node.children if child.name != name]
+    similar = [child for child in others if fold(child.name, False) == fold(name, False)]
+    if not case_sensitive:
+        matching += similar
+    if not matching:
+        # Readers fold case differently: a column that one of them finds is not absent.
+        is_similar = similar or any(child.name.casefold() == name.casefold() for child in others)
+        return NoLeaf.UNKNOWN if is_similar else NoLeaf.ABSENT
+    return NoLeaf.UNKNOWN if len(matching) > 1 else matching[0]
+
+
+def _walk_through_list(schema: FileSchema, path: Column, case_sensitive: bool) -> tuple[SchemaNode, bool] | NoLeaf:
+    """The node at `path`, and whether the path leads through a list."""
+    node, in_list = schema.root, False
+    for name in path:
+        if node is not schema.root and not _is_struct(node):
+            element = None if in_list else _list_element(node)
+            if element is None or element.physical_type is not None or element.annotation is not None:
+                return NoLeaf.UNKNOWN
+            node, in_list = element, True
+        child = _find_child(node, name, case_sensitive)
+        if isinstance(child, NoLeaf):
+            return NoLeaf.UNKNOWN if in_list else child
+        node = child
+    return node, in_list
+
+
+def _leaf_of(schema: FileSchema, node: SchemaNode) -> LeafColumn | None:
+    return next((leaf for leaf in schema.leaves if leaf.node is node), None)
+
+
+def _list_element(node: SchemaNode) -> SchemaNode | None:
+    """The element of a list; None if `node` is no list."""
+    if node.repetition == "REPEATED":
+        return node if node.physical_type is not None or node.annotation is None else None
+    if node.annotation is None or node.annotation.kind != "LIST" or len(node.children) != 1:
+        return None
+    repeated = node.children[0]
+    if repeated.repetition != "REPEATED":
+        return None
+    is_element = len(repeated.children) != 1 or repeated.name in ("array", f"{node.name}_tuple", "_elem")  # ORC
+    return repeated if is_element else repeated.children[0]
+
+
+def _map_part(node: SchemaNode, part: Part) -> SchemaNode | None:
+    """The key or the value of a map; None if `node` is no map."""
+    if node.annotation is None or node.annotation.kind != "MAP":
+        return None
+    # ORC has no group between the map and its keys and values.
+    parts = node.children[0].children if len(node.children) == 1 else node.children
+    return parts[0 if part == "key" else 1] if len(parts) == 2 else None
+
+
 def _kind(node: SchemaNode) -> str:
     if _is_struct(node):
         return "struct"
+    if node.physical_type is not None and node.repetition != "REPEATED":
+        return "plain column"
     kind = None if node.annotation is None else node.annotation.kind
     return "list" if kind is None or node.repetition == "REPEATED" else kind.lower()
 

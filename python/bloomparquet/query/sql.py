@@ -39,10 +39,12 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
+from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
+from bloomparquet.query.sql_elements import convert_elements
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
-    "startswith), combined by AND, OR and NOT"
+    f"startswith), {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -166,7 +168,7 @@ class _Converter:
         from sqlglot import exp
 
         self.text = text
-        self.exp = exp
+        self.exp: Any = exp
         self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with the sides exchanged
             exp.EQ: (Eq, Eq),
             exp.NEQ: (NotEq, NotEq),
@@ -189,6 +191,9 @@ class _Converter:
             return Always(node.this)
         if isinstance(node, exp.Null):
             return Always(None)
+        elements = convert_elements(node, self)
+        if elements is not None:
+            return elements
         if isinstance(node, exp.NullSafeNEQ):
             return Not(self.convert_comparison(node, EqNullSafe, EqNullSafe))
         if type(node) in self.comparisons:

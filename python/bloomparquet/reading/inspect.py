@@ -13,11 +13,12 @@ from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import open_table
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family, normalize_value
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import find_leaf, resolve_names, unknown_column
+from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.storage.files import ReadCount
@@ -97,6 +98,9 @@ def probe(
     """Ask only the Bloom filters, without statistics, whether `column` can hold `value`: one answer per row group, in
     file order. Row groups of ORC files are counted as for :func:`inspect`.
 
+    The elements of a list are the column ``tags.element``, the keys and values of a map ``labels.key`` and
+    ``labels.value``.
+
     `timezone` is the zone of a timestamp written without one. For a TIMESTAMP of ORC, which has no zone, `value` is
     looked up both as local time and as an instant in the writer's zone.
 
@@ -145,5 +149,13 @@ def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] 
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    bound = [(i, find_leaf(schema, path, case_sensitive=True)) for i, schema in enumerate(table.schemas)]
+    bound = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
     return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]
+
+
+def _find_leaf(schema: FileSchema, path: Column) -> LeafColumn | NoLeaf:
+    leaf = find_leaf(schema, path, case_sensitive=True)
+    part = next((part for part in PARTS if part == path[-1]), None)
+    if leaf is NoLeaf.UNKNOWN and part is not None:
+        return find_element(schema, path[:-1], part, case_sensitive=True)
+    return leaf

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
 from bloomparquet.orc import rows, stripe_indexes
-from bloomparquet.orc.bloom_filter import Hashes, check_filters
+from bloomparquet.orc.bloom_filter import Hashes
 from bloomparquet.orc.encoding import encode_value, family_of
 from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
@@ -99,9 +99,10 @@ class OrcReader:
                     f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} cannot be used to skip: "
                     f"{unusable}"
                 )
-            answers = check_filters(filters.filters, hashes(schema_index, leaf, stripe.writer_timezone))
-            might_match[at : at + len(answers)] = [answer.any() for answer in answers]
-            has_filter[at : at + len(answers)] = True
+            wanted = hashes(schema_index, leaf, stripe.writer_timezone)
+            end = at + len(filters.filters)
+            might_match[at:end] = [bloom.check(wanted).any() for bloom in filters.filters]
+            has_filter[at:end] = True
         return Probed(might_match, has_filter)
 
     def _encode(

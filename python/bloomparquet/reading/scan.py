@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.open import open_table
+from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.planning.planner import OnFilterError, PlanOptions, Where, open_dataset, plan_dataset
+from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
-from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.arrow_schema import fit, unify
@@ -57,12 +57,12 @@ def read_table(
     >>> bp.read_table("events.parquet", "user_id = 4711", ["user_id", "country"]).to_pylist()
     [{'user_id': 4711, 'country': 'CH'}]
     """
-    options = PlanOptions(
-        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
-    )
-    predicate = parse_where(where)
-    dataset = open_dataset(path, filesystem, keys, table_log)
-    return _scan(dataset, predicate, columns, merge_schema, options).read_all()
+    batches = scan_batches(
+        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, timezone=timezone,
+        case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
+        table_log=table_log,
+    )  # fmt: skip
+    return batches.read_all()
 
 
 def scan_batches(
@@ -92,17 +92,8 @@ def scan_batches(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
     )
     predicate = parse_where(where)
-    return _scan(open_dataset(path, filesystem, keys, table_log), predicate, columns, merge_schema, options)
-
-
-def _scan(
-    dataset: Dataset,
-    where: Predicate | None,
-    columns: Sequence[str] | None,
-    merge_schema: bool,
-    options: PlanOptions,
-) -> pa.RecordBatchReader:
-    scan = _Scan(plan_dataset(dataset, where, options), columns, merge_schema, options)
+    plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 

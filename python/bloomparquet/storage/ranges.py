@@ -68,6 +68,18 @@ def read_ranges(
     return Ranges(buffer, result)
 
 
+def read_extents(storage: Storage, path: str, extents: Sequence[tuple[int, int]], reads: ReadCount) -> list[memoryview]:
+    """The bytes of one file from each start offset to its end offset. Empty extents are not read."""
+    starts, ends = np.array(extents, np.int64).reshape(-1, 2).T
+    (some,) = np.nonzero(ends > starts)
+    sizes = (ends - starts)[some]
+    ranges = read_ranges(storage, [path], np.zeros_like(some), starts[some], sizes, reads)
+    parts = [memoryview(b"")] * len(extents)
+    for i, start, size in zip(some.tolist(), ranges.starts.tolist(), sizes.tolist(), strict=True):
+        parts[i] = ranges.buffer.data[start : start + size]
+    return parts
+
+
 def _read_runs(
     storage: Storage,
     paths: Sequence[str],

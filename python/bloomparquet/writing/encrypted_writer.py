@@ -10,11 +10,16 @@ readers, parquet-java ``ParquetMetadataConverter`` (addRowGroup, filterFileMetaD
 
 from __future__ import annotations
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
+from bloomparquet.errors import EncryptionError, FormatError, located
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer, require_plain_chunk
+from bloomparquet.parquet.metadata.footer import (
+    Footer,
+    parse_footer,
+    require_metadata,
+    require_same_file,
+)
 from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
@@ -27,7 +32,6 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.atomic import Output
 from bloomparquet.writing.encryption import FileEncryption
 from bloomparquet.writing.filters.build import parse_file_end, read_filters
@@ -40,7 +44,7 @@ class EncryptedFile:
     """Writes one encrypted file to `output`. `skeleton` is the plain footer of the same file without rows."""
 
     def __init__(self, output: Output, encryption: FileEncryption, skeleton: Footer, path: str) -> None:
-        self._output, self._encryption, self._path = output, encryption, path
+        self._output, self._encryption, self._skeleton, self._path = output, encryption, skeleton, path
         self._leaves = skeleton.profile.schema.leaves
         self._tree, _ = read_struct(skeleton.raw, FileMetaData)
         self._tree.row_groups = []
@@ -72,7 +76,9 @@ class EncryptedFile:
             group.ordinal = ordinal
             self._groups.append(group)
         self._tree.num_rows += sum(footer.rows)
-        return {(before + row_group, leaf): bloom for (row_group, leaf), _, bloom in read_filters(footer, file)}
+        return {
+            (before + row_group, leaf_index): bloom for (row_group, leaf_index), _, bloom in read_filters(footer, file)
+        }
 
     def footer(self) -> Footer:
         """The plain footer of what was added so far."""
@@ -105,12 +111,9 @@ class EncryptedFile:
     def _write_chunk(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk) -> None:
         """Encrypt and write the pages of a chunk, and set its offsets. Those of page indexes and filter are cleared
         until these are written."""
-        try:
-            metadata = require_plain_chunk(chunk)
+        with located(f"{self._path}: {self._skeleton.chunk_name(ordinal, leaf.index)}"):
+            metadata = require_metadata(require_same_file(chunk).meta_data)
             self._write_pages(file, ordinal, leaf, chunk, metadata)
-        except BloomParquetError as error:
-            where = f"{self._path}: row group {ordinal}, column {shorten(dotted_name(leaf.path))}"
-            raise type(error)(f"{where}: {error}") from error
         chunk.file_offset = 0
         chunk.offset_index_offset = chunk.offset_index_length = None
         chunk.column_index_offset = chunk.column_index_length = None
@@ -188,8 +191,8 @@ class EncryptedFile:
         return raw
 
     def _chunk(self, chunk_id: ChunkId) -> ColumnChunk:
-        row_group, leaf = chunk_id
-        return self._groups[row_group].columns[leaf]
+        row_group, leaf_index = chunk_id
+        return self._groups[row_group].columns[leaf_index]
 
     def _write(self, data: bytes | memoryview) -> None:
         self._output.write(data)

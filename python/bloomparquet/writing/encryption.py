@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from functools import partial
+from typing import Any, NoReturn
 
-from bloomparquet.errors import EncryptionError, OptionError, PlanError, did_you_mean
+from bloomparquet.errors import EncryptionError, OptionError, PlanError, did_you_mean, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
@@ -44,7 +45,7 @@ class Encryption:
     1000
     """
 
-    __slots__ = ("_algorithm", "_plaintext_footer", "_source", "_store_aad_prefix")
+    __slots__ = ("_algorithm", "_keys_name", "_keys_of_file", "_plaintext_footer", "_store_aad_prefix")
 
     def __init__(
         self,
@@ -59,7 +60,10 @@ class Encryption:
         if algorithm not in ALGORITHMS:
             raise OptionError(f"the algorithm is {algorithm!r}; expected {' or '.join(ALGORITHMS)}")
         self._algorithm, self._plaintext_footer = algorithm, bool(plaintext_footer)
-        self._source: _KeySource = _GivenKeys(keys, footer_key_metadata, dict(column_key_metadata or {}))
+        metadata = dict(column_key_metadata or {})
+        _require_writable(keys, footer_key_metadata, metadata)
+        self._keys_of_file: _KeysOfFile = partial(_given_keys, keys, footer_key_metadata, metadata)
+        self._keys_name = repr(keys)
         if not store_aad_prefix and keys.aad_prefix is None:
             raise OptionError("store_aad_prefix=False needs keys with an aad_prefix, and these have none")
         self._store_aad_prefix = bool(store_aad_prefix)
@@ -78,7 +82,8 @@ class Encryption:
         encryption = cls.__new__(cls)
         encryption._algorithm = ALGORITHMS[wrapper.counter_mode_pages]
         encryption._plaintext_footer, encryption._store_aad_prefix = wrapper.plaintext_footer, True
-        encryption._source = _KmsKeys(wrapper)
+        encryption._keys_of_file = partial(_new_keys, wrapper)
+        encryption._keys_name = f"keys of a KMS, footer_key={wrapper.footer_key!r}"
         return encryption
 
     def for_file(self, leaves: Sequence[LeafColumn], storage: Storage, path: str) -> FileEncryption:
@@ -91,7 +96,7 @@ class Encryption:
             raise EncryptionError(
                 f"{path}: the file has {len(leaves)} columns; an encrypted file has at most {MAX_ORDINAL}"
             )
-        source = self._source.for_file(leaves, path)
+        source = self._keys_of_file(leaves, path)
         algorithm = Algorithm.new(
             counter_mode_pages=self._algorithm == ALGORITHMS[1],
             aad_prefix=source.keys.aad_prefix,
@@ -103,7 +108,7 @@ class Encryption:
 
     def __repr__(self) -> str:
         footer = "signed" if self._plaintext_footer else "encrypted"
-        return f"Encryption({self._source!r}, {self._algorithm}, {footer} footer)"
+        return f"Encryption({self._keys_name}, {self._algorithm}, {footer} footer)"
 
     def __copy__(self) -> Encryption:
         return self
@@ -168,63 +173,46 @@ class _FileKeys:
     uniform: bool
 
 
-class _KeySource(Protocol):
-    """Gives the keys of each file."""
-
-    def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        """The keys of the file at `path` with the columns `leaves`."""
+_KeysOfFile = Callable[[Sequence[LeafColumn], str], _FileKeys]
+"""Gives the keys of the file at a path, with these columns."""
 
 
-class _GivenKeys:
-    """A source of the same keys for every file."""
-
-    def __init__(self, keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes]) -> None:
-        if not isinstance(keys, Keys):
-            raise OptionError(f"the keys of an encryption are a {type(keys).__name__}; expected bloomparquet.Keys")
-        if keys.footer is None:
-            raise OptionError("an encryption needs keys with a footer key, even if only columns are encrypted")
-        if keys.aad_prefix == b"":
-            raise OptionError("the aad_prefix of the keys is empty; leave it out, or use one that identifies the file")
-        for name, metadata in {"the footer": footer, **columns}.items():
-            if not isinstance(metadata, bytes | None):
-                raise OptionError(f"the key metadata of {name} is a {type(metadata).__name__}; expected bytes")
-        for name in columns:
-            if name not in keys.columns:
-                raise OptionError(f"column_key_metadata has {name!r}, but the keys have no column of that name")
-        self._keys, self._footer, self._columns = keys, footer, columns
-
-    def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        columns = self._keys.columns
-        names = {leaf.index: self._keys.name_of(leaf.path) for leaf in leaves}
-        for name in columns.keys() - names.values():
-            if all(name not in names_of(leaf.path) for leaf in leaves):
-                shown = name if isinstance(name, str) else ".".join(name)
-                hint = did_you_mean(shown, (".".join(leaf.path) for leaf in leaves))
-                raise PlanError(f"{path}: the keys name a column {shown!r}, which the file does not have{hint}")
-        own = {leaf: self._columns.get(name) for leaf, name in names.items() if name is not None}
-        return _FileKeys(self._keys, self._footer, own, not columns)
-
-    def __repr__(self) -> str:
-        return repr(self._keys)
+def _require_writable(keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes]) -> None:
+    """OptionError for keys that no file can be written with, and for key metadata without a key."""
+    if not isinstance(keys, Keys):
+        raise OptionError(f"the keys of an encryption are a {type(keys).__name__}; expected bloomparquet.Keys")
+    if keys.footer is None:
+        raise OptionError("an encryption needs keys with a footer key, even if only columns are encrypted")
+    if keys.aad_prefix == b"":
+        raise OptionError("the aad_prefix of the keys is empty; leave it out, or use one that identifies the file")
+    for name, metadata in {"the footer": footer, **columns}.items():
+        if not isinstance(metadata, bytes | None):
+            raise OptionError(f"the key metadata of {name} is a {type(metadata).__name__}; expected bytes")
+    for name in columns:
+        if name not in keys.columns:
+            raise OptionError(f"column_key_metadata has {name!r}, but the keys have no column of that name")
 
 
-class _KmsKeys:
-    """A source of new keys for every file, wrapped by a KMS."""
+def _given_keys(
+    keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes], leaves: Sequence[LeafColumn], path: str
+) -> _FileKeys:
+    """The same `keys` for every file. `footer` and `columns` are their key metadata."""
+    names = {leaf.index: keys.name_of(leaf.path) for leaf in leaves}
+    for name in keys.columns.keys() - names.values():
+        if all(name not in names_of(leaf.path) for leaf in leaves):
+            shown = name if isinstance(name, str) else ".".join(name)
+            hint = did_you_mean(shown, (".".join(leaf.path) for leaf in leaves))
+            raise PlanError(f"{path}: the keys name a column {shown!r}, which the file does not have{hint}")
+    own = {leaf: columns.get(name) for leaf, name in names.items() if name is not None}
+    return _FileKeys(keys, footer, own, not keys.columns)
 
-    def __init__(self, wrapper: KeyWrapper) -> None:
-        self._wrapper = wrapper
 
-    def for_file(self, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
-        wrapper = self._wrapper
-        masters = wrapper.master_keys([leaf.path for leaf in leaves])
-        try:
-            footer, metadata = wrapper.new_key(wrapper.footer_key, is_footer=True)
-            new_keys = {column: wrapper.new_key(master, is_footer=False) for column, master in masters.items()}
-        except EncryptionError as error:
-            raise EncryptionError(f"{path}: the file is not written: {error}") from error
-        keys = Keys(footer, {column: key for column, (key, _) in new_keys.items()})
-        own = {leaf.index: new_keys[leaf.path][1] for leaf in leaves if leaf.path in new_keys}
-        return _FileKeys(keys, metadata, own, wrapper.uniform)
-
-    def __repr__(self) -> str:
-        return f"keys of a KMS, footer_key={self._wrapper.footer_key!r}"
+def _new_keys(wrapper: KeyWrapper, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
+    """New keys for every file, wrapped by a KMS."""
+    masters = wrapper.master_keys([leaf.path for leaf in leaves])
+    with located(f"{path}: the file is not written"):
+        footer, metadata = wrapper.new_key(wrapper.footer_key, is_footer=True)
+        new_keys = {column: wrapper.new_key(master, is_footer=False) for column, master in masters.items()}
+    keys = Keys(footer, {column: key for column, (key, _) in new_keys.items()})
+    own = {leaf.index: new_keys[leaf.path][1] for leaf in leaves if leaf.path in new_keys}
+    return _FileKeys(keys, metadata, own, wrapper.uniform)

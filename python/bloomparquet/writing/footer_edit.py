@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, shorten
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
 from bloomparquet.parquet.encryption.keys.material import parse_metadata
 from bloomparquet.parquet.encryption.modules import Module
@@ -24,7 +24,6 @@ from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, parse_foo
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileCryptoMetaData, FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.names import dotted_name
 from bloomparquet.writing.filters.locate import ChunkId
 
 _REVEALED = (
@@ -73,7 +72,7 @@ class EditableFooter:
             tree, _ = read_struct(footer.raw, FileMetaData)
             for row_group, group in enumerate(tree.row_groups):
                 for leaf, chunk in zip(footer.profile.schema.leaves, group.check().columns, strict=True):
-                    where = f"{path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}"
+                    where = f"{path}: {footer.chunk_name(row_group, leaf.index)}"
                     chunk_id = row_group, leaf.index
                     require_same_file(chunk)
                     if not is_encrypted(chunk):
@@ -82,10 +81,12 @@ class EditableFooter:
                         raise EncryptionError("the column chunk is encrypted, but the footer does not say how")
                     elif only is not None and chunk_id not in only:
                         undecrypted.add(chunk_id)
-                    elif leaf.index in without_key or (cipher := _cipher(footer, chunk_id)) is None:
+                    elif leaf.index in without_key or not footer.is_decryptable(*chunk_id):
                         without_key.add(leaf.index)
                         undecrypted.add(chunk_id)
                     else:
+                        cipher = footer.chunk_cipher(*chunk_id)
+                        assert cipher is not None  # the chunk is encrypted
                         metadata[chunk_id], ciphers[chunk_id] = _metadata(footer, chunk_id, chunk), cipher
         except BloomParquetError as error:
             raise type(error)(f"{where}: {error}") from error
@@ -180,14 +181,6 @@ def footer_tail(raw: bytes, crypto: FileCrypto | None) -> tuple[bytes, ...]:
     else:
         parts, magic = [raw, crypto.footer().sign(raw)], MAGIC
     return (*parts, sum(map(len, parts)).to_bytes(4, "little") + magic)
-
-
-def _cipher(footer: Footer, chunk_id: ChunkId) -> ChunkCipher | None:
-    """The cipher of an encrypted chunk. None if its key is missing."""
-    try:
-        return footer.chunk_cipher(*chunk_id)
-    except EncryptionError:
-        return None
 
 
 def _metadata(footer: Footer, chunk_id: ChunkId, chunk: ColumnChunk) -> ColumnMetaData:

@@ -82,19 +82,19 @@ class FileOutcome:
 def describe_columns(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> tuple[ColumnOutcome, ...]:
     """The outcomes of new filters by column. `wanted` is the :class:`Bloom` that was asked for, by leaf."""
     by_leaf: dict[int, list[SplitBlockBloomFilter]] = {}
-    for (_, leaf), bloom in filters.items():
+    for (_, leaf_index), bloom in filters.items():
         if bloom is not None:
-            by_leaf.setdefault(leaf, []).append(bloom)
+            by_leaf.setdefault(leaf_index, []).append(bloom)
     outcomes = []
-    for leaf, blooms in sorted(by_leaf.items()):
+    for leaf_index, blooms in sorted(by_leaf.items()):
         worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
-        ratio = worst.estimated_fpp / wanted[leaf].fpp
-        at_most = 2 * worst.num_bytes > wanted[leaf].max_bytes
+        ratio = worst.estimated_fpp / wanted[leaf_index].fpp
+        at_most = 2 * worst.num_bytes > wanted[leaf_index].max_bytes
         too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
-        limited = wanted[leaf].ndv is None and too_small
-        name = ".".join(footer.profile.schema.leaves[leaf].path)
+        limited = wanted[leaf_index].ndv is None and too_small
+        name = ".".join(footer.profile.schema.leaves[leaf_index].path)
         size = sum(bloom.num_bytes for bloom in blooms)
-        unused = why_unused(footer.profile.schema.leaves[leaf], footer.profile.traits)
+        unused = why_unused(footer.profile.schema.leaves[leaf_index], footer.profile.traits)
         outcomes.append(ColumnOutcome(name, len(blooms), size, worst.estimated_fpp, limited, unused))
     return tuple(outcomes)
 

@@ -15,11 +15,11 @@ Source: parquet-format ``BloomFilter.md`` ("File Format"), ``PageIndex.md``, ``E
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.bloom_filter.header import header_bytes
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
@@ -43,6 +43,8 @@ _METADATA_OFFSETS = (
 
 Filters = Mapping[ChunkId, SplitBlockBloomFilter | None]
 """The new filter of each chunk whose filter changes. None removes it."""
+ReadExtents = Callable[[list[Extent]], Sequence[bytes | memoryview]]
+"""Reads byte ranges of the old file."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def rewrite(
     footer: Footer,
     filters: Filters,
     removed: Iterable[Extent],
-    read: Callable[[list[Extent]], list[bytes]],
+    read: ReadExtents,
 ) -> Rewrite:
     """The file at `path`, of `size` bytes, with other `filters`.
 
@@ -209,29 +211,26 @@ def _index_extents(edited: EditableFooter, end: int) -> dict[ChunkId, Extent]:
 
 
 def _offset_indexes(
-    edited: EditableFooter, extents: Mapping[ChunkId, Extent], read: Callable[[list[Extent]], list[bytes]]
+    edited: EditableFooter, extents: Mapping[ChunkId, Extent], read: ReadExtents
 ) -> dict[ChunkId, OffsetIndex]:
     indexes = {}
     for chunk_id, stored in zip(extents, read(list(extents.values())), strict=True):
         cipher = edited.ciphers.get(chunk_id)
-        try:
+        with located(_index_name(edited, chunk_id)):
             raw = stored if cipher is None else cipher.decrypt(stored, Module.OFFSET_INDEX)
             index, stop = read_struct(raw, OffsetIndex)
             for location in index.page_locations:
                 location.offset  # noqa: B018 (raises FormatError unless it is an integer)
-        except BloomParquetError as error:
-            raise type(error)(f"{_index_name(edited, chunk_id)}: {error}") from error
-        if cipher is not None and not any(raw[stop:]):  # parquet-java pads the module with zeros
-            stop = len(raw)
-        if stop != len(raw):
-            raise FormatError(f"{_index_name(edited, chunk_id)}: {len(raw) - stop} bytes follow its end")
+            if cipher is not None and not any(raw[stop:]):  # parquet-java pads the module with zeros
+                stop = len(raw)
+            if stop != len(raw):
+                raise FormatError(f"{len(raw) - stop} bytes follow its end")
         indexes[chunk_id] = index
     return indexes
 
 
 def _index_name(edited: EditableFooter, chunk_id: ChunkId) -> str:
-    column = ".".join(edited.footer.profile.schema.leaves[chunk_id[1]].path)
-    return f"{edited.path}: the offset index of row group {chunk_id[0]}, column {column}"
+    return f"{edited.path}: the offset index of {edited.footer.chunk_name(*chunk_id)}"
 
 
 def _require_unused(
@@ -245,8 +244,7 @@ def _require_unused(
     needed: list[tuple[Extent, str]] = [((0, len(MAGIC)), "the beginning of the file"), ((end, end + 1), "the footer")]
     for chunk_id in edited.chunk_ids():
         chunk, metadata = edited.chunk(chunk_id), edited.metadata.get(chunk_id, ColumnMetaData())
-        name = ".".join(edited.footer.profile.schema.leaves[chunk_id[1]].path)
-        what = f"row group {chunk_id[0]}, column {name}"
+        what = edited.footer.chunk_name(*chunk_id)
         needed.append((_pages(metadata), f"the pages of {what}"))
         needed += ((index(chunk), f"the page index of {what}") for index in indexes)
         start = metadata.bloom_filter_offset

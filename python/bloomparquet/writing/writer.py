@@ -268,10 +268,10 @@ class ParquetWriter:
     def _filter_options(self, first: pa.Table | None) -> dict[str, dict[str, float]] | None:
         """pyarrow's options for the size of filters before they are folded."""
         return {
-            ".".join(self._leaves[leaf].path): filter_options(
-                _initial_bytes(self._leaves[leaf], wanted, self._rows, first)
+            ".".join(self._leaves[leaf_index].path): filter_options(
+                _initial_bytes(self._leaves[leaf_index], wanted, self._rows, first)
             )
-            for leaf, wanted in self._chosen.items()
+            for leaf_index, wanted in self._chosen.items()
         } or None
 
     def _skeleton(self) -> Footer:
@@ -291,8 +291,8 @@ class ParquetWriter:
         size = first + len(end)
         footer = parse_file_end(end)
 
-        def read(extents: list[Extent]) -> list[bytes]:
-            return [bytes(end[start - first : stop - first]) for start, stop in extents]
+        def read(extents: list[Extent]) -> list[memoryview]:
+            return [end[start - first : stop - first] for start, stop in extents]
 
         removed: list[Extent] = []
         for chunk_id, extent, bloom in read_filters(footer, end, first):
@@ -325,9 +325,9 @@ class ParquetWriter:
     def _recommended(self, footer: Footer) -> Filters:
         """The filters to write: of named columns, and of other columns for which they pay."""
         filters = self._filters
-        for leaf in self._unasked:
-            if not _is_recommended(footer, leaf, filters, self._chosen[leaf].fpp):
-                filters.update(dict.fromkeys((chunk_id for chunk_id in filters if chunk_id[1] == leaf), None))
+        for leaf_index in self._unasked:
+            if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].fpp):
+                filters.update(dict.fromkeys((chunk_id for chunk_id in filters if chunk_id[1] == leaf_index), None))
         return filters
 
 
@@ -380,13 +380,13 @@ class _Sink(io.RawIOBase):
         return memoryview(self._held)
 
 
-def _is_recommended(footer: Footer, leaf: int, filters: Filters, fpp: float) -> bool:
+def _is_recommended(footer: Footer, leaf_index: int, filters: Filters, fpp: float) -> bool:
     """Whether filters are worth their size for a column that the user did not name."""
-    chunks = [footer.read_chunk(row_group, leaf) for row_group in range(len(footer.rows))]
-    blooms = [filters.get((row_group, leaf)) for row_group in range(len(footer.rows))]
+    chunks = [footer.read_chunk(row_group, leaf_index) for row_group in range(len(footer.rows))]
+    blooms = [filters.get((row_group, leaf_index)) for row_group in range(len(footer.rows))]
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
-    column, traits = footer.profile.schema.leaves[leaf], footer.profile.traits
+    column, traits = footer.profile.schema.leaves[leaf_index], footer.profile.traits
     bounds = bounds_of(column, traits, chunks)
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]

@@ -24,6 +24,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError,
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -39,7 +40,7 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 4
+VERSION = 5
 """Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
@@ -133,7 +134,7 @@ class Worker:
             fatal = options.on_filter_error == "fail"
             dataset = self._dataset(listing, request["files"])
             keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-            plan_options = planner.PlanOptions(
+            plan_options = PlanOptions(
                 # Without a zone, a timestamp that needs one skips nothing.
                 timezone=agreed_zone(request["timeZone"], request["offsets"]),
                 case_sensitive=request["caseSensitive"],

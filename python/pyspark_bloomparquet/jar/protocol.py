@@ -3,7 +3,7 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 4, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
+A request is ``{"id": 7, "version": 5, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
 "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
 modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
 `format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
@@ -21,7 +21,9 @@ planned, ``{"id": 0}`` says every few seconds that the process is alive.
 
 A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
-(with ``values``), ``is null`` and ``is not null`` (without type and value). A value is null, or by `type`:
+(with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
+elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
+``value``, and `column` may lead through a list to a field of its structs. A value is null, or by `type`:
 
 - ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
@@ -31,7 +33,8 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 - ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
 
 A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
-Spark's names, such as ``bigint`` and ``decimal(10,2)``. The types in the files may differ.
+Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types in
+the files may differ.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from typing import IO, Any
 
 from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.query import predicate as p
+from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
 
@@ -85,10 +89,11 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
         return p.IsNotNull(column)
     read = _TYPES.get(node.get("type", ""))
     build = _OPERATORS.get(op or "")
-    if read is None or (build is None and op != "in"):
+    if read is None or (build is None and op not in ("in", "contains")):
         raise PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
     if build is None:
-        return p.In(column, [None if value is None else read(value) for value in node["values"]])
+        values = [None if value is None else read(value) for value in node["values"]]
+        return p.In(column, values) if op == "in" else ContainsAny(column, values, node["part"])
     value = node["value"]
     return build(column, None if value is None else read(value))
 

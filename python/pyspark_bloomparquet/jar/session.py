@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.plan import RowGroupCounts
 
-SUPPORTED = ((4, 1), (4, 2), (4, 3))
+SUPPORTED = ((4, 0), (4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.PythonBridge"
 _TRANSPARENT = "spark.bloomparquet.transparent"
 _PYTHON, _PYTHON_PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"

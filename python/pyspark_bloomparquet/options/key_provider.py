@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,15 +40,11 @@ class _Call:
     """One call of a provider, in a thread of its own; any number of threads may wait for the keys."""
 
     def __init__(self, provider: str, shipped_files: str | None) -> None:
-        self.provider = provider
-        self._shipped_files = shipped_files
-        self._keys: Keys | None = None
-        self._error: OptionError | None = None
-        self._done = threading.Event()
-        self._started = time.monotonic()
-        self._expires = self._started + _CACHE_SECONDS
+        self.provider, self._started = provider, time.monotonic()
+        self._keys: Future[Keys] = Future()
         # Not the caller's thread: a provider that hangs would block the planner's threads, and so all other queries.
-        threading.Thread(target=self._run, name=f"key provider {provider}", daemon=True).start()
+        name = f"key provider {provider}"
+        threading.Thread(target=self._run, args=(shipped_files,), name=name, daemon=True).start()
 
     @property
     def age(self) -> float:
@@ -55,25 +53,23 @@ class _Call:
 
     @property
     def is_expired(self) -> bool:
-        return time.monotonic() >= self._expires
+        has_failed = self._keys.done() and self._keys.exception() is not None
+        return has_failed or self.age >= _CACHE_SECONDS
 
     def keys(self, timeout: float | None) -> Keys:
-        remaining = None if timeout is None else max(self._started + timeout - time.monotonic(), 0.0)
-        if not self._done.wait(remaining):
-            raise PlanError(f"key provider {self.provider!r} did not return within {timeout:.0f} seconds")
-        if self._keys is None:
-            raise OptionError(*(self._error.args if self._error else ()))
-        return self._keys
-
-    def _run(self) -> None:
         try:
-            self._keys = _load(self.provider, self._shipped_files)
+            return self._keys.result(None if timeout is None else max(timeout - self.age, 0.0))
+        except FutureTimeoutError:
+            raise PlanError(f"key provider {self.provider!r} did not return within {timeout:.0f} seconds") from None
+
+    def _run(self, shipped_files: str | None) -> None:
+        try:
+            self._keys.set_result(_load(self.provider, shipped_files))
         except OptionError as error:
-            self._error = error
+            self._keys.set_exception(error)
         except BaseException as error:  # noqa: BLE001 - the waiting threads raise it
-            self._error = OptionError(f"key provider {self.provider!r} raised {type(error).__name__}")
-        self._expires = time.monotonic() + (_CACHE_SECONDS if self._keys is not None else 0.0)
-        self._done.set()
+            reason = OptionError(f"key provider {self.provider!r} raised {type(error).__name__}")
+            self._keys.set_exception(reason)
 
 
 def check_allowed(provider: str) -> None:

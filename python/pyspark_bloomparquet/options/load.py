@@ -20,7 +20,7 @@ from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, PLANNI
 from pyspark_bloomparquet.options.working_directory import absolute
 
 if TYPE_CHECKING:
-    from bloomparquet.planning.planner import OnFilterError
+    from bloomparquet.planning.options import OnFilterError
     from bloomparquet.storage.table_formats import OnTableLog
 
 _ENCRYPTION = ("parquet.encryption.", "parquet.crypto.")  # parquet-java's own

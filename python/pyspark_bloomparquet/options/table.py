@@ -45,9 +45,9 @@ READING: tuple[Option, ...] = (
         "auto",
         one_of("auto", "on", "off"),
         "Whether a query's filters skip row groups. `auto`: yes with the jar; without it, only on Spark versions "
-        "that do not mix up the filters of different queries (not 4.1 to 4.3). `on`: always; without the jar this "
-        "needs `spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load for one query "
-        "only**, or rows are lost. `off`: never.",
+        "that do not mix up the filters of different queries (not 4.0 to 4.3). `on`: always; without the jar this "
+        "needs Spark 4.1 and `spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load "
+        "for one query only**, or rows are lost. `off`: never.",
     ),
     Option(
         "onFilterError",

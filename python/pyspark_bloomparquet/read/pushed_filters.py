@@ -2,7 +2,7 @@
 
 The meaning of a pushed value depends on the column's Spark type, so each filter is looked up in the schema of the load.
 A filter that cannot be translated is left out. Spark applies every filter to the rows again, so this costs time, but
-no rows.
+no rows. Spark 4.0 pushes no filters and has no classes for them.
 
 Measured on PySpark 4.3.0: TIMESTAMP arrives as an aware datetime in UTC, whatever the zone of the session and of the
 process; TIMESTAMP_NTZ as a naive datetime; DECIMAL as Decimal at the column's scale; FLOAT as the float's exact value.
@@ -22,6 +22,9 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 
 from bloomparquet.query import predicate as p
 
+# Whether this Spark pushes filters to Python data sources.
+CAN_PUSH = hasattr(ds, "Filter")
+
 # Whether a Spark release keeps the filters of each scan apart. If not, the filters that were pushed last decide which
 # rows every scan of a DataFrame or view reads, because `PythonDataSourceV2` keeps one plan for each relation.
 # tests/spark/test_reuse.py checks this table against the installed Spark.
@@ -30,13 +33,13 @@ FILTERS_STAY_IN_THEIR_SCAN: dict[tuple[int, int], bool] = {(4, 1): False, (4, 2)
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
 _REPLACEMENT = "\ufffd"
 
-_COMPARISONS: dict[type, Callable[..., p.Predicate]] = {
-    ds.EqualTo: p.Eq,
-    ds.EqualNullSafe: p.EqNullSafe,
-    ds.GreaterThan: p.Gt,
-    ds.GreaterThanOrEqual: p.GtEq,
-    ds.LessThan: p.Lt,
-    ds.LessThanOrEqual: p.LtEq,
+_COMPARISONS: dict[str, Callable[..., p.Predicate]] = {
+    "EqualTo": p.Eq,
+    "EqualNullSafe": p.EqNullSafe,
+    "GreaterThan": p.Gt,
+    "GreaterThanOrEqual": p.GtEq,
+    "LessThan": p.Lt,
+    "LessThanOrEqual": p.LtEq,
 }
 _VALUES: dict[type, tuple[type, ...]] = {
     T.BooleanType: (bool,),
@@ -84,7 +87,7 @@ def _translate(each: ds.Filter, schema: T.StructType) -> p.Predicate | None:
         return p.In(column, values) if all(value is None or _fits(value, kind) for value in values) else None
     if isinstance(each, ds.StringStartsWith):
         return p.StartsWith(column, each.value) if isinstance(kind, T.StringType) and _fits(each.value, kind) else None
-    build = _COMPARISONS.get(type(each))
+    build = _COMPARISONS.get(type(each).__name__)
     if build is None:
         return None
     value: Any = each.value  # type: ignore[attr-defined]  # every comparison has one

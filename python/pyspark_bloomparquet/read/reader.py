@@ -16,36 +16,44 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyspark
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.planner import plan_dataset
+from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
-from bloomparquet.query.predicate import Comparison, Membership, Predicate, columns, leaves
-from bloomparquet.query.resolve import NoLeaf, find_leaf, find_partition
+from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import Listing
-from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
     from bloomparquet.planning.plan import ScanPlan
     from bloomparquet.query.predicate import Column
     from pyspark_bloomparquet.options.load import Options
 
+_INSTEAD = 'Attach the jar (pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1").'
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
-    """The reader of one load. UnsupportedError if Spark takes a type of `schema` from no Python data source."""
+    """The reader of one load.
+
+    UnsupportedError if Spark takes a type of `schema` from no Python data source, or if pushFilters=on and Spark pushes
+    no filters.
+    """
     try:
         arrow_schema(schema)
     except Exception as error:
@@ -53,6 +61,11 @@ def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
             f"the schema has a type that Spark does not take from a Python data source: {error}; "
             "give a schema without the column"
         ) from error
+    if options.push_filters == "on" and not CAN_PUSH:
+        raise UnsupportedError(
+            f"pushFilters=on needs Spark 4.1 or newer: Spark {pyspark.__version__} pushes no filters to Python data "
+            f"sources. {_INSTEAD}"
+        )
     # Spark pushes filters in a separate worker process, and only if pushing is enabled.
     if options.push_filters == "on" or (
         options.push_filters == "auto" and filters_stay_in_their_scan() and _in_pushdown_worker()
@@ -182,11 +195,11 @@ def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
     """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
-    for leaf in leaves(where):
-        if not isinstance(leaf, Comparison | Membership):
+    for leaf in (part for each in leaves(where) for part in leaves(to_element_conditions(each))):
+        if not isinstance(leaf, Comparison | Membership | ElementIn):
             continue
-        values = leaf.values if isinstance(leaf, Membership) else (leaf.value,)
-        if any(map(_lacks_zone, values)) and _is_timestamp(leaf.column, plan, listing):
+        values = (leaf.value,) if isinstance(leaf, Comparison) else leaf.values
+        if any(map(_lacks_zone, values)) and _is_timestamp(leaf, plan, listing):
             raise OptionError(
                 f"where compares the TIMESTAMP column {'.'.join(leaf.column)} with a time without a zone; set the "
                 "option timeZone to the value of spark.sql.session.timeZone, or write the offset: "
@@ -194,13 +207,13 @@ def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
             )
 
 
-def _is_timestamp(column: tuple[str, ...], plan: ScanPlan, listing: Listing) -> bool:
+def _is_timestamp(predicate: Leaf, plan: ScanPlan, listing: Listing) -> bool:
     kinds = listing.partition_types
-    partition = find_partition(list(kinds), column[:1], case_sensitive=False)
+    partition = find_partition(list(kinds), predicate.column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):
         return True
     for schema in plan.table.schemas:
-        leaf = find_leaf(schema, column, case_sensitive=False)
+        leaf = find_leaf_of(schema, predicate, case_sensitive=False)
         if not isinstance(leaf, NoLeaf):
             annotation = leaf.node.annotation
             is_instant = annotation is not None and annotation.kind == "TIMESTAMP" and annotation.adjusted_to_utc
@@ -231,12 +244,18 @@ def _lacks_zone(value: Any) -> bool:
 
 
 def _warn() -> None:
+    if CAN_PUSH:
+        reason = "mixes up the filters of different queries over one load, so a query's filters cannot safely skip any"
+        instead = (
+            f'{_INSTEAD} For a load that serves one query only, set .option("pushFilters", "on") and '
+            "spark.sql.python.filterPushdown.enabled=true."
+        )
+    else:
+        reason = "pushes no filters to Python data sources"
+        instead = _INSTEAD
     # Python shows a warning once per process for each line of code.
     warnings.warn(
-        f"bloomparquet reads every row group: Spark {pyspark.__version__} mixes up the filters of different queries "
-        "over one load, so a query's filters cannot safely skip row groups. Attach the jar "
-        '(pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1"). For a load that '
-        'serves one query only, set .option("pushFilters", "on") and spark.sql.python.filterPushdown.enabled=true. '
+        f"bloomparquet reads every row group: Spark {pyspark.__version__} {reason}. {instead} "
         'To silence this warning, set .option("pushFilters", "off").',
         stacklevel=2,
     )

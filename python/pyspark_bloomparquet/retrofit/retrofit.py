@@ -12,8 +12,7 @@ import re
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ OUTCOME = (
 _NO_FILE_SYSTEM = ("UnsupportedFileSystemException", "No FileSystem for scheme", "ClassNotFoundException")
 _MOST_SECONDS_BUSY = 600.0  # for another process to finish writing a file
 _ATTEMPTS = 5
+_JOB_DESCRIPTION = "spark.job.description"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")
 _NAME_PARTS = re.compile(r"(?:(?:^|\.)(?:`((?:[^`]|``)+)`|([^`.]+)))")
 
@@ -138,10 +138,13 @@ class _Table:
         storage, files = self.dataset.storage, self.dataset.files
         require_writable(storage, directories_of(storage, (file.path for file in files)))
         outcomes: dict[str, FileOutcome] = {}
+        context = self.spark.sparkContext
+        description = context.getLocalProperty(_JOB_DESCRIPTION)
         try:
-            with _described(self.spark, f"{what} {len(files):,} files"):
-                outcomes = self._change_on_executors(change, dry_run)
+            context.setJobDescription(f"{what} {len(files):,} files")  # for Spark's UI
+            outcomes = self._change_on_executors(change, dry_run)
         finally:
+            context.setLocalProperty(_JOB_DESCRIPTION, description)  # type: ignore[arg-type]
             # A job that failed may have replaced files as well.
             if not dry_run and (not outcomes or any(each.action in ("added", "shrunk") for each in outcomes.values())):
                 for path in self.paths:
@@ -275,18 +278,6 @@ def _directory_of(path: str) -> str:
         return path
     parts = path.split("/")
     return "/".join(parts[: next(i for i, part in enumerate(parts) if is_glob(part))]) or "/"
-
-
-@contextmanager
-def _described(spark: SparkSession, text: str) -> Iterator[None]:
-    """Set the description that Spark's UI shows for the jobs of a block."""
-    context, key = spark.sparkContext, "spark.job.description"
-    before = context.getLocalProperty(key)
-    context.setLocalProperty(key, text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty(key, before)  # type: ignore[arg-type]
 
 
 def _row(outcome: FileOutcome) -> tuple[Any, ...]:

@@ -14,22 +14,9 @@ How large it should be: with n distinct values, m bits and eight bits per value,
 
     fpp = (1 - e^(-8n/m))^8        hence        m = -8n / ln(1 - fpp^(1/8))
 
-and writers round m up to a power of two: `optimal_num_bytes`. In a split-block filter chance spreads the values over
-the blocks, and fuller blocks add more errors than emptier ones save. The bits per value that it really takes:
-
-    fpp                     10 %     1 %   0.1 %  0.01 %  0.001 %
-    by the formula           5.8     9.7    14.6    21.0     29.6
-    measured                 6.0    10.5    16.9    26.4     41
-
-The rounding usually hides the difference: on average it gives 1.4 times the bits. `expected_fpp` computes the real
-fpp. Some sizes and their expected fpp:
-
-    distinct values         fpp asked       size      fpp expected
-             10,000            10 %         8 KiB            7.2 %
-             10,000             1 %        16 KiB           0.35 %
-            100,000             1 %       128 KiB           1.02 %
-            100,000           0.1 %       256 KiB           0.03 %
-          1,000,000             1 %         2 MiB           0.10 %
+and writers round m up to a power of two: `optimal_num_bytes`. A split-block filter needs more bits (at 1 %, 10.5
+instead of 9.7 per value), because chance spreads the values over the blocks, and fuller blocks add more errors than
+emptier ones save. `expected_fpp` computes the real fpp: 100,000 values in 128 KiB give 1.02 %.
 
 Twice the values in the same filter cost far more than twice the fpp: in 1,024 blocks 13,107 values give 0.04 %, 26,214
 give 1.26 %, and 52,428 give 18 %. A filter sized for too many values costs only bytes, and folding gives them back:

@@ -24,9 +24,6 @@ _PRIME_3 = np.uint64(0x165667B19E3779F9)
 _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = 0x27D4EB2F165667C5
 
-_STRIPE = 32
-"""From this length on XXH64 runs four lanes in parallel. This module implements only the steps for shorter input."""
-
 _CHUNK = 1 << 14
 """Values hashed at a time: their hashes and two scratch arrays fit into a core's second-level cache."""
 
@@ -47,27 +44,6 @@ def xxh64_int64(values: npt.NDArray[Any]) -> Hashes:
     return _xxh64_items(values, 8)
 
 
-def xxh64_fixed(rows: npt.NDArray[np.uint8]) -> Hashes:
-    """Hash each row of an (n, width) matrix of uint8: values of FIXED_LEN_BYTE_ARRAY(width) or INT96.
-
-    Raises TypeError for another array.
-    """
-    if rows.ndim != 2 or rows.dtype != np.uint8:
-        raise TypeError(f"the rows are {rows.dtype} of shape {rows.shape}; expected uint8 of shape (n, width)")
-    count, width = rows.shape
-    if width >= _STRIPE:
-        return xxh64_bytes(row.tobytes() for row in rows)
-    rows = np.ascontiguousarray(rows)
-    hashes = np.full(count, np.uint64(_PRIME_5 + width))
-    lanes = np.empty(min(count, _CHUNK), np.uint64)
-    scratch = np.empty_like(lanes)
-    for start in range(0, count, _CHUNK):
-        part = hashes[start : start + _CHUNK]
-        _absorb(part, rows[start : start + _CHUNK], lanes[: part.size], scratch[: part.size])
-        _avalanche(part, scratch[: part.size])
-    return hashes
-
-
 def xxh64_bytes(values: Iterable[bytes]) -> Hashes:
     """Hash each byte string: values of BYTE_ARRAY without the length that precedes them in a page."""
     return np.fromiter(map(xxhash.xxh64_intdigest, values), dtype=np.uint64)
@@ -77,35 +53,33 @@ def _xxh64_items(values: npt.NDArray[Any], width: int) -> Hashes:
     if values.dtype.itemsize != width or values.dtype.hasobject:
         raise TypeError(f"the values are {values.dtype}; expected a type of {width} bytes")
     little_endian = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    return xxh64_fixed(little_endian.reshape(-1).view(np.uint8).reshape(-1, width)).reshape(values.shape)
+    words = little_endian.reshape(-1).view(f"<u{width}")
+    hashes = np.full(words.size, np.uint64(_PRIME_5 + width))
+    lanes = np.empty(min(words.size, _CHUNK), np.uint64)
+    scratch = np.empty_like(lanes)
+    for start in range(0, words.size, _CHUNK):
+        part = hashes[start : start + _CHUNK]
+        _absorb(part, words[start : start + _CHUNK], lanes[: part.size], scratch[: part.size])
+        _avalanche(part, scratch[: part.size])
+    return hashes.reshape(values.shape)
 
 
-def _absorb(hashes: Hashes, rows: npt.NDArray[np.uint8], lane: Hashes, scratch: Hashes) -> None:
-    """Mix the columns of `rows` into `hashes` in place: 8 bytes at a time, then 4, then single bytes."""
-    width = rows.shape[1]
-    at = 0
-    while width - at >= 8:
-        np.multiply(rows[:, at : at + 8].view("<u8")[:, 0], _PRIME_2, out=lane)
+def _absorb(hashes: Hashes, words: npt.NDArray[Any], lane: Hashes, scratch: Hashes) -> None:
+    """Mix words of 8 or of 4 bytes into `hashes` in place."""
+    if words.dtype.itemsize == 8:
+        np.multiply(words, _PRIME_2, out=lane)
         _rotate_left(lane, 31, scratch)
         lane *= _PRIME_1
         hashes ^= lane
         _rotate_left(hashes, 27, scratch)
         hashes *= _PRIME_1
         hashes += _PRIME_4
-        at += 8
-    if width - at >= 4:
-        np.multiply(rows[:, at : at + 4].view("<u4")[:, 0], _PRIME_1, out=lane)
+    else:
+        np.multiply(words, _PRIME_1, out=lane)
         hashes ^= lane
         _rotate_left(hashes, 23, scratch)
         hashes *= _PRIME_2
         hashes += _PRIME_3
-        at += 4
-    while at < width:
-        np.multiply(rows[:, at], np.uint64(_PRIME_5), out=lane)
-        hashes ^= lane
-        _rotate_left(hashes, 11, scratch)
-        hashes *= _PRIME_1
-        at += 1
 
 
 def _avalanche(hashes: Hashes, scratch: Hashes) -> None:

@@ -20,51 +20,26 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.parquet.metadata.chunk_fields import (
+    BOUNDS,
+    ENCLOSING_STRUCTS,
+    NUMBERS,
+    PATH_IN_SCHEMA,
+    PRESENCE_ONLY,
+    SLOTS,
+    ChunkFields,
+)
 from bloomparquet.parquet.thrift.definitions import (
-    ColumnChunk,
-    ColumnCryptoMetaData,
-    ColumnMetaData,
     EncryptionWithColumnKey,
-    Statistics,
 )
 from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader
-from bloomparquet.parquet.thrift.struct import BINARY, BYTE, FALSE, FIXED_SIZES, INTEGERS, LISTS, STRUCT, TRUE, Field
+from bloomparquet.parquet.thrift.struct import BINARY, BYTE, FALSE, FIXED_SIZES, INTEGERS, LISTS, STRUCT, TRUE
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.varint import read_varint
 
-_META = ColumnChunk.meta_data
-_STATISTICS = _META, ColumnMetaData.statistics
-_CRYPTO = ColumnChunk.crypto_metadata
-_COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
-_PATHS: tuple[tuple[Field[Any], ...], ...] = (
-    (_META, ColumnMetaData.num_values),
-    (*_STATISTICS, Statistics.null_count),
-    (_META, ColumnMetaData.bloom_filter_offset),
-    (_META, ColumnMetaData.bloom_filter_length),
-    (_META, ColumnMetaData.total_compressed_size),
-    (_META, ColumnMetaData.data_page_offset),
-    (_META, ColumnMetaData.dictionary_page_offset),
-    (*_STATISTICS, Statistics.max),
-    (*_STATISTICS, Statistics.min),
-    (*_STATISTICS, Statistics.max_value),
-    (*_STATISTICS, Statistics.min_value),
-    (_CRYPTO,),
-    (_CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_FOOTER_KEY),
-    _COLUMN_KEY,
-    (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
-    (ColumnChunk.encrypted_column_metadata,),
-)
-"""The path of each field of :class:`ChunkFields`, in the order of these fields."""
-_SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
-_NUMBERS = 7  # the first fields are numbers, the others bytes
-_BOUNDS = range(7, 11)
-# Of these fields only the presence is kept.
-_PRESENCE_ONLY = {path for path, i in _SLOTS.items() if i in range(11, 14)}
-_PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
-_ENCLOSING_STRUCTS = {path[:depth] for path in _SLOTS for depth in range(1, len(path))}
 _KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # of a column, of a pool
 _MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
 _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
@@ -73,44 +48,6 @@ _MAX_TEMPLATE_VALUES = 512  # real chunks have fewer than 100
 _MAX_VALUES = 1 << 13  # of one chunk
 
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-
-
-class ChunkFields(NamedTuple):
-    """The fields of a column chunk that planning needs; None if the footer lacks one. The bounds are raw bytes.
-
-    For an encrypted chunk `crypto` is empty bytes, and so is `footer_key` or `column_key`, whichever it is encrypted
-    with. `encrypted_metadata` is the encrypted module with the column's metadata, if the chunk has one.
-    """
-
-    values: int | None  # nulls included
-    nulls: int | None
-    bloom_offset: int | None
-    bloom_length: int | None
-    compressed_size: int | None
-    data_page_offset: int | None
-    dictionary_page_offset: int | None
-    deprecated_max: bytes | None
-    deprecated_min: bytes | None
-    max_value: bytes | None
-    min_value: bytes | None
-    crypto: bytes | None
-    footer_key: bytes | None
-    column_key: bytes | None
-    key_metadata: bytes | None
-    encrypted_metadata: bytes | None
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether any field says that the chunk is encrypted."""
-        return self.crypto is not None or self.encrypted_metadata is not None
-
-    def __repr__(self) -> str:
-        """Leaves out the bounds: they may belong to an encrypted column."""
-        return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:_NUMBERS]))})"
-
-
-UNKNOWN_FIELDS = ChunkFields(*[None] * len(_SLOTS))
-"""The fields of a chunk that cannot be read."""
 
 
 @dataclass(slots=True)
@@ -193,9 +130,9 @@ class ChunkTemplates:
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The fields of the chunk at `position`. FormatError if it is damaged."""
-        values: list[Any] = [None] * len(_SLOTS)
+        values: list[Any] = [None] * len(SLOTS)
         self._match(buffer, position, values)
-        for i in range(_NUMBERS):
+        for i in range(NUMBERS):
             if values[i] is not None:
                 values[i] = _zigzag(values[i])
         return ChunkFields(*values)
@@ -214,7 +151,7 @@ class ChunkTemplates:
         if learned is None:
             if budget is not None:
                 budget.take()
-            return _decode(buffer, position, [None] * len(_SLOTS) if values is None else values)
+            return _decode(buffer, position, [None] * len(SLOTS) if values is None else values)
         self._prefer(*learned)
         end = _apply(*learned, buffer, position, values)
         if end is None:
@@ -289,8 +226,8 @@ class _Builder:
         self._add(re.escape(data), None)
 
     def number(self, path: tuple[int, ...]) -> None:
-        slot = _SLOTS.get(path, _NUMBERS)
-        self._add(_VARINT, slot if slot < _NUMBERS else None)
+        slot = SLOTS.get(path, NUMBERS)
+        self._add(_VARINT, slot if slot < NUMBERS else None)
 
     def numbers(self, size: int) -> None:
         self._add(b"(?:%b){%d}" % (_VARINT, size), None)
@@ -300,10 +237,10 @@ class _Builder:
 
     def string(self, path: tuple[int, ...], length: bytes, size: int) -> None:
         """A byte string of `size` bytes; `length` is its encoded length."""
-        slot = _SLOTS.get(path)
-        if slot is not None and slot < _NUMBERS:
+        slot = SLOTS.get(path)
+        if slot is not None and slot < NUMBERS:
             slot = None
-        if self.fixed_width and slot in _BOUNDS:
+        if self.fixed_width and slot in BOUNDS:
             self.literal(length)
             self._add(b".{%d}" % size, slot)
         else:
@@ -313,7 +250,7 @@ class _Builder:
 
     def presence(self, path: tuple[int, ...]) -> None:
         """A field of which only the presence is kept."""
-        self.slots.append(_SLOTS[path])
+        self.slots.append(SLOTS[path])
         self.pattern += b"()"
 
     def column_path(self, path: bytes) -> None:
@@ -358,19 +295,19 @@ def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], 
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
         here = (*path, field_id)
-        if here in _PRESENCE_ONLY:
-            values[_SLOTS[here]] = b""
-        if kind == STRUCT and here in _ENCLOSING_STRUCTS:
+        if here in PRESENCE_ONLY:
+            values[SLOTS[here]] = b""
+        if kind == STRUCT and here in ENCLOSING_STRUCTS:
             _decode_struct(reader, buffer, here, values)
             continue
         start = reader.position
         value = reader.read_value(kind, depth=len(here))
-        slot = _SLOTS.get(here)
-        if slot is None or here in _PRESENCE_ONLY:
+        slot = SLOTS.get(here)
+        if slot is None or here in PRESENCE_ONLY:
             continue
-        if slot < _NUMBERS and kind in INTEGERS:
+        if slot < NUMBERS and kind in INTEGERS:
             values[slot] = buffer[start : reader.position]
-        elif slot >= _NUMBERS and kind == BINARY:
+        elif slot >= NUMBERS and kind == BINARY:
             values[slot] = value
 
 
@@ -394,7 +331,7 @@ def _compile_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...],
         if header is None:
             return
         field_id, kind = header
-        if (*path, field_id) in _PRESENCE_ONLY:
+        if (*path, field_id) in PRESENCE_ONLY:
             builder.presence((*path, field_id))
         if kind not in (TRUE, FALSE):
             _compile_value(reader, buffer, kind, (*path, field_id), builder)
@@ -406,7 +343,7 @@ def _compile_value(reader: CompactReader, buffer: bytes, kind: int, path: tuple[
         raise FormatError(f"the column chunk nests deeper than {MAX_DEPTH} levels at byte {start} of the footer")
     if kind == STRUCT:
         _compile_struct(reader, buffer, path, builder)
-    elif path == _PATH_IN_SCHEMA:
+    elif path == PATH_IN_SCHEMA:
         reader.read_value(kind)
         builder.column_path(buffer[start : reader.position])
     elif kind in LISTS:

@@ -8,42 +8,40 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import monotonic
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, KeyRetrievalError, LimitError, quoted
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    FormatError,
+    KeyRetrievalError,
+    LimitError,
+    quoted,
+    shorten,
+)
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto, decrypt_footer, verify_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields, ChunkTemplates, DecodeBudget
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget
 from bloomparquet.parquet.metadata.file_profile import FileProfile, profile_of, schema_of, without_row_groups
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
 from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
 
 _META_DATA = b"\x3c"  # the header of ColumnChunk.meta_data as the first field
-_COLUMNS, _NUM_ROWS, _COMPRESSED_SIZE, _FILE_OFFSET, _ORDINAL = (
-    field.id
-    for field in (
-        RowGroup.columns,
-        RowGroup.num_rows,
-        RowGroup.total_compressed_size,
-        RowGroup.file_offset,
-        RowGroup.ordinal,
-    )
-)
 _KEY_THREADS = 8
-_SLOW_SECONDS, _SLOW_JOBS = 0.005, 3  # so many slow jobs make threads worth their cost
 _MAX_VALUES = 1 << 20  # of row groups without their column chunks: five in each
 
 Job = TypeVar("Job")
@@ -75,6 +73,10 @@ class Footer:
     starts: tuple[int, ...] = ()
     ordinals: tuple[int, ...] = ()
 
+    def chunk_name(self, row_group: int, leaf: int) -> str:
+        """``row group 3, column address.city``, for messages."""
+        return f"row group {row_group}, column {shorten(dotted_name(self.profile.schema.leaves[leaf].path))}"
+
     def read_chunk(self, row_group: int, leaf: int) -> ChunkFields:
         """The fields of a column chunk that planning needs. EncryptionError if its metadata cannot be decrypted."""
         return self.read_chunk_with_cipher(row_group, leaf)[0]
@@ -96,6 +98,14 @@ class Footer:
     def chunk_cipher(self, row_group: int, leaf: int) -> ChunkCipher | None:
         """The cipher of a column chunk; None if it is not encrypted. EncryptionError if its key is missing."""
         return self._cipher(self._stored(row_group, leaf), row_group, leaf)
+
+    def is_decryptable(self, row_group: int, leaf: int) -> bool:
+        """Whether a chunk is in plain text or its key is available."""
+        try:
+            self.chunk_cipher(row_group, leaf)
+        except EncryptionError:
+            return False
+        return True
 
     def chunk_metadata(self, row_group: int, leaf: int) -> ColumnMetaData:
         """The ColumnMetaData of a chunk, decrypted if necessary.
@@ -150,15 +160,16 @@ class Footer:
             size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
         return start, size
 
-    def without_row_groups(self) -> bytes:
-        """The FileMetaData without anything about row groups and encryption."""
-        return write_struct(without_row_groups(self.raw))
-
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. For an encrypted file it has no row groups: pyarrow may end the
         process over their column chunks."""
-        raw = self.raw if self.crypto is None else self.without_row_groups()
-        return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+        raw = self.raw if self.crypto is None else write_struct(without_row_groups(self.raw))
+        return to_arrow_metadata(raw)
+
+
+def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:
+    """A serialised FileMetaData, parsed by pyarrow."""
+    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
 def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> Cipher | None:
@@ -215,20 +226,10 @@ def read_footers(
     return footers
 
 
-def _each(keys: Keys | None, work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """The results of `work` for `jobs`. `work` may request keys: once requests are slow, threads share the jobs,
-    as each file may have its own keys."""
-    if keys is None or keys.retriever is None:
-        return list(map(work, jobs))
-    results: list[Result] = []
-    slow = 0
-    for job in jobs:
-        began = monotonic()
-        results.append(work(job))
-        slow += monotonic() - began > _SLOW_SECONDS
-        if slow == _SLOW_JOBS:
-            break
-    return [*results, *in_threads(_KEY_THREADS, work, jobs[len(results) :])]
+def _each(keys: Keys | None, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """The results of `work` for `jobs`. If it may request keys, threads share the jobs: each file may have its own."""
+    requests_keys = keys is not None and keys.retriever is not None
+    return in_threads(_KEY_THREADS if requests_keys else 1, work, jobs)
 
 
 def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> list[KeyRetrievalError | None]:
@@ -245,7 +246,7 @@ def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> li
                 pass
         return None
 
-    return _each(keys, fetch, footers)
+    return list(_each(keys, fetch, footers))
 
 
 def _parse_or_skip(
@@ -348,7 +349,7 @@ def _read_row_group(
     chunks: list[int] | None = None
     while (header := reader.read_field(field_id)) is not None:
         field_id, kind = header
-        if field_id != _COLUMNS:
+        if field_id != RowGroup.columns.id:
             numbers[field_id] = reader.read_value(kind)
             continue
         size, _ = reader.read_list_header()
@@ -360,20 +361,12 @@ def _read_row_group(
             chunks.append(position)
             position = template.skip(raw, position, budget)
         reader.position = position
-    rows = numbers.get(_NUM_ROWS)
+    rows = numbers.get(RowGroup.num_rows.id)
     if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(_COMPRESSED_SIZE)
-    mark = numbers.get(_FILE_OFFSET), numbers.get(_ORDINAL)
+    compressed = numbers.get(RowGroup.total_compressed_size.id)
+    mark = numbers.get(RowGroup.file_offset.id), numbers.get(RowGroup.ordinal.id)
     return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark
-
-
-def require_plain_chunk(chunk: ColumnChunk) -> ColumnMetaData:
-    """The metadata of a chunk that is not encrypted. FormatError if it is missing, or if the chunk lies in another file
-    or has fields of other types; EncryptionError if the chunk is encrypted."""
-    if is_encrypted(chunk):
-        raise EncryptionError("the column chunk is encrypted")
-    return require_metadata(require_same_file(chunk).meta_data)
 
 
 def is_encrypted(chunk: ColumnChunk) -> bool:

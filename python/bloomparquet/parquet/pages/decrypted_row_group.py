@@ -13,29 +13,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, shorten
+from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
+from bloomparquet.parquet.metadata.file_profile import without_row_groups
 from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     ColumnChunk,
     ColumnMetaData,
-    FileMetaData,
     RowGroup,
 )
-from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents
 
 _BEFORE = len(MAGIC)
 _KEPT_FIELDS = (
@@ -103,7 +100,7 @@ class DecryptedRowGroups:
         self._storage, self._path, self._footer = storage, path, footer
         self._leaves = [leaf for leaf in footer.profile.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
-        self._skeleton, _ = read_struct(footer.without_row_groups(), FileMetaData)
+        self._skeleton = without_row_groups(footer.raw)
 
     def read(self, row_group: int, count: ReadCount) -> DecryptedRowGroup:
         """Read and decrypt one row group. Its wanted columns are in memory twice meanwhile.
@@ -112,19 +109,14 @@ class DecryptedRowGroups:
         damaged data. The reads are added to `count`.
         """
         chunks = [self._find_chunk(row_group, leaf) for leaf in self._leaves]
-        filled = [chunk for chunk in chunks if chunk.extent[1]]
-        offsets, sizes = (np.array([chunk.extent[i] for chunk in filled], np.int64) for i in range(2))
-        ranges = read_ranges(self._storage, [self._path], np.zeros(len(filled), np.int64), offsets, sizes, count)
-        starts = iter(ranges.starts.tolist())
+        extents = [(start, start + size) for start, size in (chunk.extent for chunk in chunks)]
+        raws = read_extents(self._storage, self._path, extents, count)
         out = bytearray(MAGIC)  # pyarrow ignores a dictionary page at byte 0
         columns = [_empty_column(leaf) for leaf in self._footer.profile.schema.leaves]
-        for chunk in chunks:
-            begin, start = len(out), next(starts) if chunk.extent[1] else 0
-            raw = ranges.buffer.data[start : start + chunk.extent[1]]
-            try:
+        for chunk, raw in zip(chunks, raws, strict=True):
+            begin = len(out)
+            with located(self._name(row_group, chunk.leaf)):
                 decrypted = append_decrypted(out, raw, chunk.fields, chunk.cipher, self._footer)
-            except BloomParquetError as error:
-                raise self._named(error, row_group, chunk.leaf) from error
             columns[chunk.leaf.index] = _column(chunk.metadata, decrypted, len(out) - begin)
         try:
             return DecryptedRowGroup(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
@@ -132,25 +124,22 @@ class DecryptedRowGroups:
             raise FormatError(f"{self._path}: row group {row_group}: {error}") from error
 
     def _find_chunk(self, row_group: int, leaf: LeafColumn) -> _Chunk:
-        try:
+        with located(self._name(row_group, leaf)):
             fields, cipher = self._footer.read_chunk_with_cipher(row_group, leaf.index)
             metadata = self._footer.chunk_metadata(row_group, leaf.index)
             if fields.values is None or fields.values < 0:
                 raise FormatError("the column chunk's metadata lacks the number of values")
             extent = chunk_extent(fields, self._file.size - self._footer.size) if fields.values else (0, 0)
-        except BloomParquetError as error:
-            raise self._named(error, row_group, leaf) from error
         return _Chunk(leaf, fields, cipher, metadata, extent)
 
-    def _named(self, error: BloomParquetError, row_group: int, leaf: LeafColumn) -> BloomParquetError:
-        return type(error)(f"{self._path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {error}")
+    def _name(self, row_group: int, leaf: LeafColumn) -> str:
+        return f"{self._path}: {self._footer.chunk_name(row_group, leaf.index)}"
 
     def _metadata(self, columns: list[ColumnChunk], rows: int) -> pq.FileMetaData:
         whole = self._skeleton
         whole.num_rows = rows
         whole.row_groups = [RowGroup(columns=columns, total_byte_size=0, num_rows=rows)]
-        raw = write_struct(whole)
-        return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+        return to_arrow_metadata(write_struct(whole))
 
 
 def _is_read(leaf: LeafColumn, columns: Sequence[str]) -> bool:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_fixed, xxh64_int32, xxh64_int64
-from bloomparquet.parquet.metadata.column_chunks import ChunkFields
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int32, xxh64_int64
+from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family
@@ -215,7 +215,7 @@ def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
             return xxh64_int64(stored)
         if stored.itemsize == 4:
             return xxh64_int32(stored)
-        return xxh64_fixed(stored.view(np.uint8).reshape(-1, stored.itemsize))
+        return xxh64_bytes(value.tobytes() for value in stored)
     if node.physical_type == "BYTE_ARRAY" or family in ("uuid", "binary"):
         return xxh64_bytes(keys.tolist())
     if node.physical_type == "BOOLEAN":

@@ -22,3 +22,8 @@ class FileFormat(Enum):
     @property
     def unit(self) -> Unit:
         return "row group" if self is FileFormat.PARQUET else "stripe"
+
+    @property
+    def has_element_evidence(self) -> bool:
+        """Whether statistics and filters of elements of lists and maps are used."""
+        return self is FileFormat.PARQUET

@@ -88,20 +88,14 @@ class Chunks(Protocol):
         smaller ones; None if it is unknown. Raises PlanError for a literal of the wrong type."""
 
 
-class Table(Protocol):
-    """The n units of `files`, in file order. Arrays of shape (n,): `file` (an index into `files`), `index` (of the unit
-    in its file) and `rows`."""
+class Units(Protocol):
+    """n units in file order, which evidence may exclude. Arrays of shape (n,): `file`, an index into the files of the
+    table, and `rows`."""
 
     @property
     def format(self) -> FileFormat: ...
     @property
-    def files(self) -> Sequence[FileInfo]: ...
-    @property
-    def paths(self) -> Sequence[str]: ...
-    @property
     def file(self) -> NDArray[np.int64]: ...
-    @property
-    def index(self) -> NDArray[np.int64]: ...
     @property
     def rows(self) -> NDArray[np.int64]: ...
 
@@ -121,17 +115,25 @@ class Table(Protocol):
     def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         """The chunks of `leaf` in the units of :meth:`members`. `reads` counts what is read."""
 
-    def extent(self, unit: int) -> tuple[int, int]:
-        """The start offset of a unit in its file, and its length in bytes."""
+
+class Table(Units, Protocol):
+    """The units of `files`, which are read or skipped as a whole. `index` (n,): the position of each in its file."""
+
+    @property
+    def files(self) -> Sequence[FileInfo]: ...
+    @property
+    def paths(self) -> Sequence[str]: ...
+    @property
+    def index(self) -> NDArray[np.int64]: ...
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the lengths of `units`; see :meth:`extent`."""
+        """The start offsets of `units` in their files, and their lengths in bytes."""
 
-    def row_groups_within(self, units: NDArray[np.int64]) -> Parts | None:
+    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
         """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
 
 
-class Parts(Table, Protocol):
+class RowGroupsWithinStripes(Units, Protocol):
     """The row groups of some stripes, in order. Evidence excludes single row groups; only whole stripes are read.
 
     `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.interface import Chunks
+from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.query.predicate import (
     Eq,
@@ -39,10 +40,11 @@ _Compare = Callable[[Any, Any], Any]
 
 
 def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
-    """The values of an equality: `leaf` is TRUE for rows that equal one of them. None for other predicates."""
+    """The values of an equality: `leaf` is TRUE only for rows with a value that equals one of them. None for other
+    predicates."""
     if isinstance(leaf, Eq | EqNullSafe):
         return (leaf.value,)
-    return leaf.values if isinstance(leaf, In) else None
+    return leaf.values if isinstance(leaf, In | ElementIn) else None
 
 
 class Candidates(NamedTuple):
@@ -99,7 +101,7 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
 
 
 def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
-    if isinstance(leaf, In | NotIn):
+    if isinstance(leaf, In | NotIn | ElementIn):
         return leaf.values
     assert isinstance(leaf, Eq | EqNullSafe | NotEq)
     return (leaf.value,)

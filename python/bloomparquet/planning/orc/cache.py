@@ -154,5 +154,5 @@ def _within_limits(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:
     return tail
 
 
-cache = StripeCache()
+process_cache = StripeCache()
 """Shared by all plans of this process."""

@@ -107,9 +107,6 @@ class Stripes:
     def type_of(self, profile: int, leaf: LeafColumn) -> OrcType:
         return self.profiles[profile].tail.types[self.column_of(profile, leaf)]
 
-    def extent(self, unit: int) -> tuple[int, int]:
-        return int(self._offset[unit]), int(self._length[unit])
-
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self._offset[units], self._length[units]
 
@@ -307,7 +304,7 @@ class Stripes:
 
 class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
-    :class:`bloomparquet.planning.evidence.interface.Parts`.
+    :class:`bloomparquet.planning.evidence.interface.RowGroupsWithinStripes`.
 
     ``at[i]`` is the number of row group i among those of the whole table.
     """
@@ -315,15 +312,15 @@ class StripeRowGroups:
     format = FileFormat.ORC
 
     def __init__(self, stripes: Stripes, units: NDArray[np.int64]) -> None:
-        self.stripes, self.files, self.paths = stripes, stripes.files, stripes.paths
+        self.stripes = stripes
         counts = np.diff(stripes.first_group)[units]
         self.total = int(stripes.first_group[-1])
         self.stripe_index = np.repeat(units, counts)
-        self.index = np.arange(len(self.stripe_index)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.at = stripes.first_group[self.stripe_index] + self.index
+        index = np.arange(len(self.stripe_index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self.at = stripes.first_group[self.stripe_index] + index
         self.file = stripes.file[self.stripe_index]
         stride = stripes.stride[self.stripe_index]
-        self.rows = np.minimum(stride, stripes.rows[self.stripe_index] - self.index * stride)
+        self.rows = np.minimum(stride, stripes.rows[self.stripe_index] - index * stride)
 
     def __len__(self) -> int:
         return len(self.stripe_index)
@@ -337,15 +334,6 @@ class StripeRowGroups:
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         return self.stripes.is_lossless(profile, leaf, reader_type)
-
-    def extent(self, unit: int) -> tuple[int, int]:
-        return self.stripes.extent(int(self.stripe_index[unit]))
-
-    def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self.stripes.extents_of(self.stripe_index[units])
-
-    def row_groups_within(self, units: NDArray[np.int64]) -> None:
-        """None: there is no evidence about less than a row group."""
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         table, members = self.stripes, self.members(profile)

@@ -63,6 +63,28 @@ class _Cached:
     superseded: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The files of one plan, and the keys that decrypt them. `disk` is where they may be stored, None for nowhere;
+    `listing` then tells which cache files are theirs."""
+
+    storage: Storage
+    files: Sequence[FileInfo]
+    keys: Keys | None
+    disk: CacheDirectory | None
+    listing: Listing | None
+
+    @classmethod
+    def of(
+        cls, storage: Storage, files: Sequence[FileInfo], keys: Keys | None, disk: CacheDirectory | None
+    ) -> _Request:
+        only_plaintext = keys is None or keys.allow_plaintext_files  # as cache files hold plaintext files only
+        listing = Listing(storage, files) if disk is not None and files and only_plaintext else None
+        if listing is None or not listing.storable:
+            disk = listing = None
+        return cls(storage, files, keys, disk, listing)
+
+
 class FooterCache:
     """Tables of row groups by their files. Safe to use from several threads; bounded in memory."""
 
@@ -120,18 +142,14 @@ class FooterCache:
                 if disk is not None:
                     cached.stored.setdefault(disk.directory, None)
                 return cached.table
-        if keys is not None and not keys.allow_plaintext_files:
-            disk = None  # cache files hold plaintext files only
-        listing = Listing(storage, files) if disk is not None and files else None
-        if listing is None or not listing.storable:
-            disk = listing = None
-        if disk is not None and listing is not None:
-            path = disk.path(listing.name)
-            table = self._load(disk, path, storage, keys, files, listing)
+        request = _Request.of(storage, files, keys, disk)
+        if request.disk is not None and request.listing is not None:
+            path = request.disk.path(request.listing.name)
+            table = self._load(request, request.disk, path, same_files=True)
             if table is not None:
-                self._remember(key, _Cached(table, {disk.directory: table.revision}, (path,)))
+                self._remember(key, _Cached(table, {request.disk.directory: table.revision}, (path,)))
                 return table
-        return self._build(storage, keys, files, count, skip_corrupt, unreadable, disk, listing)
+        return self._build(request, count, skip_corrupt, unreadable)
 
     def clear(self) -> None:
         """Drop everything from memory."""
@@ -140,23 +158,20 @@ class FooterCache:
 
     def _build(
         self,
-        storage: Storage,
-        keys: Keys | None,
-        files: Sequence[FileInfo],
+        request: _Request,
         count: ReadCount,
         skip_corrupt: bool,
         unreadable: dict[FileInfo, BloomParquetError] | None,
-        disk: CacheDirectory | None,
-        listing: Listing | None,
     ) -> RowGroups:
         """A table of the files that other tables have, and of the footers of the other files."""
+        storage, files, keys, disk = request.storage, request.files, request.keys, request.disk
         parts: list[RowGroups] = []
         origin: dict[int, tuple[int, int]] = {}  # by index in `files`: the part, and the index of the file in it
         # A file without a modification time could be replaced by one of the same size without notice.
         missing = [i for i, file in enumerate(files) if file.mtime_ns]
         superseded: list[Path] = []
         all_stored = True
-        for other in self._neighbours(storage, keys, disk, listing):
+        for other in self._neighbours(request):
             if not missing:
                 break
             index = other.table.file_index
@@ -193,43 +208,36 @@ class FooterCache:
             self._remember((storage.key, keys, tuple(to_cache.files)), cached)
         return table
 
-    def _neighbours(
-        self, storage: Storage, keys: Keys | None, disk: CacheDirectory | None, listing: Listing | None
-    ) -> Iterator[_Cached]:
+    def _neighbours(self, request: _Request) -> Iterator[_Cached]:
         """Tables that may have some of the files: those in memory, then cache files of the data set; last used
         first."""
-        scope = storage.key, keys
+        scope = request.storage.key, request.keys
         with self._lock:
             in_memory = [cached for key, cached in reversed(self._tables.items()) if key[:2] == scope]
         for cached in in_memory:
             if not cached.table.outdated:
                 yield cached
-        if disk is None or listing is None:
+        disk = request.disk
+        if disk is None or request.listing is None:
             return
         paths: list[Path] = []
         with self._disk_errors_logged(disk):
-            paths = disk.latest(listing.prefix, _SEARCHED_ENTRIES)
+            paths = disk.latest(request.listing.prefix, _SEARCHED_ENTRIES)
         for path in paths:
             if not any(path in cached.entries for cached in in_memory):
-                table = self._load(disk, path, storage, keys)
+                table = self._load(request, disk, path, same_files=False)
                 if table is not None:
                     yield _Cached(table, {disk.directory: table.revision}, (path,))
 
-    def _load(
-        self,
-        disk: CacheDirectory,
-        path: Path,
-        storage: Storage,
-        keys: Keys | None,
-        files: Sequence[FileInfo] | None = None,
-        listing: Listing | None = None,
-    ) -> RowGroups | None:
-        """The table in a cache file; None if the file is not there or cannot be used."""
+    def _load(self, request: _Request, disk: CacheDirectory, path: Path, *, same_files: bool) -> RowGroups | None:
+        """The table in a cache file, of the requested files if `same_files`; None if the file is not there or cannot be
+        used."""
+        files, listing = (request.files, request.listing) if same_files else (None, None)
         table = None
         with self._disk_errors_logged(disk), suppress(FileNotFoundError):
             try:
-                table = read_table(Entry(path), storage, keys, files, listing)
-                disk.touch(path)
+                table = read_table(Entry(path), request.storage, request.keys, files, listing)
+                os.utime(path)  # the least recently used files are removed first
             except DamagedEntryError as error:
                 log.info("%s; it will be replaced", error)
         return table

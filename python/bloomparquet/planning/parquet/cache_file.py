@@ -142,10 +142,6 @@ class CacheDirectory:
     def path(self, name: str) -> Path:
         return self.directory / (name + _SUFFIX)
 
-    def touch(self, path: Path) -> None:
-        """Mark a file as used: the least recently used files are removed first."""
-        os.utime(path)
-
     def latest(self, prefix: str, most: int) -> list[Path]:
         """The files whose names begin with `prefix`, most recently used first."""
         files = [(used, path) for used, _, path in self._scan(_SUFFIX) if path.name.startswith(prefix)]

@@ -26,6 +26,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
@@ -38,31 +39,17 @@ _FIRST_VALUES = 2048
 
 
 class ParquetFilters(FilterStore):
-    """The filters of `column` in n column chunks; chunk i lies in row group ``row_group[i]`` of ``paths[file[i]]``.
+    """The filters of a column in the n column chunks at `places`. `arrays` is what footers, and perhaps former reads,
+    tell of them.
 
-    `offset` and `length` (n,): from the footers, -1 if absent. `limit` (n,): where the footer of each file begins; a
-    filter lies before it. `filled` (n,): whether the chunk is known to hold a value that is not null. `filter_index`:
-    what was read before. `ciphers` (n,) decrypt the filters of encrypted columns. An encrypted filter is two modules,
-    header and bitset, and is always read whole.
+    An encrypted filter is two modules, header and bitset, and is always read whole.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        file: NDArray[np.int64],
-        row_group: NDArray[np.int64],
-        column: str,
-        offset: NDArray[np.int64],
-        length: NDArray[np.int64],
-        limit: NDArray[np.int64],
-        filled: NDArray[np.bool_],
-        filter_index: FilterIndex | None = None,
-        ciphers: Sequence[ChunkCipher | None] | None = None,
-    ) -> None:
-        self._ciphers = FilterCiphers(ciphers, len(offset))
-        self._paths, self._file, self._row_group, self._column = paths, file, row_group, column
-        self.offset, self.length, self._limit, self.filled = offset, length, limit, filled
-        index = FilterIndex.unread(offset) if filter_index is None else filter_index
+    def __init__(self, places: ChunkPlaces, arrays: ColumnArrays) -> None:
+        self._places, self._paths, self._file = places, places.paths, places.file
+        self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
+        self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
+        index = arrays.filter_index
         self._state, self.num_bytes = index.state.copy(), index.num_bytes.copy()
         self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
         self._resident, self._resident_at = index.resident, index.resident_at.copy()
@@ -122,13 +109,15 @@ class ParquetFilters(FilterStore):
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""
-        room = self._limit[chunks] - self.offset[chunks]
+        room = self._places.limit[chunks] - self.offset[chunks]
         in_file = (self.offset[chunks] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[chunks] <= room)
         for chunk in chunks[~in_file].tolist():
             extent = f"offset {self.offset[chunk]}"
             if self.length[chunk] >= 0:
                 extent += f" and the length {self.length[chunk]}"
-            message = f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._limit[chunk]})"
+            message = (
+                f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._places.limit[chunk]})"
+            )
             self._invalidate(chunk, FormatError(message))
         chunks, room = chunks[in_file], room[in_file]
         if len(chunks) == 0:
@@ -150,7 +139,7 @@ class ParquetFilters(FilterStore):
             self._invalidate(int(chunks[i]), error)
         read, length = header_bytes > 0, self.length[chunks]
         end = self.offset[chunks] + header_bytes + stored
-        for i in np.flatnonzero(read & (end > self._limit[chunks])).tolist():
+        for i in np.flatnonzero(read & (end > self._places.limit[chunks])).tolist():
             error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or after the footer")
             self._invalidate(int(chunks[i]), error)
         for i in np.flatnonzero(read & (length >= 0) & (length != header_bytes + stored)).tolist():
@@ -323,12 +312,10 @@ class ParquetFilters(FilterStore):
 
     def _invalidate(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and warn once per file."""
-        path = self._paths[self._file[chunk]]
+        places, path = self._places, self._paths[self._file[chunk]]
+        where = f"{path}: row group {places.row_group[chunk]}, column {places.column}"
         self._state[chunk] = UNUSABLE
-        self.errors[chunk] = type(error)(
-            f"{path}: row group {self._row_group[chunk]}, column {self._column}: its Bloom filter cannot be used: "
-            f"{error}"
-        )
+        self.errors[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
         self._warn(path, self.errors[chunk])
 
 

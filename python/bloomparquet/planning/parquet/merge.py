@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnChunks, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo
 
@@ -115,7 +116,7 @@ def _concatenate(
     parts: Sequence[ColumnChunks], chosen: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
 ) -> ColumnArrays:
     """The `chosen` chunks of each part, concatenated and put in `order`."""
-    arrays = [ColumnArrays.of(chunks) for chunks in parts]
+    arrays = [chunks.arrays() for chunks in parts]
 
     def join(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([piece[some] for piece, some in zip(pieces, chosen, strict=True)])[order]

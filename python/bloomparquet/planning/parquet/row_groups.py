@@ -24,15 +24,15 @@ from bloomparquet.errors import (
     FileChangedError,
     FormatError,
     KeyRetrievalError,
-    shorten,
 )
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.column_chunks import UNKNOWN_FIELDS, ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -73,37 +73,19 @@ class ColumnChunks:
     def unreadable(self) -> list[BloomParquetError]:
         return self.filters.unreadable
 
+    def arrays(self) -> ColumnArrays:
+        """A copy of the evidence, with all that was read of the filters."""
+        filters = self.filters
+        return ColumnArrays(
+            self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
+            filters.filter_index(), filters.ciphers,
+        )  # fmt: skip
+
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.profile.traits, timezone)
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
         return encode_point(self.leaf, value, self.profile.traits, timezone)
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnArrays:
-    """The evidence of a :class:`ColumnChunks` without its table; arrays of shape (n,).
-
-    `offset` and `length`: where the filters lie, as footers say. `filled`: whether the chunk is known to hold a value
-    that is not null. `ciphers` decrypt the filters of encrypted chunks; None if no file is encrypted.
-    """
-
-    bounds: Bounds | None
-    nulls: NDArray[np.int64]
-    values: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    length: NDArray[np.int64]
-    filled: NDArray[np.bool_]
-    filter_index: FilterIndex
-    ciphers: Sequence[ChunkCipher | None] | None = None
-
-    @classmethod
-    def of(cls, chunks: ColumnChunks) -> ColumnArrays:
-        filters = chunks.filters
-        return cls(
-            chunks.bounds, chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled,
-            filters.filter_index(), filters.ciphers,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +240,8 @@ class RowGroups:
         profile = self.profiles[key[0]]
         leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
-        filters = ParquetFilters(
-            self.paths, file, self.index[members], dotted_name(leaf.path), arrays.offset, arrays.length,
-            self.arrays.limit[file], arrays.filled, arrays.filter_index, arrays.ciphers,
-        )  # fmt: skip
+        name, limit = dotted_name(leaf.path), self.arrays.limit[file]
+        filters = ParquetFilters(ChunkPlaces(name, self.paths, file, self.index[members], limit), arrays)
         return ColumnChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters)
 
     def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
@@ -377,7 +357,7 @@ class RowGroups:
                         column.ciphers[len(column.fields)] = cipher
                 except EncryptionError as error:
                     refused = error if isinstance(error, KeyRetrievalError) else None
-                    chunk = f"{self.paths[file]}: row group {i}, column {shorten(dotted_name(leaf.path))}"
+                    chunk = f"{self.paths[file]}: {footer.chunk_name(i, leaf.index)}"
                     column.errors[len(column.fields)] = type(error)(f"{chunk}: {error}")
                     fields = UNKNOWN_FIELDS
                 column.fields.append(fields)

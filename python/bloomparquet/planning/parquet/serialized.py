@@ -28,8 +28,9 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Section, code_fingerprint
+from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnArrays, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, Storage
 
@@ -127,7 +128,7 @@ def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
     cached = table.cached_columns()
     for key in sorted(table.column_keys()):
         if key in cached:
-            sections[_name(key)] = _section_of(ColumnArrays.of(cached[key]))
+            sections[_name(key)] = _section_of(cached[key].arrays())
         elif table.stored is not None and (raw := table.stored.raw(key)) is not None:
             sections[_name(key)] = raw
     if table.stored is not None:

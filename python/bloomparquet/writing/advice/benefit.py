@@ -99,6 +99,8 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
     unused = why_unused(leaf, traits)
     if unused is not None:
         return Benefit(False, False, unused)
+    if leaf.repeated:
+        return Benefit(False, True, "is inside a list or map: give it filters if queries look up its elements")
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
@@ -173,8 +175,8 @@ def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[flo
 
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
     """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
-    if leaf.repeated:
-        return "is inside a list or map, where bloomparquet does not use filters"
+    if leaf.repeated_levels > 1:
+        return "is inside a list or map of lists or maps, where bloomparquet does not use filters"
     refused = why_unsuitable(leaf, named=True)
     if refused is not None:
         return refused

@@ -85,7 +85,7 @@ def take_samples(
     sizes = _filter_sizes(table, columns, drawn, count)
     samples = [Sample(sizes=[size for (j, _), size in sizes.items() if j == i]) for i in range(len(columns))]
     drawn = [chunks if what is not Wanted.NOTHING else chunks[:0] for chunks, what in zip(drawn, wanted, strict=True)]
-    budget = _Budget(most_bytes - (count.bytes - before))
+    left = most_bytes - (count.bytes - before)
     reads: list[_Read] = []
     for turn in range(_SAMPLES):
         candidates = []
@@ -98,7 +98,8 @@ def take_samples(
                 cost = _data_cost(table, column, chunk) if size is None else size + _FIRST_READ
                 candidates.append(_Read(i, chunk, size is not None, cost))
         for read in sorted(candidates, key=lambda read: read.cost):
-            if budget.take(read.cost):
+            if read.cost <= left:
+                left -= read.cost
                 reads.append(read)
             else:
                 samples[read.column].too_large = True
@@ -111,7 +112,8 @@ def take_samples(
         tried = _evenly(_holding(column), _TRIED)
         costs = [_data_cost(table, column, chunk) for chunk in tried.tolist()]
         least = int(np.argmin(costs))
-        if budget.take(costs[least]):
+        if costs[least] <= left:
+            left -= costs[least]
             again.append(_Read(i, int(tried[least]), False, costs[least]))
         else:
             samples[i].too_large = True
@@ -159,17 +161,6 @@ class _Measured(NamedTuple):
     def of(cls, bloom: SplitBlockBloomFilter) -> _Measured:
         filled = bloom.bits_set / (8 * bloom.num_bytes)
         return cls(bloom.estimated_ndv, filled, bloom.estimated_fpp, bloom.fitted(_KEPT_FPP))
-
-
-@dataclass
-class _Budget:
-    left: int
-
-    def take(self, cost: int) -> bool:
-        if cost > self.left:
-            return False
-        self.left -= cost
-        return True
 
 
 def _holding(column: TableColumn) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import FormatError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES, parse_header
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_fixed
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.values.encoding import family_of, float_dtype
@@ -86,8 +86,8 @@ def read_filters(
 ) -> Iterator[tuple[ChunkId, Extent, SplitBlockBloomFilter]]:
     """The filters of a file in memory. `end` are the bytes of the file from offset `first` on."""
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.profile.schema.leaves)):
-            offset = footer.read_chunk(row_group, leaf).bloom_offset
+        for leaf_index in range(len(footer.profile.schema.leaves)):
+            offset = footer.read_chunk(row_group, leaf_index).bloom_offset
             if offset is None:
                 continue
             if offset < first:
@@ -95,7 +95,7 @@ def read_filters(
             start = offset - first
             header, size = parse_header(end[start : start + MAX_HEADER_BYTES])
             bitset = end[start + header : start + header + size]
-            yield (row_group, leaf), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
+            yield (row_group, leaf_index), (offset, offset + header + size), SplitBlockBloomFilter.from_bytes(bitset)
 
 
 def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
@@ -110,7 +110,7 @@ def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
     stored = float_dtype(leaf.node)
     zeros = np.array([0.0, -0.0], stored)
     nans = np.array([np.nan, -np.nan], stored)
-    zero_hashes, nan_hashes = (xxh64_fixed(each.view(np.uint8).reshape(2, stored.itemsize)) for each in (zeros, nans))
+    zero_hashes, nan_hashes = (xxh64_bytes(value.tobytes() for value in each) for each in (zeros, nans))
     if bloom.bits_set:
         bloom.insert(nan_hashes)
     if bloom.check(zero_hashes).any():

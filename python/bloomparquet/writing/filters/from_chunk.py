@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, shorten
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent
 from bloomparquet.parquet.thrift.definitions import (
@@ -38,10 +37,9 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
-from bloomparquet.query.names import dotted_name
 from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents
 from bloomparquet.writing.filters.build import build_filter, num_bytes_for
 from bloomparquet.writing.filters.spec import Bloom
 
@@ -69,7 +67,7 @@ def filter_chunk(
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: row group {row_group}, column {shorten(dotted_name(leaf.path))}: {what}") from error
+        raise kind(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}: {what}") from error
 
 
 def _filter_chunk(
@@ -85,13 +83,12 @@ def _filter_chunk(
         raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
     start, length = chunk_extent(fields, file.size - footer.size)
     # Read a few bytes before the chunk, too: pyarrow ignores a dictionary at offset 0.
-    offset, size = np.array([start - _BEFORE]), np.array([length + _BEFORE])
-    buffer = read_ranges(storage, [file.path], np.array([0]), offset, size, count).buffer
+    (buffer,) = read_extents(storage, file.path, [(start - _BEFORE, start + length)], count)
     if cipher is not None:
         decrypted = bytearray(_BEFORE)
-        append_decrypted(decrypted, buffer.data[_BEFORE:], fields, cipher, footer)
-        buffer = np.frombuffer(decrypted, np.uint8)
-    body = buffer.data[_BEFORE:]
+        append_decrypted(decrypted, buffer[_BEFORE:], fields, cipher, footer)
+        buffer = memoryview(decrypted)
+    body = buffer[_BEFORE:]
     chunk = pages.walk_pages(body, values)
     # Lists are decoded completely, because nothing else confirms the number of values in their metadata.
     dictionary_suffices = chunk.is_dictionary_encoded and not leaf.repeated
@@ -183,8 +180,7 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         # pyarrow works around known bugs of old writers
         created_by=read_struct(footer.profile.skeleton, FileMetaData)[0].created_by,
     )
-    raw = write_struct(whole)
-    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
+    return to_arrow_metadata(write_struct(whole))
 
 
 def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[SchemaElement]:

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bloomparquet.errors import EncryptionError, FormatError, shorten
+from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents, read_ranges
 
 ChunkId = tuple[int, int]
 """A column chunk: the index of its row group, and the index of its leaf."""
@@ -66,10 +65,9 @@ def find_filters(
     sizes = np.minimum(end - start, filter_ciphers.max_header_bytes)
     ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
     headers = filter_ciphers.headers(np.arange(len(start)), ranges, sizes)
-    for i in sorted(headers.errors):
-        if not skip_broken:
-            error = headers.errors[i]
-            raise type(error)(f"{_name(file, footer, chunk_ids[i])}: {error}") from error
+    if headers.errors and not skip_broken:
+        i, error = min(headers.errors.items())
+        raise type(error)(f"{_name(file, footer, chunk_ids[i])}: {error}") from error
     filters = {}
     for i in np.flatnonzero(headers.header_bytes).tolist():
         offset, header_size, size = offsets[i], int(headers.header_bytes[i]), int(headers.stored_bytes[i])
@@ -89,50 +87,34 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
     offsets = {}
     undecryptable: set[int] = set()  # leaves, so that a key is not requested again for each row group
     for row_group in range(len(footer.rows)):
-        for leaf in range(len(footer.profile.schema.leaves)):
-            chunk_id = row_group, leaf
-            if leaf in undecryptable or not is_decryptable(footer, chunk_id):
-                undecryptable.add(leaf)
+        for leaf_index in range(len(footer.profile.schema.leaves)):
+            chunk_id = row_group, leaf_index
+            if leaf_index in undecryptable or not footer.is_decryptable(*chunk_id):
+                undecryptable.add(leaf_index)
                 continue
-            try:
+            with located(_name(file, footer, chunk_id)):
                 fields, cipher = footer.read_chunk_with_cipher(*chunk_id)
-            except EncryptionError as error:
-                raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
             if fields.bloom_offset:
                 offsets[chunk_id] = fields.bloom_offset, cipher
     return offsets
 
 
-def is_decryptable(footer: Footer, chunk_id: ChunkId) -> bool:
-    """Whether a chunk is in plain text or its key is available."""
-    try:
-        footer.chunk_cipher(*chunk_id)
-    except EncryptionError:
-        return False
-    return True
-
-
 def has_filter(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> bool:
     """Whether a chunk of `file` has a filter. Raises EncryptionError, with its name, if its metadata does not
     decrypt."""
-    try:
+    with located(_name(file, footer, chunk_id)):
         return bool(footer.read_chunk(*chunk_id).bloom_offset)
-    except EncryptionError as error:
-        raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
 
 
 def read_filter(
     storage: Storage, file: FileInfo, footer: Footer, chunk_id: ChunkId, stored: StoredFilter, count: ReadCount
 ) -> SplitBlockBloomFilter:
     """Read the bitset of one filter. Raises EncryptionError, with the name of the chunk, if it does not decrypt."""
-    offset, size = np.array([stored.bitset]), np.array([stored.end - stored.bitset])
-    bitset: bytes | memoryview = read_ranges(storage, [file.path], np.array([0]), offset, size, count).buffer.data
-    if stored.cipher is not None:
-        try:
-            bitset = stored.cipher.decrypt(bitset, Module.BLOOM_FILTER_BITSET)
-        except EncryptionError as error:
-            raise EncryptionError(f"{_name(file, footer, chunk_id)}: {error}") from error
-    return SplitBlockBloomFilter.from_bytes(bitset)
+    (bitset,) = read_extents(storage, file.path, [(stored.bitset, stored.end)], count)
+    if stored.cipher is None:
+        return SplitBlockBloomFilter.from_bytes(bitset)
+    with located(_name(file, footer, chunk_id)):
+        return SplitBlockBloomFilter.from_bytes(stored.cipher.decrypt(bitset, Module.BLOOM_FILTER_BITSET))
 
 
 def removed_extents(
@@ -147,17 +129,11 @@ def removed_extents(
         if stored.start < end:
             raise FormatError(
                 f"{_name(file, footer, chunk_id)}: the Bloom filter at byte {stored.start} overlaps the filter of "
-                f"row group {other[0]}, column {_column(footer, other[1])}; the footer is damaged, and the file is "
-                "unchanged"
+                f"{footer.chunk_name(*other)}; the footer is damaged, and the file is unchanged"
             )
         last[is_removed] = max(last[is_removed], (stored.end, chunk_id))
     return [filters[chunk_id].extent for chunk_id in changed if chunk_id in filters]
 
 
 def _name(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> str:
-    row_group, leaf = chunk_id
-    return f"{file.path}: row group {row_group}, column {_column(footer, leaf)}"
-
-
-def _column(footer: Footer, leaf: int) -> str:
-    return shorten(dotted_name(footer.profile.schema.leaves[leaf].path))
+    return f"{file.path}: {footer.chunk_name(*chunk_id)}"

@@ -89,9 +89,8 @@ def choose_leaves(
             useful = (leaf.index for leaf in schema.leaves if why_unsuitable(leaf) is None)
             chosen = {**dict.fromkeys(useful, wanted), **chosen}
             continue
-        own_name = column if case_sensitive else _resolve_case(column, schema, path)
         try:
-            leaf = find_leaf(own_name, schema, path)
+            leaf = named_leaf(column, schema, path, case_sensitive=case_sensitive)
         except PlanError:
             if absent_ok:
                 continue
@@ -103,35 +102,27 @@ def choose_leaves(
     return chosen
 
 
-def _resolve_case(column: str | Column, schema: FileSchema, path: str) -> str | Column:
-    """The path of the leaf or group that `column` names, whatever its case; `column` if there is none."""
+def named_leaf(column: str | Column, schema: FileSchema, path: str, *, case_sensitive: bool) -> LeafColumn:
+    """The leaf column that `column` names, also in a list or map. Raises PlanError if there is none, or more than
+    one."""
     for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
-        folded = [fold(name, False) for name in names]
-        paths = dict.fromkeys(leaf.path[: len(names)] for leaf in schema.leaves)
-        matching = [each for each in paths if [fold(name, False) for name in each] == folded]
+        folded = [fold(name, case_sensitive) for name in names]
+        below = [leaf for leaf in schema.leaves if [fold(n, case_sensitive) for n in leaf.path[: len(names)]] == folded]
+        matching = list(dict.fromkeys(leaf.path[: len(names)] for leaf in below))
         if len(matching) > 1:
             raise PlanError(
                 f"{path}: column {quoted('.'.join(names))} could be any of {join_names(map('.'.join, matching))}; "
                 "set spark.sql.caseSensitive to true to tell them apart"
             )
-        if matching:
-            return matching[0]
-    return column
-
-
-def find_leaf(column: str | Column, schema: FileSchema, path: str) -> LeafColumn:
-    """The leaf column that `column` names. Raises PlanError if there is none."""
-    by_path = {leaf.path: leaf for leaf in schema.leaves}
-    for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
-        if names in by_path:
-            return by_path[names]
-        below = [".".join(leaf) for leaf in by_path if leaf[: len(names)] == names]
+        if below and below[0].path == matching[0]:
+            return below[0]
         if below:
             raise PlanError(
-                f"{path}: {shorten('.'.join(names))} is a group; name one of its leaf columns: {join_names(below)}"
+                f"{path}: {shorten('.'.join(matching[0]))} is a group; name one of its leaf columns: "
+                f"{join_names('.'.join(leaf.path) for leaf in below)}"
             )
     name = column if isinstance(column, str) else ".".join(column)
-    names_here = [".".join(leaf) for leaf in by_path]
+    names_here = [".".join(leaf.path) for leaf in schema.leaves]
     raise PlanError(
         f"{path}: there is no column {quoted(name)}{did_you_mean(name, names_here)}; "
         f"the columns are {join_names(names_here)}"

@@ -18,10 +18,11 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, NotParquetEr
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.open import orc_files
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.atomic import remove_leftover, replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import read_extents
 from bloomparquet.storage.staleness import is_unchanged
 from bloomparquet.writing.filters.build import insert_equal_floats
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -31,7 +32,6 @@ from bloomparquet.writing.filters.locate import (
     StoredFilter,
     find_filters,
     has_filter,
-    is_decryptable,
     read_filter,
     removed_extents,
 )
@@ -84,7 +84,7 @@ class AddFilters:
         for row_group in range(len(footer.rows)):
             for index, wanted in chosen.items():
                 leaf, chunk_id = schema.leaves[index], (row_group, index)
-                if index not in named and not is_decryptable(footer, chunk_id):
+                if index not in named and not footer.is_decryptable(*chunk_id):
                     continue
                 if not self.replace and has_filter(file, footer, chunk_id):
                     continue
@@ -126,7 +126,7 @@ class ShrinkFilters:
             if fitted is not bloom:
                 insert_equal_floats(footer.profile.schema.leaves[chunk_id[1]], fitted)
                 filters[chunk_id] = fitted
-        wanted = dict.fromkeys((leaf for _, leaf in filters), Bloom(self.fpp))
+        wanted = dict.fromkeys((leaf_index for _, leaf_index in filters), Bloom(self.fpp))
         return FilterChanges(filters, removed_extents(file, footer, old, filters), wanted)
 
 
@@ -154,9 +154,7 @@ def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys |
     try:
         (footer,) = read_footers(storage, [file], count, keys=keys)
     except NotParquetError:
-        from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path
-
-        if not any(are_orc(storage, [file], count)):
+        if not orc_files(storage, [file], count):
             raise
         raise UnsupportedError(
             f"{file.path} is an ORC file, whose filters can only be made when it is written; it is unchanged; "
@@ -190,7 +188,8 @@ def change_file(
         require_keys_inside(file.path, footer)
     filters, removed, wanted = change.changes(storage, file, footer, count)
     if filters:
-        new = rewrite(file.path, file.size, footer, filters, removed, partial(_read, storage, file.path, count))
+        read = partial(read_extents, storage, file.path, reads=count)
+        new = rewrite(file.path, file.size, footer, filters, removed, read)
         if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
             raise EncryptionError(
                 f"{file.path}: the file is unchanged, because shrinking would make it larger: without the keys of all "
@@ -219,10 +218,3 @@ def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: st
         if target is not None and not is_unchanged(storage, file):
             raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
         output.commit()
-
-
-def _read(storage: Storage, path: str, count: ReadCount, extents: list[Extent]) -> list[bytes]:
-    starts = np.array([start for start, _ in extents], np.int64)
-    sizes = np.array([stop - start for start, stop in extents], np.int64)
-    ranges = read_ranges(storage, [path], np.zeros_like(starts), starts, sizes, count)
-    return [ranges.buffer[at : at + size].tobytes() for at, size in zip(ranges.starts.tolist(), sizes.tolist())]

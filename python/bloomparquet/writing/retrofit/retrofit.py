@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from bloomparquet.errors import BloomParquetError, OptionError
@@ -185,9 +184,17 @@ def _run(
     storage = dataset.storage
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
     require_writable(target_storage, directories_of(target_storage, (job.target or job.file.path for job in jobs)))
-    work = partial(
-        _reported, change, storage, target_storage, footers, keys=dataset.keys, dry_run=dry_run, on_error=on_error
-    )
+
+    def work(job: Job) -> FileOutcome:
+        # Without a modification time, nothing tells whether the file was replaced since its footer was read.
+        footer = footers.pop(job.file, None) if job.file.mtime_ns else None
+        try:
+            return change_file(change, storage, target_storage, job, keys=dataset.keys, dry_run=dry_run, footer=footer)
+        except (BloomParquetError, OSError) as error:
+            if on_error == "raise":
+                raise
+            return FileOutcome(job.file.path, "failed", job.file.size, job.file.size, error=str(error))
+
     outcomes = []
     for outcome in in_threads(min(max(storage.threads, os.cpu_count() or 1), _MOST_THREADS), work, jobs):
         outcomes.append(outcome)
@@ -219,25 +226,3 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
         root = os.path.commonprefix([root, *(file.path for file in dataset.files)])  # noqa: RUF071 (of characters)
         root = root[: root.rfind("/") + 1]
     return storage, [Job(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
-
-
-def _reported(
-    change: Change,
-    storage: Storage,
-    target_storage: Storage,
-    footers: Footers,
-    job: Job,
-    *,
-    keys: Keys | None,
-    dry_run: bool,
-    on_error: OnError,
-) -> FileOutcome:
-    footer = footers.pop(job.file, None)
-    if not job.file.mtime_ns:  # nothing tells whether the file was replaced since its footer was read
-        footer = None
-    try:
-        return change_file(change, storage, target_storage, job, keys=keys, dry_run=dry_run, footer=footer)
-    except (BloomParquetError, OSError) as error:
-        if on_error == "raise":
-            raise
-        return FileOutcome(job.file.path, "failed", job.file.size, job.file.size, error=str(error))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
@@ -42,6 +43,7 @@ Retriever = Callable[[bytes], bytes] | FileRetriever
 """Maps key metadata, as stored in the file, to the key."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Keys:
     """The keys that decrypt encrypted Parquet files. Keys have 16, 24 or 32 bytes.
 
@@ -64,25 +66,22 @@ class Keys:
     [{'user_id': 7}]
     """
 
-    __slots__ = ("_aad_prefix", "_allow_plaintext_files", "_columns", "_footer", "_retriever")
+    footer: bytes | None = None
+    columns: Mapping[str | Column, bytes] = field(default_factory=dict)
+    _: KW_ONLY
+    retriever: Retriever | None = None
+    aad_prefix: bytes | None = None
+    allow_plaintext_files: bool = True
 
-    def __init__(
-        self,
-        footer: bytes | None = None,
-        columns: Mapping[str | Column, bytes] | None = None,
-        *,
-        retriever: Retriever | None = None,
-        aad_prefix: bytes | None = None,
-        allow_plaintext_files: bool = True,
-    ) -> None:
-        self._footer = None if footer is None else require_key(footer, "the footer key")
-        self._columns = _check_columns({} if columns is None else columns)
+    def __post_init__(self) -> None:
+        retriever, aad_prefix = self.retriever, self.aad_prefix
+        if self.footer is not None:
+            object.__setattr__(self, "footer", require_key(self.footer, "the footer key"))
+        object.__setattr__(self, "columns", _check_columns(self.columns))
         if retriever is not None and not callable(retriever) and not isinstance(retriever, FileRetriever):
             raise OptionError(f"retriever is a {type(retriever).__name__}; expected a function of key metadata to key")
         if aad_prefix is not None and not isinstance(aad_prefix, bytes):
             raise OptionError(f"aad_prefix is a {type(aad_prefix).__name__}; expected bytes")
-        self._retriever, self._aad_prefix = retriever, aad_prefix
-        self._allow_plaintext_files = bool(allow_plaintext_files)
 
     @classmethod
     def from_kms(
@@ -118,48 +117,17 @@ class Keys:
         """The keys of the current version of the file at `path`. Reads nothing yet."""
         return FileKeys(self, storage, path)
 
-    @property
-    def footer(self) -> bytes | None:
-        """The footer key, if it was given."""
-        return self._footer
-
-    @property
-    def columns(self) -> Mapping[str | Column, bytes]:
-        """The column keys that were given."""
-        return self._columns
-
-    @property
-    def retriever(self) -> Retriever | None:
-        """Asked for every key that was not given."""
-        return self._retriever
-
-    @property
-    def aad_prefix(self) -> bytes | None:
-        """The AAD prefix, if it was given."""
-        return self._aad_prefix
-
-    @property
-    def allow_plaintext_files(self) -> bool:
-        """Whether plaintext files and columns are accepted."""
-        return self._allow_plaintext_files
-
     def name_of(self, column: Column) -> str | Column | None:
         """The name in :attr:`columns` whose key a leaf column has.
 
         The column's own name comes before a group's, an inner group's before an outer one's, and a path before a
         dotted name.
         """
-        return next((name for name in names_of(column) if name in self._columns), None)
-
-    def _contents(self) -> tuple[Any, ...]:
-        return self._footer, self._columns, self._retriever, self._aad_prefix, self._allow_plaintext_files
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keys) and self._contents() == other._contents()
+        return next((name for name in names_of(column) if name in self.columns), None)
 
     def __hash__(self) -> int:
         # A retriever may be unhashable.
-        return hash((self._footer, frozenset(self._columns.items()), self._aad_prefix))
+        return hash((self.footer, frozenset(self.columns.items()), self.aad_prefix))
 
     def __copy__(self) -> Keys:
         return self
@@ -168,11 +136,11 @@ class Keys:
         return self
 
     def __repr__(self) -> str:
-        columns = ", ".join(map(_dotted, self._columns))
+        columns = ", ".join(map(_dotted, self.columns))
         return (
-            f"Keys(footer={_redact(self._footer)}, columns=({columns}), "
-            f"retriever={_redact(self._retriever)}, aad_prefix={_redact(self._aad_prefix)}, "
-            f"allow_plaintext_files={self._allow_plaintext_files})"
+            f"Keys(footer={_redact(self.footer)}, columns=({columns}), "
+            f"retriever={_redact(self.retriever)}, aad_prefix={_redact(self.aad_prefix)}, "
+            f"allow_plaintext_files={self.allow_plaintext_files})"
         )
 
     def __reduce__(self) -> NoReturn:
@@ -278,7 +246,9 @@ def load_keys(provider: str) -> Keys:
     return keys
 
 
-def _check_columns(columns: Mapping[str | Column, bytes]) -> dict[str | Column, bytes]:
+def _check_columns(columns: Mapping[str | Column, bytes] | None) -> dict[str | Column, bytes]:
+    if columns is None:
+        return {}
     if not isinstance(columns, Mapping):
         raise OptionError(f"columns is a {type(columns).__name__}; expected a mapping of column names to keys")
     checked: dict[str | Column, bytes] = {}

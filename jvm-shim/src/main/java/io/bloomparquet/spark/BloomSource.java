@@ -12,6 +12,7 @@ import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.util.Map;
@@ -30,7 +31,6 @@ import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.streaming.Sink;
-import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
@@ -185,7 +185,7 @@ interface BloomSource extends FileSource, TableProvider, SessionConfigSupport, S
     TableLog.refuseWriting(path, false, conf);
     try {
       String qualified = path.getFileSystem(conf).makeQualified(path).toString();
-      return new FileStreamSink(context.sparkSession(), qualified, (FileFormat) this, partitionColumns, options);
+      return SparkVersions.newFileStreamSink(context.sparkSession(), qualified, (FileFormat) this, partitionColumns, options);
     } catch (IOException error) {
       throw Thrown.unchecked(error);
     }

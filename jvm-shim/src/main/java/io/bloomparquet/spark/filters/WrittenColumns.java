@@ -81,9 +81,9 @@ record WrittenColumns(List<Leaf> leaves) {
         add(field.dataType(), path + "." + field.name(), noFilterReason, leaves);
       }
     } else if (type instanceof ArrayType array) {
-      add(array.elementType(), path + ".list.element", "is a list; filters on elements cannot be used to skip", leaves);
+      add(array.elementType(), path + ".list.element", "is a list; this option makes no filters of elements", leaves);
     } else if (type instanceof MapType map) {
-      String reason = "is a map; filters on keys and values cannot be used to skip";
+      String reason = "is a map; this option makes no filters of keys and values";
       add(map.keyType(), path + ".key_value.key", reason, leaves);
       add(map.valueType(), path + ".key_value.value", reason, leaves);
     } else if (type instanceof UserDefinedType<?> user) {

@@ -2,6 +2,7 @@ package io.bloomparquet.spark.partitions;
 
 import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
 import org.apache.hadoop.fs.Path;
@@ -47,14 +48,19 @@ public record UnchangedFiles(Broadcast<SerializableConfiguration> configuration,
     }
   }
 
-  /** Checks after {@code error}, which a replaced file may have caused. Throws it if no file has changed. */
-  public <E extends Exception> void checkAfter(E error, FilePartition partition) throws E, IOException {
+  /** The exception to throw after {@code error}, which a replaced file may have caused. */
+  public Exception explain(Exception error, FilePartition partition) {
+    if (error instanceof FileNotFoundException) {
+      return error;
+    }
     try {
       check(partition);
     } catch (IllegalStateException changed) {
       changed.addSuppressed(error);
-      throw changed;
+      return changed;
+    } catch (IOException unreadable) {
+      error.addSuppressed(unreadable);
     }
-    throw error;
+    return error;
   }
 }

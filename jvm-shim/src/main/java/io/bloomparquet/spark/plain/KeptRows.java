@@ -3,8 +3,8 @@ package io.bloomparquet.spark.plain;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.Thrown;
-import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.Dependency;
@@ -80,16 +80,17 @@ final class KeptRows<T> extends RDD<T> {
 
       @Override
       public boolean hasNext() {
+        boolean more;
         try {
-          boolean more = rows.hasNext();
-          if (!more && !isChecked) {
-            isChecked = true;
-            unchanged.check((FilePartition) partition);
-          }
-          return more;
+          more = rows.hasNext();
         } catch (Exception error) { // not RuntimeException: Scala throws undeclared checked exceptions
-          throw Thrown.unchecked(explain(error));
+          throw Thrown.unchecked(unchanged.explain(error, (FilePartition) partition));
         }
+        if (!more && !isChecked) {
+          isChecked = true;
+          check();
+        }
+        return more;
       }
 
       @Override
@@ -97,15 +98,11 @@ final class KeptRows<T> extends RDD<T> {
         return rows.next();
       }
 
-      private Exception explain(Exception error) {
-        if (isChecked || error instanceof FileNotFoundException) {
-          return error;
-        }
+      private void check() {
         try {
-          unchanged.checkAfter(error, (FilePartition) partition);
-          return error;
-        } catch (Exception cause) {
-          return cause;
+          unchanged.check((FilePartition) partition);
+        } catch (IOException error) {
+          throw new UncheckedIOException(error);
         }
       }
     };

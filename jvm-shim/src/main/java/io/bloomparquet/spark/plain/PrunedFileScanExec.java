@@ -17,6 +17,7 @@ import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -39,7 +40,6 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics$;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.util.SerializableConfiguration;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
@@ -90,6 +90,9 @@ public final class PrunedFileScanExec extends SparkPlan {
       return all;
     }
     ScannedFiles scanned = new ScannedFiles(files);
+    if (!scanned.areWhole()) {
+      return all;
+    }
     List<ListedFile> listed = scanned.listed();
     PlanResult result = plan(scan, listed);
     if (!result.planned()) {
@@ -98,7 +101,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     KeptParts parts = new KeptParts(session(), listed, result, scanned::part);
     HadoopFsRelation relation = scan.relation();
     var configuration =
-        SerializableConfiguration.broadcast(
+        SparkVersions.broadcast(
             session().sparkContext(), session().sessionState().newHadoopConfWithOptions(relation.options()));
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
     return new KeptRows<>(all, partitions(scan, scanned, parts), new UnchangedFiles(configuration, ignoreMissing));

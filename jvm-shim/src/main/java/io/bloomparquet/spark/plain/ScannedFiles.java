@@ -36,6 +36,12 @@ final class ScannedFiles {
     }
   }
 
+  /** Whether the parts that Spark reads are whole files. Only then a plan of the files is a plan of the scan. */
+  boolean areWhole() {
+    return parts.stream().mapToLong(PartitionedFile::length).sum()
+        == files.stream().mapToLong(PartitionedFile::fileSize).sum();
+  }
+
   List<ListedFile> listed() {
     return files.stream()
         .map(file -> new ListedFile(file.toPath(), file.fileSize(), file.modificationTime()))

@@ -17,7 +17,9 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.MatchError;
@@ -130,6 +132,11 @@ public final class PlannerPredicate {
 
   /** Translates the parts of And and Or one by one: Spark translates a predicate whole or not at all. */
   private JsonNode weaker(org.apache.spark.sql.catalyst.expressions.Expression expression) {
+    JsonNode translated = weakerByConnector(expression);
+    return translated == null ? new CatalystPredicate(this).of(expression) : translated;
+  }
+
+  private JsonNode weakerByConnector(org.apache.spark.sql.catalyst.expressions.Expression expression) {
     if (expression instanceof org.apache.spark.sql.catalyst.expressions.And and) {
       return join("and", children(and.left(), and.right()), true);
     }
@@ -188,7 +195,7 @@ public final class PlannerPredicate {
     return join(word, children, mayDrop);
   }
 
-  private static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
+  static JsonNode join(String word, List<JsonNode> parts, boolean mayDrop) {
     if (parts.contains(null) && !mayDrop) {
       return null;
     }
@@ -219,7 +226,7 @@ public final class PlannerPredicate {
           ? leaf(FLIPPED.get(op), new Expression[] {children[1], children[0]})
           : null;
     }
-    DataType type = comparable(column.fieldNames());
+    DataType type = comparable(List.of(column.fieldNames()), null);
     if (type == null) {
       return null;
     }
@@ -253,30 +260,51 @@ public final class PlannerPredicate {
   /** Spark's types of the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */
   ArrayNode readerTypes(JsonNode predicate) {
     Map<JsonNode, String> types = new LinkedHashMap<>();
-    for (JsonNode column : predicate.findValues("column")) {
+    for (JsonNode leaf : predicate.findParents("column")) {
       List<String> path = new ArrayList<>();
-      column.forEach(name -> path.add(name.asText()));
-      types.put(column, comparable(path.toArray(String[]::new)).simpleString());
+      leaf.get("column").forEach(name -> path.add(name.asText()));
+      String part = leaf.has("part") ? leaf.get("part").asText() : null;
+      ArrayNode column = leaf.get("column").deepCopy();
+      types.put(part == null ? column : column.add(part), comparable(path, part).simpleString());
     }
     ArrayNode pairs = JSON.arrayNode();
     types.forEach((column, type) -> pairs.addArray().add(column).add(type));
     return pairs;
   }
 
-  /** The type of a column whose values in the files are what Spark reads; null for other columns. */
-  private DataType comparable(String[] path) {
-    if (unplannableReason != null || find(partitions, path[0]) != null) {
+  /**
+   * The type of a column whose values in the files are what Spark reads; null for other columns.
+   *
+   * @param part of a list or map: {@code element}, {@code key} or {@code value}; {@code path} may then lead through a
+   *     list into structs. Null for other columns
+   */
+  DataType comparable(List<String> path, String part) {
+    if (unplannableReason != null
+        || find(partitions, path.get(0)) != null
+        || (part != null && format == FileFormat.ORC)) {
       return null;
     }
     DataType type = schema;
+    boolean inList = false;
     for (String name : path) {
+      if (part != null && !inList && type instanceof ArrayType list) {
+        type = list.elementType();
+        inList = true;
+      }
       StructField field = type instanceof StructType struct ? find(struct, name) : null;
       if (field == null || field.metadata().contains(EXISTENCE_DEFAULT) || field.metadata().contains(CHAR_VARCHAR)) {
         return null;
       }
       type = field.dataType();
     }
-    return type;
+    if (part == null || inList) {
+      return part == null || part.equals("element") ? type : null;
+    }
+    if (type instanceof ArrayType list) {
+      return part.equals("element") ? list.elementType() : null;
+    }
+    boolean isMap = type instanceof MapType && !part.equals("element");
+    return isMap ? part.equals("key") ? ((MapType) type).keyType() : ((MapType) type).valueType() : null;
   }
 
   private StructField find(StructType struct, String name) {

@@ -30,18 +30,26 @@ public final class PredicateText {
     String column = String.join(".", path);
     String op = node.get("op").asText();
     if (op.equals("in")) {
-      List<String> values = new ArrayList<>();
-      JsonNode all = node.get("values");
-      for (int i = 0; i < all.size() && i < MAX_VALUES; i++) {
-        values.add(valueText(all.get(i)));
-      }
-      if (all.size() > MAX_VALUES) {
-        values.add("… " + (all.size() - MAX_VALUES) + " more");
-      }
-      return column + " IN (" + String.join(", ", values) + ")";
+      return column + " IN (" + valueTexts(node.get("values")) + ")";
+    }
+    if (op.equals("contains")) {
+      String part = node.get("part").asText();
+      String array = part.equals("element") ? column : "map_" + part + "s(" + column + ")";
+      return "arrays_overlap(" + array + ", array(" + valueTexts(node.get("values")) + "))";
     }
     String text = column + " " + op.toUpperCase(Locale.ROOT);
     return node.has("value") ? text + " " + valueText(node.get("value")) : text;
+  }
+
+  private static String valueTexts(JsonNode all) {
+    List<String> values = new ArrayList<>();
+    for (int i = 0; i < all.size() && i < MAX_VALUES; i++) {
+      values.add(valueText(all.get(i)));
+    }
+    if (all.size() > MAX_VALUES) {
+      values.add("… " + (all.size() - MAX_VALUES) + " more");
+    }
+    return String.join(", ", values);
   }
 
   private static String valueText(JsonNode value) {

@@ -1,7 +1,8 @@
 package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.partitions.UnchangedFiles;
-import java.io.FileNotFoundException;
+import io.bloomparquet.spark.support.SparkVersions;
+import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
@@ -33,7 +34,7 @@ record CheckedReaders(PartitionReaderFactory files, UnchangedFiles unchanged) im
     }
     return files instanceof OrcPartitionReaderFactory orc
         ? orc.broadcastedConf()
-        : SerializableConfiguration.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
+        : SparkVersions.broadcast(session.sparkContext(), session.sessionState().newHadoopConf());
   }
 
   @Override
@@ -68,12 +69,8 @@ record CheckedReaders(PartitionReaderFactory files, UnchangedFiles unchanged) im
         if (rows.next()) {
           return true;
         }
-      } catch (FileNotFoundException error) {
-        throw error;
-      } catch (IOException error) {
-        unchanged.checkAfter(error, partition);
-      } catch (RuntimeException error) {
-        unchanged.checkAfter(error, partition);
+      } catch (IOException | RuntimeException error) {
+        throw Thrown.unchecked(unchanged.explain(error, partition));
       }
       unchanged.check(partition);
       return false;

@@ -1,44 +1,52 @@
 package io.bloomparquet.spark.scan;
 
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownVariantExtractions;
 import org.apache.spark.sql.connector.read.VariantExtraction;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
-import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /**
  * Pushes filters and columns down into Spark's own scan builder, and translates the filters for the planner.
  *
+ * <p>Is a {@link FileScanBuilder} because Spark 4.0 pushes Catalyst's filters to no other class.
+ *
  * <p>Does not push aggregates down, like Spark's V1 file scans: min and max in footers ignore NaN, and a footer says
  * nothing of a column that its file lacks.
  */
-final class PrunedScanBuilder
-    implements SupportsPushDownRequiredColumns,
-        SupportsPushDownCatalystFilters,
-        SupportsPushDownVariantExtractions {
-  private final LoadContext context;
-  private final FileScanBuilder files;
+class PrunedScanBuilder extends FileScanBuilder {
+  final LoadContext context;
+  final FileScanBuilder files;
   private final StructType schema;
   private StructType requested;
   private FileMetadata metadata;
   private List<Expression> filters = List.of();
 
-  PrunedScanBuilder(LoadContext context, FileScanBuilder files, StructType schema) {
+  private PrunedScanBuilder(
+      LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
+    super(context.session(), index, schema);
     this.context = context;
     this.files = files;
     this.schema = schema;
     this.requested = schema;
     files.pushFilters(Scala.seq(context.pushable()));
+  }
+
+  static ScanBuilder of(
+      LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
+    return SparkVersions.HAS_VARIANT_EXTRACTION
+        ? new WithVariantExtraction(context, files, index, schema)
+        : new PrunedScanBuilder(context, files, index, schema);
   }
 
   @Override
@@ -65,13 +73,6 @@ final class PrunedScanBuilder
   }
 
   @Override
-  public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-    return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
-        ? builder.pushVariantExtractions(extractions)
-        : new boolean[extractions.length];
-  }
-
-  @Override
   public Scan build() {
     FileScan scan = (FileScan) ((ScanBuilder) files).build();
     LoadPredicate where = context.where();
@@ -82,5 +83,21 @@ final class PrunedScanBuilder
     boolean isAdapted = !where.isNone() || metadata != null;
     RowAdapter adapter = isAdapted ? where.adapter(scan.readSchema(), requested, metadata) : null;
     return new PrunedScan(context, scan, context.predicates().ofAll(conjuncts), adapter);
+  }
+
+  /** A class of its own, because Spark 4.0 has no such interface. */
+  private static final class WithVariantExtraction extends PrunedScanBuilder
+      implements SupportsPushDownVariantExtractions {
+    WithVariantExtraction(
+        LoadContext context, FileScanBuilder files, PartitioningAwareFileIndex index, StructType schema) {
+      super(context, files, index, schema);
+    }
+
+    @Override
+    public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
+      return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
+          ? builder.pushVariantExtractions(extractions)
+          : new boolean[extractions.length];
+    }
   }
 }

@@ -9,6 +9,7 @@ import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -36,7 +37,6 @@ import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.FileTable;
-import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -203,7 +203,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
   }
 
   private boolean isWrittenByStream() {
-    return FileStreamSink$.MODULE$.hasMetadata(Scala.seq(paths), hadoopConf(), session.sessionState().conf());
+    return SparkVersions.hasStreamMetadata(paths, hadoopConf(), session.sessionState().conf());
   }
 
   private StructType declaredPartitions() {
@@ -231,7 +231,7 @@ public abstract class PrunedTable extends FileTable implements SupportsMetadataC
         new PlannerPredicate(session, format(), schema, fileIndex().partitionSchema(), unplannableReason);
     OptionNames.check(format(), given.asCaseSensitiveMap());
     LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
-    return new PrunedScanBuilder(context, newFileScanBuilder(merged), schema);
+    return PrunedScanBuilder.of(context, newFileScanBuilder(merged), fileIndex(), schema);
   }
 
   /** @param merged the options of the table and of the query */

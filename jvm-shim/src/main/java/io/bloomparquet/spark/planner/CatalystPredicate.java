@@ -1,0 +1,283 @@
+package io.bloomparquet.spark.planner;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.ArrayContains;
+import org.apache.spark.sql.catalyst.expressions.ArrayExists;
+import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.ElementAt;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
+import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
+import org.apache.spark.sql.catalyst.expressions.GetMapValue;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MapKeys;
+import org.apache.spark.sql.catalyst.expressions.MapValues;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.ShortType;
+
+/**
+ * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
+ * that are cast to a wider type. The result may only stand under And and Or.
+ *
+ * <p>{@code contains} in the result says that some value of one leaf column is one of the values: what every row that
+ * matches needs, although not every such row matches.
+ */
+final class CatalystPredicate {
+  private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+  private static final String ELEMENT = "element";
+  private static final String KEY = "key";
+  private static final String VALUE = "value";
+
+  private static final Map<String, String> FLIPPED =
+      Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
+
+  private final PlannerPredicate columns;
+
+  CatalystPredicate(PlannerPredicate columns) {
+    this.columns = columns;
+  }
+
+  /**
+   * A column, or a part of one.
+   *
+   * @param part which values of the list or map {@code path} are meant; null for a column that is neither
+   * @param key the key whose value is meant; null if it is not known
+   */
+  private record Access(List<String> path, String part, Values key) {
+    Access field(String name) {
+      List<String> longer = new ArrayList<>(path);
+      longer.add(name);
+      return new Access(longer, part, key);
+    }
+  }
+
+  private record Values(DataType type, List<Object> values) {}
+
+  /** The parameter of a lambda function, and what it stands for. */
+  private record Parameter(ExprId id, Access access) {}
+
+  /** The JSON of {@code expression}, or of a weaker predicate; null if it cannot be translated. */
+  JsonNode of(Expression expression) {
+    if (expression instanceof ArrayContains contains) {
+      return leaf("=", collection(contains.left()), literal(contains.right()));
+    }
+    if (expression instanceof ArraysOverlap overlap) {
+      Values right = arrayLiteral(overlap.right());
+      return right != null
+          ? leaf("in", collection(overlap.left()), right)
+          : leaf("in", collection(overlap.right()), arrayLiteral(overlap.left()));
+    }
+    if (expression instanceof ArrayExists exists
+        && exists.function() instanceof LambdaFunction lambda
+        && lambda.arguments().size() == 1
+        && lambda.arguments().head() instanceof NamedLambdaVariable variable) {
+      Access elements = collection(exists.argument());
+      return elements == null ? null : comparison(lambda.function(), new Parameter(variable.exprId(), elements));
+    }
+    return comparison(expression, null);
+  }
+
+  private JsonNode comparison(Expression expression, Parameter parameter) {
+    if (expression instanceof In in) {
+      List<Object> values = new ArrayList<>();
+      for (Expression each : Scala.list(in.list())) {
+        if (!(each instanceof Literal literal)) {
+          return null;
+        }
+        values.add(literal.value());
+      }
+      return leaf("in", item(in.value(), parameter), new Values(in.value().dataType(), values));
+    }
+    if (expression instanceof InSet in) {
+      List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
+      return leaf("in", item(in.child(), parameter), new Values(in.child().dataType(), values));
+    }
+    if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {
+      return null;
+    }
+    String op = comparison.symbol();
+    return comparison.right() instanceof Literal
+        ? leaf(op, item(comparison.left(), parameter), literal(comparison.right()))
+        : leaf(FLIPPED.get(op), item(comparison.right(), parameter), literal(comparison.left()));
+  }
+
+  private JsonNode leaf(String op, Access access, Values values) {
+    if (access == null || values == null) {
+      return null;
+    }
+    boolean isEquality = op.equals("=") || op.equals("in") || op.equals("<=>");
+    if (access.part == null) {
+      return node(op, access, values);
+    }
+    if (!isEquality || (op.equals("<=>") && values.values.contains(null))) {
+      return null;
+    }
+    List<JsonNode> both = new ArrayList<>();
+    both.add(node("contains", access, values));
+    if (access.key != null) {
+      both.add(node("contains", new Access(access.path, KEY, null), access.key));
+    }
+    return PlannerPredicate.join("and", both, true);
+  }
+
+  private JsonNode node(String op, Access access, Values values) {
+    DataType type = columns.comparable(access.path, access.part);
+    String name = PlannerValue.typeName(values.type);
+    if (type == null || name == null || !isExact(type, values.type)) {
+      return null;
+    }
+    ObjectNode node = JSON.objectNode().put("op", op);
+    access.path.forEach(node.putArray("column")::add);
+    if (access.part != null) {
+      node.put("part", access.part);
+    }
+    node.put("type", name);
+    ArrayNode translated = JSON.arrayNode(values.values.size());
+    for (Object each : values.values) {
+      JsonNode value = PlannerValue.of(each, values.type);
+      if (value == null) {
+        return null;
+      }
+      translated.add(value);
+    }
+    boolean isList = op.equals("in") || op.equals("contains");
+    return isList ? node.set("values", translated) : node.set("value", translated.get(0));
+  }
+
+  private static Values literal(Expression expression) {
+    return expression instanceof Literal literal
+        ? new Values(literal.dataType(), Collections.singletonList(literal.value()))
+        : null;
+  }
+
+  private static Values arrayLiteral(Expression expression) {
+    return expression instanceof Literal literal
+            && literal.dataType() instanceof ArrayType type
+            && literal.value() instanceof ArrayData array
+        ? new Values(type.elementType(), Arrays.asList(array.toObjectArray(type.elementType())))
+        : null;
+  }
+
+  /** The values of an array. */
+  private static Access collection(Expression expression) {
+    if (expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType())) {
+      return collection(cast.child());
+    }
+    if (expression instanceof MapKeys keys) {
+      return access(path(keys.child()), KEY, null);
+    }
+    if (expression instanceof MapValues values) {
+      return access(path(values.child()), VALUE, null);
+    }
+    return access(path(expression), ELEMENT, null);
+  }
+
+  /** A single value: of a column, of one element of a list, or of one key of a map. */
+  private static Access item(Expression expression, Parameter parameter) {
+    if (expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType())) {
+      return item(cast.child(), parameter);
+    }
+    if (expression instanceof NamedLambdaVariable variable) {
+      return parameter != null && variable.exprId().equals(parameter.id) ? parameter.access : null;
+    }
+    if (parameter == null && expression instanceof GetArrayItem element) {
+      return access(path(element.child()), ELEMENT, null);
+    }
+    if (parameter == null && expression instanceof GetMapValue value) {
+      return access(path(value.child()), VALUE, literal(value.key()));
+    }
+    // With a default, a missing element equals what is in no file.
+    if (parameter == null && expression instanceof ElementAt at && at.defaultValueOutOfBound().isEmpty()) {
+      boolean isMap = at.left().dataType() instanceof MapType;
+      return access(path(at.left()), isMap ? VALUE : ELEMENT, isMap ? literal(at.right()) : null);
+    }
+    if (expression instanceof GetStructField field) {
+      Access struct = item(field.child(), parameter);
+      boolean isKnown = struct != null && (struct.part == null || struct.part.equals(ELEMENT));
+      return isKnown ? struct.field(field.extractFieldName()) : null;
+    }
+    return parameter == null && expression instanceof Attribute ? access(path(expression), null, null) : null;
+  }
+
+  private static Access access(List<String> path, String part, Values key) {
+    return path == null ? null : new Access(path, part, key);
+  }
+
+  /** The path of a column, perhaps through a list to a field of its structs; null for other expressions. */
+  private static List<String> path(Expression expression) {
+    if (expression instanceof Attribute column) {
+      return List.of(column.name());
+    }
+    if (expression instanceof GetStructField field) {
+      return path(field.child(), field.extractFieldName());
+    }
+    if (expression instanceof GetArrayStructFields fields) {
+      return path(fields.child(), fields.field().name());
+    }
+    boolean isExact = expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType());
+    return isExact ? path(((Cast) expression).child()) : null;
+  }
+
+  private static List<String> path(Expression parent, String name) {
+    Access access = access(path(parent), null, null);
+    return access == null ? null : access.field(name).path;
+  }
+
+  /** Whether the cast keeps every value, and how values compare. */
+  private static boolean isExact(DataType from, DataType to) {
+    if (from instanceof ArrayType before && to instanceof ArrayType after) {
+      return isExact(before.elementType(), after.elementType());
+    }
+    if (from instanceof MapType before && to instanceof MapType after) {
+      return isExact(before.keyType(), after.keyType()) && isExact(before.valueType(), after.valueType());
+    }
+    if (from instanceof DecimalType before && to instanceof DecimalType after) {
+      int digits = before.precision() - before.scale();
+      return after.scale() >= before.scale() && after.precision() - after.scale() >= digits;
+    }
+    if (from instanceof FloatType && to instanceof DoubleType) {
+      return true;
+    }
+    int bytes = integerBytes(from);
+    if (bytes > 0 && to instanceof DecimalType after) {
+      return after.precision() - after.scale() >= String.valueOf(Long.MAX_VALUE >> (64 - 8 * bytes)).length();
+    }
+    if (bytes > 0 && (to instanceof FloatType || to instanceof DoubleType)) {
+      return bytes < to.defaultSize();
+    }
+    return from.equals(to) || (bytes > 0 && bytes < integerBytes(to));
+  }
+
+  private static int integerBytes(DataType type) {
+    boolean isInteger =
+        type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType;
+    return isInteger ? type.defaultSize() : 0;
+  }
+}

@@ -1,0 +1,86 @@
+"""The fields of a column chunk that planning needs, and where they lie in ``ColumnChunk``.
+
+Source: parquet-format ``parquet.thrift`` (ColumnChunk, ColumnMetaData, Statistics).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bloomparquet.parquet.thrift.definitions import (
+    ColumnChunk,
+    ColumnCryptoMetaData,
+    ColumnMetaData,
+    EncryptionWithColumnKey,
+    Statistics,
+)
+from bloomparquet.parquet.thrift.struct import Field
+
+_META = ColumnChunk.meta_data
+_STATISTICS = _META, ColumnMetaData.statistics
+_CRYPTO = ColumnChunk.crypto_metadata
+_COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
+_PATHS: tuple[tuple[Field[Any], ...], ...] = (
+    (_META, ColumnMetaData.num_values),
+    (*_STATISTICS, Statistics.null_count),
+    (_META, ColumnMetaData.bloom_filter_offset),
+    (_META, ColumnMetaData.bloom_filter_length),
+    (_META, ColumnMetaData.total_compressed_size),
+    (_META, ColumnMetaData.data_page_offset),
+    (_META, ColumnMetaData.dictionary_page_offset),
+    (*_STATISTICS, Statistics.max),
+    (*_STATISTICS, Statistics.min),
+    (*_STATISTICS, Statistics.max_value),
+    (*_STATISTICS, Statistics.min_value),
+    (_CRYPTO,),
+    (_CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_FOOTER_KEY),
+    _COLUMN_KEY,
+    (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
+    (ColumnChunk.encrypted_column_metadata,),
+)
+"""The path of each field of :class:`ChunkFields`, in the order of these fields."""
+SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
+NUMBERS = 7  # the first fields are numbers, the others bytes
+BOUNDS = range(7, 11)
+# Of these fields only the presence is kept.
+PRESENCE_ONLY = {path for path, i in SLOTS.items() if i in range(11, 14)}
+PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
+ENCLOSING_STRUCTS = {path[:depth] for path in SLOTS for depth in range(1, len(path))}
+
+
+class ChunkFields(NamedTuple):
+    """The fields of a column chunk that planning needs; None if the footer lacks one. The bounds are raw bytes.
+
+    For an encrypted chunk `crypto` is empty bytes, and so is `footer_key` or `column_key`, whichever it is encrypted
+    with. `encrypted_metadata` is the encrypted module with the column's metadata, if the chunk has one.
+    """
+
+    values: int | None  # nulls included
+    nulls: int | None
+    bloom_offset: int | None
+    bloom_length: int | None
+    compressed_size: int | None
+    data_page_offset: int | None
+    dictionary_page_offset: int | None
+    deprecated_max: bytes | None
+    deprecated_min: bytes | None
+    max_value: bytes | None
+    min_value: bytes | None
+    crypto: bytes | None
+    footer_key: bytes | None
+    column_key: bytes | None
+    key_metadata: bytes | None
+    encrypted_metadata: bytes | None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether any field says that the chunk is encrypted."""
+        return self.crypto is not None or self.encrypted_metadata is not None
+
+    def __repr__(self) -> str:
+        """Leaves out the bounds: they may belong to an encrypted column."""
+        return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:NUMBERS]))})"
+
+
+UNKNOWN_FIELDS = ChunkFields(*[None] * len(SLOTS))
+"""The fields of a chunk that cannot be read."""

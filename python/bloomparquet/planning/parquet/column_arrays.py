@@ -1,0 +1,44 @@
+"""What is known of one column's chunks, independent of the table that they are in. A cache file holds these arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.planning.parquet.filter_index import FilterIndex
+from bloomparquet.query.ordering import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnArrays:
+    """The evidence about n column chunks; arrays of shape (n,).
+
+    `offset` and `length`: where the filters lie, as footers say, -1 if absent. `filled`: whether the chunk is known to
+    hold a value that is not null. `filter_index`: what was read of the filters. `ciphers` decrypt the filters of
+    encrypted chunks; None if no file is encrypted.
+    """
+
+    bounds: Bounds | None
+    nulls: NDArray[np.int64]
+    values: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    filled: NDArray[np.bool_]
+    filter_index: FilterIndex
+    ciphers: Sequence[ChunkCipher | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlaces:
+    """Where n chunks of `column` are: chunk i is in row group ``row_group[i]`` of ``paths[file[i]]``, and its filter
+    before ``limit[i]``, where the footer of the file begins."""
+
+    column: str
+    paths: Sequence[str]
+    file: NDArray[np.int64]
+    row_group: NDArray[np.int64]
+    limit: NDArray[np.int64]

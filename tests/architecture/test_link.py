@@ -1,0 +1,79 @@
+"""`jvm-shim/link.py`: what a jar needs and a library no longer has is named."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+LINK = runpy.run_path(str(Path(__file__).resolve().parents[2] / "jvm-shim" / "link.py"))
+missing: Callable[[Path, list[Path]], list[str]] = LINK["missing"]
+
+USER = """
+    class User extends lib.Base implements lib.Task {
+      public void run() { lib.Api.call(lib.Api.FIELD); new lib.Old().toString(); keep(); }
+    }
+"""
+LIBRARY = {
+    "Api": "public class Api implements java.io.Serializable { public static int FIELD; public static void call(int i) {} }",  # noqa: E501
+    "Old": "public class Old {}",
+    "Base": "public class Base { protected void keep() {} }",
+    "Task": "public interface Task extends Runnable { default void more() {} }",
+}  # fmt: skip
+
+
+def jar_of(folder: Path, sources: dict[str, str], *libraries: Path) -> Path:
+    folder.mkdir()
+    for name, source in sources.items():
+        (folder / f"{name}.java").write_text(source)
+    path = ":".join(map(str, libraries)) or "."
+    javac = shutil.which("javac") or "javac"
+    files = sorted(map(str, folder.glob("*.java")))
+    subprocess.run([javac, "--release", "17", "-cp", path, "-d", str(folder / "classes"), *files], check=True)
+    with zipfile.ZipFile(folder / "made.jar", "w") as jar:
+        for file in (folder / "classes").rglob("*.class"):
+            jar.write(file, file.relative_to(folder / "classes").as_posix())
+    return folder / "made.jar"
+
+
+def library(folder: Path, **changes: str) -> Path:
+    sources = {**LIBRARY, **changes}
+    return jar_of(folder, {name: f"package lib; {source}" for name, source in sources.items() if source})
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("user")
+    return jar_of(root / "user", {"User": USER}, library(root / "library"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"Old": ""}, ["User needs the class lib/Old"]),
+        ({"Api": LIBRARY["Api"].replace("void call(int i)", "void call(long i)")}, ["User needs lib/Api.call(I)V"]),
+        ({"Api": LIBRARY["Api"].replace("int FIELD", "long FIELD")}, ["User needs lib/Api.FIELDI"]),
+        ({"Api": "public class Api extends Other {}", "Other": "class Other { public static int FIELD; }"},
+         ["User needs lib/Api.call(I)V"]),
+        ({"Base": "public class Base extends Up {}", "Up": "class Up { protected void keep() {} }"}, []),
+        ({"Task": LIBRARY["Task"].replace("default void more() {}", "void more();")},
+         ["User lacks lib/Task.more()V"]),
+    ],
+)  # fmt: skip
+def test_what_a_library_no_longer_has(user: Path, tmp_path: Path, changes: dict[str, str], expected: list[str]) -> None:
+    assert missing(user, [library(tmp_path / "changed", **changes)]) == expected
+
+
+def test_the_jar_links_against_the_installed_spark() -> None:
+    jars = sorted(LINK["spark_jars"]().glob("*.jar"))
+    assert missing(LINK["JAR"], jars) == []
+    without_sql = [jar for jar in jars if not jar.name.startswith("spark-sql_")]
+    assert any("needs the class org/apache/spark/sql/" in line for line in missing(LINK["JAR"], without_sql))

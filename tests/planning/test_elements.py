@@ -1,0 +1,492 @@
+"""Predicates on elements of lists and on keys and values of maps: what they skip, and what they must not skip."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
+from bloomparquet.query.evaluate import mask
+from bloomparquet.query.resolve import NoLeaf, find_element
+from tests.support.core import (
+    BLOOM_OFFSET,
+    Field,
+    column_metadata,
+    edit_footer,
+    empty_filters,
+    kept_indexes,
+    plan_with,
+    rows_of,
+)
+from tests.support.files import hive, write, write_groups
+
+LEAVES = ["tags.list.element", "m.key_value.key", "m.key_value.value", "items.list.element.sku"]
+PATH, STATISTICS = 3, 12  # fields of ColumnMetaData
+REPETITION, NAME = 3, 4  # fields of SchemaElement
+I32, BINARY = 5, 8
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("tags", pa.list_(pa.string())),
+        ("m", pa.map_(pa.string(), pa.int32())),
+        ("items", pa.list_(pa.struct([("sku", pa.int64()), ("n", pa.int32())]))),
+    ]
+)
+GROUPS: list[list[dict[str, Any]]] = [
+    [
+        {"id": 0, "tags": ["a", "q"], "m": [("k", 1), ("l", 9)], "items": [{"sku": 1, "n": 1}, {"sku": 9, "n": 2}]},
+        {"id": 1, "tags": [], "m": [], "items": []},
+    ],
+    [
+        {"id": 2, "tags": ["b", None, "q"], "m": [("k", 2), ("z", 9)], "items": [{"sku": 2, "n": 1}, None]},
+        {"id": 3, "tags": ["m"], "m": [("a", None)], "items": [{"sku": None, "n": 7}, {"sku": 9, "n": 7}]},
+    ],
+    [{"id": 4, "tags": None, "m": None, "items": None}, {"id": 5, "tags": [], "m": [], "items": []}],
+    [{"id": 6, "tags": [None], "m": [("q", None)], "items": [None, {"sku": None, "n": 1}]}],
+]
+
+
+def groups(rows: list[list[dict[str, Any]]] = GROUPS) -> list[pa.Table]:
+    return [pa.Table.from_pylist(group, SCHEMA) for group in rows]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_groups(tmp_path_factory.mktemp("elements") / "x.parquet", groups(), LEAVES)
+
+
+CASES: list[tuple[str, set[int], list[int]]] = [
+    ("array_contains(tags, 'a')", {0}, [0]),
+    ("array_contains(tags, 'q')", {0, 1}, [0, 2]),
+    ("array_contains(tags, 'c')", set(), []),
+    ("arrays_overlap(tags, array('a', 'm', NULL))", {0, 1}, [0, 3]),
+    ("arrays_overlap(tags, array())", set(), []),
+    ("exists(tags, x -> x = 'b')", {1}, [2]),
+    ("m['k'] = 1", {0}, [0]),
+    ("m['k'] IN (2, 3)", {1}, [2]),
+    ("m['k'] = 9", {0, 1}, []),
+    ("m['l'] = 9", {0}, [0]),
+    ("element_at(m, 'z') = 9", {1}, [2]),
+    ("map_contains_key(m, 'q')", {3}, [6]),
+    ("map_contains_key(m, 'r')", set(), []),
+    ("array_contains(map_values(m), 2)", {1}, [2]),
+    ("tags[0] = 'm'", {1}, [3]),
+    ("tags[0] = 'q'", {0, 1}, []),
+    ("element_at(tags, -1) = 'q'", {0, 1}, [0, 2]),
+    ("element_at(tags, 1) IN ('a', 'zz')", {0}, [0]),
+    ("array_contains(items.sku, 2)", {1}, [2]),
+    ("array_contains(items.sku, 9)", {0, 1}, [0, 3]),
+    ("array_contains(items.n, 7)", {1}, [3]),
+    ("array_contains(tags, 'a') OR id = 3", {0, 1}, [0, 3]),
+    ("array_contains(tags, 'q') AND m['k'] = 2", {1}, [2]),
+    # A negation proves nothing about the other elements.
+    ("NOT array_contains(tags, 'q')", {0, 1, 2, 3}, [1, 3, 5]),
+    ("NOT (array_contains(tags, 'q') OR array_contains(tags, 'm'))", {0, 1, 2, 3}, [1, 5]),
+    ("m['k'] <> 1", {0, 1, 2, 3}, [2]),
+    ("NOT NOT array_contains(tags, 'a')", {0}, [0]),
+    ("NOT (array_contains(tags, 'q') AND id < 2)", {0, 1, 2, 3}, [1, 2, 3, 4, 5, 6]),
+    ("NOT tags[0] = 'a' AND id < 2", {0}, []),
+]
+
+
+@pytest.mark.parametrize(("where", "kept", "ids"), CASES)
+def test_elements_exclude_row_groups(where: str, kept: set[int], ids: list[int], path: str) -> None:
+    assert kept_indexes(bp.plan(path, where)) == kept
+    assert rows_of(bp.read_table(path, where), "id") == ids
+    assert sorted(row for batch in bp.scan_batches(path, where) for row in batch["id"].to_pylist()) == ids
+
+
+@pytest.mark.parametrize("where", [where for where, *_ in CASES])
+def test_text_of_the_plan_is_the_predicate(where: str, path: str) -> None:
+    predicate = bp.plan(path, where).where
+    assert bp.plan(path, str(predicate)).where == predicate
+    assert hash(bp.plan(path, where)) == hash(bp.plan(path, predicate))
+
+
+@pytest.mark.parametrize("evidence", ["bloom", "statistics"])
+def test_each_kind_of_evidence_suffices(evidence: str, tmp_path: Path) -> None:
+    path = write_groups(tmp_path / "x.parquet", groups(), LEAVES)
+
+    def remove_other(metadata: dict[int, Field]) -> None:
+        for row_group in range(len(GROUPS)):
+            for column in range(1, 5):
+                column_metadata(metadata, row_group, column).pop(STATISTICS if evidence == "bloom" else BLOOM_OFFSET, 0)
+
+    edit_footer(path, remove_other)
+    expected: dict[str, dict[str, set[int]]] = {  # min/max of `tags` in row group 0 are a and q
+        "array_contains(tags, 'm')": {"bloom": {1}, "statistics": {0, 1}},
+        "m['k'] = 1": {"bloom": {0}, "statistics": {0}},
+        "map_contains_key(m, 'z')": {"bloom": {1}, "statistics": {1}},
+        "array_contains(items.sku, 1)": {"bloom": {0}, "statistics": {0}},
+    }
+    for where, kept in expected.items():
+        plan = bp.plan(path, where)
+        assert kept_indexes(plan) & {0, 1} == kept[evidence], where
+        assert set(plan.skipped) <= {evidence}, where
+
+
+def test_chunk_of_nulls_and_empty_lists_holds_no_element(tmp_path: Path) -> None:
+    path = write_groups(tmp_path / "x.parquet", groups()[2:])
+    assert bp.plan(path, "array_contains(tags, 'a')").skipped == {"statistics": 2}
+    assert bp.plan(path, "array_contains(tags, 'a') OR tags IS NULL").kept == 2
+
+
+def test_fewer_nulls_than_slots_prove_nothing(tmp_path: Path) -> None:
+    """Some writers do not count empty lists as nulls, and a null count alone says nothing about other slots."""
+    path = write_groups(tmp_path / "x.parquet", groups()[:1])
+    assert bp.plan(path, "array_contains(tags, 'a')").kept == 1
+
+    def remove_bounds(metadata: dict[int, Field]) -> None:
+        statistics = column_metadata(metadata, 0, 1)[STATISTICS].value
+        for number in (1, 2, 5, 6):
+            statistics.pop(number, None)
+
+    edit_footer(path, remove_bounds)
+    assert bp.plan(path, "array_contains(tags, 'zz')").kept == 1
+
+
+def test_filters_that_were_never_filled_prove_nothing(tmp_path: Path) -> None:
+    path = empty_filters(write_groups(tmp_path / "x.parquet", groups()[:1], LEAVES), column=1)
+    plan = bp.plan(path, "array_contains(tags, 'q')")
+    assert plan.kept == 1
+    assert "never filled" in str(plan.errors[0])
+
+
+def two_levels(metadata: dict[int, Field]) -> None:
+    """``c (LIST) { repeated group list { required element } }`` becomes ``c (LIST) { repeated element }``."""
+    elements = metadata[2].value.values
+    elements[2:4] = [elements[3] | {REPETITION: Field(I32, 2)}]
+    _rename(metadata, [b"c", b"element"])
+
+
+def without_annotation(metadata: dict[int, Field]) -> None:
+    """A required list becomes ``repeated c``."""
+    elements = metadata[2].value.values
+    elements[1:4] = [elements[3] | {REPETITION: Field(I32, 2), NAME: Field(BINARY, b"c")}]
+    _rename(metadata, [b"c"])
+
+
+def bag(metadata: dict[int, Field]) -> None:
+    """The names of Hive and of older Spark."""
+    elements = metadata[2].value.values
+    elements[2][NAME], elements[3][NAME] = Field(BINARY, b"bag"), Field(BINARY, b"array_element")
+    _rename(metadata, [b"c", b"bag", b"array_element"])
+
+
+def _rename(metadata: dict[int, Field], path: list[bytes]) -> None:
+    for row_group in range(2):
+        chunk = column_metadata(metadata, row_group)
+        chunk[PATH] = Field(chunk[PATH].kind, chunk[PATH].value._replace(values=path))
+
+
+@pytest.mark.parametrize("edit", [None, two_levels, without_annotation, bag])
+def test_lists_of_every_layout(edit: Any, tmp_path: Path) -> None:
+    kind = pa.list_(pa.field("element", pa.int32(), nullable=False))
+    schema = pa.schema([pa.field("c", kind, nullable=edit is not without_annotation)])
+    path = str(tmp_path / "x.parquet")
+    with pq.ParquetWriter(path, schema, bloom_filter_options={"c.list.element": {"ndv": 4}}) as writer:
+        for lists in ([[1, 9], []], [[2], [3, 8]]):
+            writer.write_table(pa.table({"c": pa.array(lists, kind)}, schema))
+    if edit is not None:
+        edit_footer(path, edit)
+    assert rows_of(bp.read_table(path, "array_contains(c, 9)"), "c") == [[1, 9]]
+    assert rows_of(bp.read_table(path, "c[1] = 8"), "c") == [[3, 8]]
+    assert kept_indexes(bp.plan(path, "array_contains(c, 2)")) == {1}
+    assert bp.plan(path, "array_contains(c, 7)").skipped.total() == 2
+    assert bp.plan(path, "array_contains(c, 5000000000)").kept == 0
+
+
+def group(name: str, *children: SchemaNode, kind: str | None = None, repetition: str = "OPTIONAL") -> SchemaNode:
+    return SchemaNode(name, repetition, annotation=Annotation(kind) if kind else None, children=children)
+
+
+def plain(name: str, repetition: str = "OPTIONAL") -> SchemaNode:
+    return SchemaNode(name, repetition, "INT64")
+
+
+def repeated(name: str, *children: SchemaNode, kind: str | None = None) -> SchemaNode:
+    return group(name, *children, kind=kind, repetition="REPEATED")
+
+
+PAIR = repeated("entries", plain("k"), plain("v"))
+
+
+@pytest.mark.parametrize(
+    ("node", "path", "part", "expected"),
+    [
+        (group("c", repeated("list", plain("element")), kind="LIST"), "c", "element", "c.list.element"),
+        (group("c", plain("x", "REPEATED"), kind="LIST"), "c", "element", "c.x"),
+        (group("c", repeated("array", plain("x")), kind="LIST"), "c.x", "element", "c.array.x"),
+        (group("c", repeated("c_tuple", plain("x")), kind="LIST"), "c.x", "element", "c.c_tuple.x"),
+        (group("c", repeated("list", plain("x"), plain("y")), kind="LIST"), "c.y", "element", "c.list.y"),
+        (repeated("c", plain("x"), plain("y")), "c.y", "element", "c.y"),
+        (group("s", plain("c", "REPEATED")), "s.c", "element", "s.c"),
+        (group("c", PAIR, kind="MAP"), "c", "key", "c.entries.k"),
+        (group("c", PAIR, kind="MAP"), "c", "value", "c.entries.v"),
+        # Neither a leaf with one value for each element, nor certain to be absent.
+        (group("c", PAIR, kind="MAP"), "c", "element", None),
+        (group("c", PAIR, kind="LIST"), "c", "key", None),
+        (group("c", PAIR, kind="LIST"), "c.absent", "element", None),
+        (group("c", PAIR, kind="LIST"), "c.K", "element", None),
+        (
+            group("c", repeated("list", group("e", repeated("l", plain("x")), kind="LIST")), kind="LIST"),
+            "c",
+            "element",
+            None,
+        ),
+        (group("c", repeated("list", plain("e", "REPEATED")), kind="LIST"), "c", "element", None),
+        (group("c", repeated("list", group("e", plain("x", "REPEATED"))), kind="LIST"), "c.x", "element", None),
+        (repeated("c", group("d", repeated("list", plain("x")), kind="LIST")), "c.d", "element", None),
+        (repeated("c", repeated("list", plain("x")), kind="LIST"), "c", "element", None),
+        (plain("c"), "c", "element", None),
+        (group("c", plain("x")), "c.x", "element", None),
+        (group("c", repeated("list", plain("x")), kind="OTHER"), "c", "element", None),
+        (group("c", repeated("entries", PAIR), kind="MAP"), "c", "key", None),
+    ],
+)
+def test_leaf_of_the_elements(node: SchemaNode, path: str, part: Any, expected: str | None) -> None:
+    schema = FileSchema(SchemaNode("", "REQUIRED", children=(node,)))
+    leaf = find_element(schema, tuple(path.split(".")), part, case_sensitive=True)
+    assert (".".join(leaf.path) if isinstance(leaf, LeafColumn) else leaf) == (expected or NoLeaf.UNKNOWN)
+    assert find_element(schema, ("other",), part, case_sensitive=True) is NoLeaf.ABSENT
+
+
+def test_lists_of_lists_are_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"c": [[[1], [2, 3]], []]})
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match=r"column 'c' is a list; .* needs a list of values that are not nested"):
+            function(path, "array_contains(c, 5)")
+    assert plan_with(path, "array_contains(c, 5)", strict=False).kept == 1
+
+
+def test_elements_of_the_wrong_kind_are_an_error(path: str) -> None:
+    cases = {
+        "array_contains(id, 1)": "is a plain column; .* needs a list",
+        "array_contains(m, 'k')": "is a map; .* needs a list",
+        "map_contains_key(tags, 'k')": "is a list; .* needs a map",
+        "id[0] = 1": "is a plain column; .* needs a list or map",
+        "array_contains(tags, 1)": "is of type string, but is compared with the int 1",
+        "m[1] = 1": "is of type string, but is compared with the int 1",
+        "array_contains(nothing, 1)": "nothing",
+        "array_contains(items, 1)": "needs a list of values that are not nested",
+    }
+    for where, message in cases.items():
+        for function in (bp.plan, bp.read_table):
+            with pytest.raises(bp.PlanError, match=message):
+                function(path, where)
+        kept = {0} if where == "m[1] = 1" else {0, 1, 2, 3}  # without a usable key, the values decide
+        assert kept_indexes(plan_with(path, where, strict=False)) == kept, where
+    for where in ("tags['k'] = 'a'", "array_contains(items.other, 1)"):
+        with pytest.raises(bp.PlanError, match=r"needs an integer as the position|no field 'other'"):
+            bp.read_table(path, where)
+
+
+def test_missing_list_is_null(tmp_path: Path) -> None:
+    write(tmp_path / "new.parquet", {"id": [1], "c": [[5]]})
+    write(tmp_path / "old.parquet", {"id": [2]})
+    assert bp.plan(tmp_path, "array_contains(c, 5)").kept == 1
+    assert rows_of(bp.read_table(tmp_path, "array_contains(c, 5)"), "id") == [1]
+    assert rows_of(bp.read_table(tmp_path, "array_contains(c, 5) OR id = 2"), "id") == [1, 2]
+    assert bp.read_table(tmp_path, "NOT array_contains(c, 6)").num_rows == 1
+    assert plan_with(tmp_path, "array_contains(d, 5)", strict=False).kept == 2
+
+
+def test_list_in_one_file_and_map_in_another(tmp_path: Path) -> None:
+    write(tmp_path / "list.parquet", {"c": [["a", "b"]]})
+    write(tmp_path / "map.parquet", {"c": pa.array([[(0, "b")], [(1, "b")]], pa.map_(pa.int64(), pa.string()))})
+    assert bp.plan(tmp_path, "c[1] = 'b'").kept == 2
+    assert bp.plan(tmp_path, "c[2] = 'b'").kept == 1
+    assert bp.plan(tmp_path, "c[1] = 'c'").kept == 0
+
+
+def test_names_in_any_case_and_with_dots(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"A.b": [[1]], "s": [{"Tags": [2]}]})
+    assert bp.plan(path, "array_contains(`A.b`, 2)").kept == 0
+    assert bp.plan(path, "array_contains(`A.b`, 1)").kept == 1
+    assert bp.plan(path, bp.ContainsAny("s.Tags", [3])).kept == 0
+    assert bp.plan(path, bp.ContainsAny("S.tags", [3]), case_sensitive=False).kept == 0
+    assert bp.plan(path, bp.ContainsAny("S.tags", [2]), case_sensitive=False).kept == 1
+
+
+def test_partition_column_is_no_list(tmp_path: Path) -> None:
+    root = hive(tmp_path, {"p=1": {"id": [1]}, "p=2": {"id": [2]}})
+    with pytest.raises(bp.PlanError, match="needs a list"):
+        bp.plan(root, "array_contains(p, 1)")
+    assert plan_with(root, "array_contains(p, 1)", strict=False).kept == 2
+    assert plan_with(root, None, pushed=bp.ContainsAny("p", [1])).kept == 2
+
+
+def test_reader_that_narrows_integers_skips_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"c": [[2**32 + 5]]})
+    where = bp.ContainsAny("c", [5])
+    assert plan_with(path, where, reader_types={("c", "element"): "bigint"}).kept == 0
+    assert plan_with(path, where, reader_types={("c", "element"): "int"}).kept == 1
+
+
+def test_the_type_in_the_file_decides_the_hash(tmp_path: Path) -> None:
+    day = dt.date(2024, 5, 17)
+    kinds: dict[pa.DataType, list[Any]] = {
+        pa.int8(): [1, 5], pa.uint32(): [1, 2**32 - 1], pa.float32(): [0.5, -0.0], pa.date32(): [day],
+        pa.decimal128(9, 2): [Decimal("1.50")], pa.decimal128(30, 2): [Decimal("1.50")],
+        pa.timestamp("ms", "UTC"): [dt.datetime(2024, 5, 17, tzinfo=dt.timezone.utc)], pa.binary(): [b"x"],
+        pa.large_string(): ["x"], pa.dictionary(pa.int32(), pa.string()): ["x", "y"],
+    }  # fmt: skip
+    for kind, values in kinds.items():
+        table = pa.table({"c": pa.array([values, []], pa.list_(kind))})
+        path = write(tmp_path / "x.parquet", table, ["c.list.element"])
+        for value in values:
+            assert bp.read_table(path, bp.ContainsAny("c", [value])).num_rows == 1, kind
+            assert bp.read_table(path, bp.ItemIn("c", values.index(value), [value])).num_rows == 1, kind
+        other = bytes(5) if kind == pa.binary() else "other" if isinstance(values[0], str) else None
+        other = other or (day.replace(year=2025) if kind == pa.date32() else None)
+        other = other or (dt.datetime(2025, 1, 1, tzinfo=dt.timezone.utc) if pa.types.is_timestamp(kind) else 3)
+        assert bp.plan(path, bp.ContainsAny("c", [other])).kept == 0, kind
+    assert bp.read_table(write(tmp_path / "x.parquet", {"c": [[-0.0]]}), "array_contains(c, 0.0D)").num_rows == 1
+
+
+@pytest.mark.parametrize("kind", [pa.large_list, pa.list_view, lambda value: pa.list_(value, 2)])
+def test_arrow_lists_of_every_kind(kind: Any) -> None:
+    lists = pa.array([[1, 2], None, [3, None]], kind(pa.int64())).slice(1)
+    batch = pa.record_batch({"c": lists})
+    assert mask(bp.ContainsAny("c", [3]), batch).to_pylist() == [None, True]
+    assert mask(bp.ContainsAny("c", [4]), batch).to_pylist() == [None, None]
+    assert mask(bp.ItemIn("c", -1, [3], first=1), batch).to_pylist() == [None, None]
+    assert mask(bp.ItemIn("c", 0, [4]), batch).to_pylist() == [None, False]
+
+
+def test_first_of_equal_keys_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"m": pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))})
+    assert [bp.read_table(path, f"m['k'] = {value}").num_rows for value in (1, 2)] == [1, 0]
+
+
+def test_probe_of_elements(path: str) -> None:
+    def answers(column: str, value: Any) -> list[bool]:
+        return [answer.verdict is bp.Verdict.MIGHT_MATCH for answer in bp.probe(path, column=column, value=value)]
+
+    assert answers("tags.element", "q")[:2] == [True, True]
+    assert answers("tags.element", "m")[:2] == [False, True]
+    assert answers("m.key", "l")[:2] == [True, False]
+    assert answers("m.value", 2)[:2] == [False, True]
+    assert answers("items.sku.element", 2)[:2] == [False, True]
+
+
+def test_orc_keeps_all_stripes(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.orc")
+    table = pa.concat_tables(groups())
+    pyarrow.orc.write_table(table, path)
+    for where, _, ids in CASES:
+        if "items." not in where:
+            plan = bp.plan(path, where)
+            assert plan.kept == (0 if where.endswith("array())") else plan.total), where
+        assert rows_of(bp.read_table(path, where), "id") == ids, where
+
+
+VALUES = st.integers(0, 6)
+LISTS = st.none() | st.lists(st.none() | VALUES, max_size=4)
+MAPS = st.none() | st.lists(st.tuples(VALUES, st.none() | VALUES), max_size=3)
+ROWS = st.lists(st.tuples(LISTS, MAPS), max_size=5)
+LAW_SCHEMA = pa.schema([("n", pa.int64()), ("l", pa.list_(pa.int64())), ("m", pa.map_(pa.int32(), pa.int64()))])
+ATOMS = st.one_of(
+    st.builds(lambda values: bp.ContainsAny("l", values), st.lists(st.none() | VALUES, max_size=3)),
+    st.builds(
+        lambda values, of: bp.ContainsAny("m", values, of),
+        st.lists(VALUES, max_size=2),
+        st.sampled_from(["key", "value"]),
+    ),
+    st.builds(
+        lambda item, values, first: bp.ItemIn("l", item, values, first=first),
+        st.integers(-3, 3),
+        st.lists(st.none() | VALUES, max_size=2),
+        st.sampled_from([0, 1]),
+    ),
+    st.builds(lambda key, values: bp.ItemIn("m", key, values), st.none() | VALUES, st.lists(VALUES, max_size=2)),
+    st.sampled_from([bp.IsNull("l"), bp.IsNotNull("m"), bp.Gt("n", 3)]),
+)
+PREDICATES = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(st.builds(bp.Not, inner), st.builds(bp.And, inner, inner), st.builds(bp.Or, inner, inner)),
+    max_leaves=4,
+)
+
+
+def contains(values: list[Any] | None, wanted: Any) -> bool | None:
+    """``arrays_overlap(values, wanted)``."""
+    if values is None:
+        return None
+    if {value for value in values if value is not None} & set(wanted):
+        return True
+    return None if values and wanted and (None in values or None in wanted) else False
+
+
+def is_in(value: Any, wanted: Any) -> bool | None:
+    if not wanted:
+        return False
+    if value is None:
+        return None
+    return True if value in wanted else None if None in wanted else False
+
+
+def item_of(leaf: bp.ItemIn, row: dict[str, Any]) -> Any:
+    collection = row[leaf.column[0]]
+    if collection is None or leaf.item is None:
+        return None
+    if leaf.column == ("m",):
+        return next((value for key, value in collection if key == leaf.item), None)
+    assert isinstance(leaf.item, int)
+    position = leaf.item - leaf.first if leaf.item >= leaf.first else len(collection) + leaf.item
+    is_valid = 0 <= position < len(collection) and (leaf.item >= leaf.first or (leaf.first == 1 and leaf.item < 0))
+    return collection[position] if is_valid else None
+
+
+def evaluate(node: bp.Predicate, row: dict[str, Any]) -> bool | None:
+    """An independent evaluation of one row."""
+    if isinstance(node, bp.Not):
+        child = evaluate(node.child, row)
+        return None if child is None else not child
+    if isinstance(node, bp.And | bp.Or):
+        children = [evaluate(child, row) for child in node.children]
+        decisive = isinstance(node, bp.Or)
+        return decisive if decisive in children else None if None in children else not decisive
+    if isinstance(node, bp.ItemIn):
+        return is_in(item_of(node, row), node.values)
+    if isinstance(node, bp.ContainsAny):
+        values = row[node.column[0]]
+        if values is not None and node.of != "element":
+            values = [pair[node.of == "value"] for pair in values]
+        return contains(values, node.values)
+    if isinstance(node, bp.IsNull | bp.IsNotNull):
+        return (row[node.column[0]] is None) == isinstance(node, bp.IsNull)
+    assert isinstance(node, bp.Gt)
+    return bool(row["n"] > node.value)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), st.lists(PREDICATES, min_size=1, max_size=5), st.integers(0, 3))
+def test_no_matching_row_is_skipped(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], predicates: list[bp.Predicate], evidence: int
+) -> None:
+    """With filters and bounds, with one of them, and with neither."""
+    path = str(tmp_path_factory.getbasetemp() / "law.parquet")
+    bloom = {name: {"ndv": 8} for name in ("l.list.element", "m.key_value.key", "m.key_value.value")}
+    everything: list[dict[str, Any]] = []
+    with pq.ParquetWriter(
+        path, LAW_SCHEMA, bloom_filter_options=bloom if evidence & 1 else None, write_statistics=bool(evidence & 2)
+    ) as writer:
+        for members in rows:
+            group = [{"n": len(everything) + i, "l": values, "m": pairs} for i, (values, pairs) in enumerate(members)]
+            writer.write_table(pa.Table.from_pylist(group, LAW_SCHEMA))
+            everything += group
+    for predicate in predicates:
+        expected = [evaluate(predicate, row) for row in everything]
+        table = pa.Table.from_pylist(everything, LAW_SCHEMA)
+        assert mask(predicate, table).to_pylist() == expected, predicate
+        assert rows_of(bp.read_table(path, predicate), "n") == [i for i, is_true in enumerate(expected) if is_true]
