@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark_bloomparquet.jar.session import ScanSummary, attach, configure, jar_path, last_plan
+    from pyspark_bloomparquet.jar.session import attach, configure, jar_path, last_plan
+    from pyspark_bloomparquet.jar.summary import ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.source import DefaultSource
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, encrypted, lookups, plans, rowgroups, spark, writing
+from tests.bench import bits, encrypted, joins, lookups, plans, rowgroups, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -35,6 +35,7 @@ _NOTES = {
     "says cold; the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
     "session, from load to rows",
+    "joins": "spark.read.parquet with files listed before, in one session on two threads",
     "orc": "as for spark; each file is one stripe",
     "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush to disk",
     "encrypted": "absent ids; cold: nothing is cached, so every footer and filter is decrypted; warm: another "
@@ -55,6 +56,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
+        "joins": lambda: joins.joins(few, smaller, larger),
         "orc": lambda: spark.orc_lookups(few, _QUICK_ORC if quick else _ORC),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +76,6 @@ def test_workers_in_another_directory_read_the_same_files(tmp_path: Path) -> Non
     assert run(CLASSIC, home, PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=str(python)) == [ANSWERS, [[[2, 2]]]]
 
 
-@pytest.mark.skipif(
-    find_spec("grpc_status") is None, reason="Spark Connect needs grpcio-status, which is not installed"
-)
 def test_spark_connect_reads_relative_to_its_server(tmp_path: Path) -> None:
     write_days(tmp_path)
     assert run(REMOTE, tmp_path) == [ANSWERS, [[[2, 2]]]]

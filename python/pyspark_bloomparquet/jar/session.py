@@ -10,61 +10,21 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
+from pyspark_bloomparquet.jar import connect
+from pyspark_bloomparquet.jar.summary import ScanSummary, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from bloomparquet.planning.evidence.formats import Unit
-    from bloomparquet.planning.plan import RowGroupCounts
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SUPPORTED = ((4, 0), (4, 1), (4, 2), (4, 3))
 _CLASS = "io.bloomparquet.spark.PythonBridge"
 _TRANSPARENT = "spark.bloomparquet.transparent"
 _PYTHON, _PYTHON_PATH = "spark.bloomparquet.python", "spark.bloomparquet.pythonPath"
-
-
-@dataclass(frozen=True)
-class ScanSummary:
-    """The plan for one scan of a query.
-
-    If not `planned`, `reason` says why, and Spark reads everything. Otherwise ``total = kept + skipped.total()``, in
-    row groups (for ORC in stripes; see `unit`) of the files that Spark's partition filters keep. The keys of `skipped`
-    are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
-    `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
-    they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
-    """
-
-    paths: tuple[str, ...]
-    where: str | None
-    planned: bool
-    reason: str | None
-    total: int
-    kept: int
-    skipped: Counter[str]
-    bloom_bytes_read: int
-    requests: int
-    errors: int
-    seconds: float
-    whole_files: int = 0
-    unit: Unit = "row group"
-    row_group_counts: RowGroupCounts | None = None
-
-    def __str__(self) -> str:
-        if not self.planned:
-            return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import describe_units
-
-        text = describe_units(self.kept, self.total, self.skipped, self.unit)
-        if not self.whole_files:
-            return text
-        return f"{text}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
 
 
 def jar_path() -> Path:
@@ -81,13 +41,21 @@ def jar_path() -> Path:
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the jar, and this interpreter as the planner's, to the settings of a new session.
 
-    ``configure(SparkSession.builder).getOrCreate()``. For a running session, use :func:`attach`.
+    ``configure(SparkSession.builder).getOrCreate()``. For a running session, use :func:`attach`. With
+    ``builder.remote("local")``, these are settings of the Spark Connect server that starts then. A server that runs
+    elsewhere has its own settings, and `builder` is returned unchanged; :func:`attach` says whether it has the jar.
     """
     options = getattr(builder, "_options", {})
+    server = connect.server_of(options)
+    if server is not None and not server.startswith("local"):
+        return builder
     jars = [jar for jar in options.get("spark.jars", "").split(",") if jar]
     if str(jar_path()) not in jars:
         jars.append(str(jar_path()))
-    for key, value in {"spark.jars": ",".join(jars), **_settings()}.items():
+    settings = {"spark.jars": ",".join(jars), **_settings()}
+    if server is not None:
+        connect.set_for_server({key: settings.pop(key) for key in list(settings) if key not in options})
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return builder
 
@@ -102,10 +70,17 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
 
     Repeated calls have no effect. The planner starts in the background, so that the first query does not wait for its
     imports. If the jar cannot work (an unsupported Spark, an installation without the jar), a warning says so: nothing
-    is pruned, ``bloomparquet`` only reads, and ``bloomorc`` is an error. Raises UnsupportedError under Spark Connect,
-    which has no JVM to attach to.
+    is pruned, ``bloomparquet`` only reads, and ``bloomorc`` is an error.
+
+    With Spark Connect, the server must have the jar from its start. A warning says so if it does not.
     """
-    jvm = _jvm_session(spark)
+    if connect.is_remote(spark):
+        if connect.server_has_jar(spark):
+            _set_transparent(spark, transparent)
+        else:
+            warnings.warn(connect.NO_JAR, stacklevel=2)
+        return spark
+    jvm: Any = spark._jsparkSession
     version = tuple(int(part) for part in spark.version.split(".")[:2])
     if version not in SUPPORTED:
         known = ", ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
@@ -125,69 +100,45 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
         return spark
     # Not by a setting of the session: SQL must not choose which program the driver runs.
     bridge.attach(jvm, *_settings().values())
-    if transparent is not None:
-        spark.conf.set(_TRANSPARENT, str(transparent).lower())
+    _set_transparent(spark, transparent)
     return spark
 
 
-def last_plan(frame: DataFrame) -> list[ScanSummary]:
-    """The plan of each scan of `frame` through the jar, in the order of the physical plan.
+def _set_transparent(spark: SparkSession, transparent: bool | None) -> None:
+    if transparent is not None:
+        spark.conf.set(_TRANSPARENT, str(transparent).lower())
 
-    After `frame` has run, these are the plans that it ran with, including runtime filters of joins. Before, its scans
-    are planned now. Actions such as ``count()`` make a new query, which has its own plans.
+
+def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
+    """The plan of each scan of Parquet or ORC files in `query`, in the order of the physical plan.
+
+    A scan that is not pruned has `planned` false, and a `reason`. After a DataFrame has run, these are the plans that
+    it ran with, including runtime filters of joins. Before, its scans are planned now, unless a subquery must run
+    first. Actions such as ``count()`` make a new query, which has its own plans. For a stream, these are the plans of
+    the latest micro batch.
+
+    With Spark Connect, the plans are known after a DataFrame has run, by the metrics that came with its rows: without
+    paths, predicates and reasons. Raises UnsupportedError before, and if the session has no jar.
     """
-    bridge = _find_bridge(_jvm_session(frame.sparkSession))
+    from pyspark.sql.streaming.query import StreamingQuery as ClassicStream
+
+    if isinstance(query, ClassicStream):
+        execution = query._jsq.streamingQuery().lastExecution()
+    elif getattr(query, "_jdf", None) is None:
+        return connect.last_plan(query)
+    else:
+        execution = query._jdf.queryExecution()
+    if execution is None:
+        raise UnsupportedError("this stream has run no micro batch yet")
+    bridge = _find_bridge(execution.sparkSession())
     if bridge is None:
         raise UnsupportedError("this session does not have the jar; call pyspark_bloomparquet.attach(spark) first")
-    return [_summary(plan) for plan in json.loads(bridge.plans(frame._jdf.queryExecution()))]
-
-
-def _summary(plan: dict[str, Any]) -> ScanSummary:
-    unit: Unit = plan["unit"]
-    prefix = COUNT_PREFIX[unit]
-    return ScanSummary(
-        paths=tuple(plan["paths"]),
-        where=plan["where"],
-        planned=plan["planned"],
-        reason=plan.get("reason"),
-        total=plan.get(f"{prefix}Total", 0),
-        kept=plan.get(f"{prefix}Read", 0),
-        skipped=Counter(
-            statistics=plan.get(f"{prefix}SkippedByStatistics", 0),
-            bloom=plan.get(f"{prefix}SkippedByBloomFilter", 0),
-        ),
-        bloom_bytes_read=plan.get("bloomFilterBytes", 0),
-        requests=plan.get("requests", 0),
-        errors=plan.get("numFilterErrors", 0),
-        seconds=plan.get("planningTimeMs", 0) / 1000,
-        whole_files=plan.get("numFilesReadWhole", 0),
-        unit=unit,
-        row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
-    )
-
-
-def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
-    from bloomparquet.planning.plan import RowGroupCounts
-
-    total, by_statistics, by_bloom = (
-        plan.get(f"numRowGroups{what}", 0) for what in ("Total", "ExcludedByStatistics", "ExcludedByBloomFilter")
-    )
-    return RowGroupCounts(total, total - by_statistics - by_bloom, by_statistics, by_bloom)
+    return [summarize(plan) for plan in json.loads(bridge.plans(execution))]
 
 
 def _settings() -> dict[str, str]:
     """The settings by which the jar finds this interpreter, and this package in it."""
     return {_PYTHON: sys.executable, _PYTHON_PATH: str(Path(__file__).resolve().parents[2])}
-
-
-def _jvm_session(spark: SparkSession) -> Any:
-    session = getattr(spark, "_jsparkSession", None)
-    if session is None:
-        raise UnsupportedError(
-            "this is a Spark Connect session, whose JVM runs elsewhere; start the Connect server with the jar: "
-            "--jars $(bloomparquet jar)"
-        )
-    return session
 
 
 def _find_bridge(jvm: Any) -> Any | None:
@@ -210,7 +161,7 @@ def _add_jar(spark: SparkSession) -> Any:
     _extend_class_path(spark, path)
     text = str(path).replace("'", "\\'")
     spark.sql(f"ADD JAR '{text}'")  # for the executors
-    bridge = _find_bridge(_jvm_session(spark))
+    bridge = _find_bridge(spark._jsparkSession)
     if bridge is None:
         raise UnsupportedError(f"Spark added the jar {path}, but does not find the class {_CLASS} in it")
     return bridge

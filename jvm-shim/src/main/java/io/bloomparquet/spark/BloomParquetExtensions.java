@@ -1,6 +1,8 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
+import io.bloomparquet.spark.support.DriverSettings;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -19,8 +21,10 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
   /** Also for a running session: Spark reads the extensions of a session, and of those made from it, at each query. */
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
       extensions.injectPlannerStrategy(PlainScans::new);
+      extensions.injectOptimizerRule(JoinKeys::install);
     }
     return BoxedUnit.UNIT;
   }

@@ -1,5 +1,7 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
@@ -11,13 +13,17 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.immutable.Seq;
 
 /**
@@ -38,79 +44,102 @@ public final class PlainScans extends SparkStrategy {
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
-    boolean mayFilter = plan instanceof Filter || plan instanceof Project;
-    if (!mayFilter || !isEnabled(session)) {
+    boolean isEnabled = isEnabled(session.sessionState().conf());
+    // The setting may have changed since JoinKeys inserted something, which must not stay in a filter.
+    boolean mayPrune = isEnabled || plan.containsPattern(TreePattern.DYNAMIC_PRUNING_SUBQUERY());
+    if (!mayPrune || !(plan instanceof Filter || plan instanceof Project)) {
       return Scala.seq(List.of());
     }
     List<SparkPlan> plans = new ArrayList<>();
     boolean pruned = false;
     for (SparkPlan each : Scala.list(FileSourceStrategy$.MODULE$.apply(plan))) {
-      SparkPlan withPruning = prune(each);
+      SparkPlan withPruning = prune(each, isEnabled);
       pruned |= withPruning != each;
       plans.add(withPruning);
     }
     return Scala.seq(pruned ? plans : List.of());
   }
 
-  static boolean isEnabled(SparkSession session) {
-    return Boolean.parseBoolean(session.sessionState().conf().getConfString(ENABLED, "true"));
+  static boolean isEnabled(SQLConf conf) {
+    return Boolean.parseBoolean(conf.getConfString(ENABLED, "true"));
   }
 
   /** The format of a scan that can be planned; null for other plans. */
   static FileFormat format(SparkPlan plan) {
-    Class<?> format = plan instanceof FileSourceScanExec scan ? scan.relation().fileFormat().getClass() : null;
+    return plan instanceof FileSourceScanExec scan ? format(scan.relation()) : null;
+  }
+
+  /** The format of files that can be planned; null for other files. */
+  static FileFormat format(HadoopFsRelation relation) {
+    Class<?> format = relation.fileFormat().getClass();
     return format == ParquetFileFormat.class ? FileFormat.PARQUET : format == OrcFileFormat.class ? FileFormat.ORC : null;
   }
 
-  private static SparkPlan prune(SparkPlan plan) {
-    if (plan instanceof FilterExec filter && format(filter.child()) != null) {
-      return prune(filter, (FileSourceScanExec) filter.child());
-    }
-    if (plan instanceof FileSourceScanExec scan && format(scan) != null) {
-      return prune(scan, List.of());
-    }
-    List<SparkPlan> children = new ArrayList<>();
-    boolean changed = false;
-    for (SparkPlan child : Scala.list(plan.children())) {
-      SparkPlan pruned = prune(child);
-      changed |= pruned != child;
-      children.add(pruned);
-    }
-    return changed ? plan.withNewChildren(Scala.seq(children)) : plan;
+  /** The translation of predicates on a relation that can be planned. */
+  static PlannerPredicate predicates(SparkSession session, HadoopFsRelation relation) {
+    FileFormat format = format(relation);
+    return new PlannerPredicate(
+        session,
+        format,
+        relation.schema(),
+        relation.partitionSchema(),
+        ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options()));
   }
 
-  /** Moves the runtime predicates of the filter, by the keys of a join, to the scan. They only prune. */
-  private static SparkPlan prune(FilterExec filter, FileSourceScanExec scan) {
-    List<Expression> exact = new ArrayList<>();
+  private static SparkPlan prune(SparkPlan plan, boolean isEnabled) {
+    FileSourceScanExec scan = scan(plan);
     List<Expression> runtime = new ArrayList<>();
-    split(filter.condition(), exact, runtime);
-    SparkPlan pruned = prune(scan, runtime);
-    if (pruned == scan) {
-      return filter;
+    SparkPlan withoutRuntime = scan == null ? plan : takeRuntime(plan, scan, runtime);
+    if (scan == null || runtime.isEmpty() && !(isEnabled && filtersData(scan))) {
+      return plan;
+    }
+    PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));
+    pruned.copyTagsFrom(scan);
+    return replace(withoutRuntime, scan, pruned);
+  }
+
+  private static boolean filtersData(FileSourceScanExec scan) {
+    return Scala.list(scan.dataFilters()).stream().anyMatch(RuntimeValues::isOfData);
+  }
+
+  /** The scan of filters and projections, if it can be planned. */
+  private static FileSourceScanExec scan(SparkPlan plan) {
+    if (plan.children().size() == 1) {
+      return scan(plan.children().apply(0));
+    }
+    return plan instanceof FileSourceScanExec scan && format(scan.relation()) != null ? scan : null;
+  }
+
+  /** Moves the predicates by the keys of joins from the filters of {@code plan} to {@code runtime}. They only prune. */
+  private static SparkPlan takeRuntime(SparkPlan plan, FileSourceScanExec scan, List<Expression> runtime) {
+    if (plan == scan) {
+      return plan;
+    }
+    SparkPlan before = plan.children().apply(0);
+    SparkPlan child = takeRuntime(before, scan, runtime);
+    if (!(plan instanceof FilterExec filter)) {
+      return child == before ? plan : plan.withNewChildren(Scala.seq(List.of(child)));
+    }
+    List<Expression> exact = new ArrayList<>();
+    int taken = runtime.size();
+    for (Expression each : Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition()))) {
+      boolean isRuntime = each instanceof DynamicPruning && each.references().subsetOf(scan.outputSet());
+      (isRuntime ? runtime : exact).add(each);
+    }
+    if (taken == runtime.size() && child == before) {
+      return plan;
     }
     if (exact.isEmpty()) {
-      return pruned;
+      return child;
     }
-    FilterExec remaining = new FilterExec(exact.stream().reduce(And::new).get(), pruned);
+    FilterExec remaining = new FilterExec(exact.stream().reduce(And::new).get(), child);
     remaining.copyTagsFrom(filter);
     return remaining;
   }
 
-  private static void split(Expression condition, List<Expression> exact, List<Expression> runtime) {
-    if (condition instanceof And and) {
-      split(and.left(), exact, runtime);
-      split(and.right(), exact, runtime);
-    } else {
-      (condition instanceof DynamicPruning ? runtime : exact).add(condition);
-    }
-  }
-
-  private static SparkPlan prune(FileSourceScanExec scan, List<Expression> runtime) {
-    if (Scala.list(scan.dataFilters()).stream().noneMatch(RuntimeValues::isOfData) && runtime.isEmpty()) {
-      return scan;
-    }
-    PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));
-    pruned.copyTagsFrom(scan);
-    return pruned;
+  private static SparkPlan replace(SparkPlan plan, SparkPlan scan, SparkPlan pruned) {
+    return plan == scan
+        ? pruned
+        : plan.withNewChildren(Scala.seq(List.of(replace(plan.children().apply(0), scan, pruned))));
   }
 }

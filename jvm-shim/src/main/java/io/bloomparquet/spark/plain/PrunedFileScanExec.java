@@ -1,7 +1,6 @@
 package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
@@ -11,7 +10,6 @@ import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PredicateText;
-import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
@@ -22,11 +20,14 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
@@ -49,7 +50,7 @@ import scala.collection.immutable.Seq;
  * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists and splits
  * the files, and reads the parts of them that this node hands to it.
  *
- * <p>Each execution is planned by itself, with its own runtime predicates.
+ * <p>A node is planned once, with its own runtime predicates: Spark keeps its RDD when a DataFrame runs again.
  */
 public final class PrunedFileScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
@@ -58,6 +59,7 @@ public final class PrunedFileScanExec extends SparkPlan {
   private final Seq<Expression> runtime;
   private transient Map<String, SQLMetric> metrics;
   private transient volatile Outcome latest;
+  private transient volatile String asked;
 
   /** What was asked, and what the planner answered. */
   private record Outcome(JsonNode predicate, PlanResult result) {}
@@ -94,7 +96,10 @@ public final class PrunedFileScanExec extends SparkPlan {
       return all;
     }
     List<ListedFile> listed = scanned.listed();
-    PlanResult result = plan(scan, listed);
+    Outcome outcome = plan(scan, listed);
+    latest = outcome;
+    PlanResult result = outcome.result;
+    report(result);
     if (!result.planned()) {
       return all;
     }
@@ -114,30 +119,15 @@ public final class PrunedFileScanExec extends SparkPlan {
     return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
   }
 
-  private PlanResult plan(FileSourceScanExec scan, List<ListedFile> files) {
-    HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates =
-        new PlannerPredicate(
-            session(),
-            format(),
-            relation.schema(),
-            relation.partitionSchema(),
-            ReaderSettings.unplannableReason(session(), format(), relation.schema(), relation.options()));
+  private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
+    PlannerPredicate predicates = PlainScans.predicates(session(), scan.relation());
     JsonNode predicate =
         PlannerPredicate.and(
             predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
             predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))));
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(SessionOptions.of(session(), format()));
-    PlanResult result =
-        Planner.plan(
-            session(),
-            files,
-            predicates,
-            predicate,
-            ScanOptions.of(options, DriverSettings.of(session().sparkContext())));
-    latest = new Outcome(predicate, result);
-    report(result);
-    return result;
+    ScanOptions scanOptions = ScanOptions.of(options, DriverSettings.of(session().sparkContext()));
+    return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, scanOptions));
   }
 
   private void report(PlanResult result) {
@@ -166,20 +156,37 @@ public final class PrunedFileScanExec extends SparkPlan {
     return format() == null ? child.metrics() : Scala.map(metricsByName());
   }
 
-  /** The latest plan, as {@code last_plan} shows it. */
+  /**
+   * The latest plan, as {@code last_plan} shows it. Plans a scan that has not run yet, unless it waits for values.
+   * Null if another rule replaced Spark's scan.
+   */
   public ObjectNode toJson() {
-    ObjectNode node = JsonNodeFactory.instance.objectNode();
-    var paths = node.putArray("paths");
-    if (child instanceof FileSourceScanExec scan) {
-      Scala.list(scan.relation().location().rootPaths()).forEach(path -> paths.add(path.toString()));
+    if (!(child instanceof FileSourceScanExec scan)) {
+      return null;
+    }
+    if (latest == null && !awaitsValues(scan)) {
+      Outcome now = planNow(scan);
+      latest = latest == null ? now : latest; // the query may have run meanwhile
     }
     Outcome outcome = latest;
-    node.put("unit", format().unit());
+    ObjectNode node = UnprunedScan.node(format(), scan.relation().location());
     if (outcome == null) {
-      return node.putNull("where").put("planned", false).put("reason", "the query has not run yet");
+      return node.put("reason", "the query has not run yet, and its subqueries decide what this scan reads");
     }
     node.put("where", outcome.predicate == null ? null : PredicateText.of(outcome.predicate));
     return node.setAll(outcome.result.toJson());
+  }
+
+  private boolean awaitsValues(FileSourceScanExec scan) {
+    return Stream.of(scan.dataFilters(), scan.partitionFilters(), runtime)
+        .flatMap(each -> Scala.list(each).stream())
+        .anyMatch(RuntimeValues::hasSubquery);
+  }
+
+  /** A copy lists the files: the scan itself reports what it listed to Spark's UI, once, when it runs. */
+  private Outcome planNow(FileSourceScanExec scan) {
+    FileSourceScanExec copy = (FileSourceScanExec) scan.clone();
+    return copy.inputRDD() instanceof FileScanRDD files ? plan(scan, new ScannedFiles(files).listed()) : null;
   }
 
   @Override
@@ -189,12 +196,30 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Iterator<Object> stringArgs() {
+    return Scala.seq(List.<Object>of("[" + asked() + "; " + kept() + "]")).iterator();
+  }
+
+  @Override
+  public String verboseStringWithOperatorId() {
+    return formattedNodeName() + "\nAsked: " + asked() + "\nKept: " + kept() + "\n";
+  }
+
+  /** The predicate for the planner. Before the query runs, without the values of its subqueries. */
+  private String asked() {
     Outcome outcome = latest;
-    String text =
-        outcome == null
-            ? "not planned yet"
-            : PredicateText.of(outcome.predicate) + "; " + outcome.result.describe(format());
-    return Scala.seq(List.<Object>of("[" + text + "]")).iterator();
+    if (outcome != null) {
+      return PredicateText.of(outcome.predicate);
+    }
+    if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
+      String text = PredicateText.of(PlainScans.predicates(session(), scan.relation()).ofAll(Scala.list(scan.dataFilters())));
+      asked = awaitsValues(scan) ? text + ", and the values of a subquery" : text;
+    }
+    return asked;
+  }
+
+  private String kept() {
+    Outcome outcome = latest;
+    return outcome == null ? "not planned yet" : outcome.result.describe(format());
   }
 
   @Override
@@ -227,10 +252,17 @@ public final class PrunedFileScanExec extends SparkPlan {
     return child.vectorTypes();
   }
 
-  /** Without runtime predicates the rows that pass the query's filter are those of the child. */
+  /** Without keys of joins, the rows that pass the query's filter are those of the child. */
   @Override
   public SparkPlan doCanonicalize() {
-    return runtime.isEmpty() ? child.canonicalized() : super.doCanonicalize();
+    return Scala.list(runtime).stream().allMatch(PrunedFileScanExec::isUnused)
+        ? child.canonicalized()
+        : super.doCanonicalize();
+  }
+
+  /** Spark replaces the keys of a join that is not a broadcast join by TRUE. */
+  private static boolean isUnused(Expression expression) {
+    return expression instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof Literal;
   }
 
   @Override

@@ -7,13 +7,16 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.MetadataAttribute;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 
 /** Predicates on data columns, with the values that subqueries have returned. */
 final class RuntimeValues {
+  /** More keys are not looked up: asking for them takes longer, and each file is more likely to hold one. */
+  static final int MAX_KEYS = 10_000;
+
   private RuntimeValues() {}
 
   /** {@code filters} with a literal for each scalar subquery, which must have run. */
@@ -44,16 +47,22 @@ final class RuntimeValues {
     return changed ? expression.withNewChildren(Scala.seq(children)) : expression;
   }
 
-  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys. */
+  /** Whether a subquery must run before {@code expression} has a value. */
+  static boolean hasSubquery(Expression expression) {
+    return expression instanceof PlanExpression
+        || Scala.list(expression.children()).stream().anyMatch(RuntimeValues::hasSubquery);
+  }
+
+  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys, but not too many. */
   static Predicate[] ofKeys(List<Expression> runtime) {
     List<Predicate> predicates = new ArrayList<>();
     for (Expression each : runtime) {
       if (isOfData(each)
           && each instanceof DynamicPruningExpression dynamic
-          && dynamic.child() instanceof InSubqueryExec) {
-        var translated = DataSourceV2Strategy$.MODULE$.translateRuntimeFilterV2(dynamic.child());
-        if (translated.isDefined()) {
-          predicates.add(translated.get());
+          && dynamic.child() instanceof InSubqueryExec in) {
+        KeyColumn column = KeyColumn.of(in.child());
+        if (column != null && in.values().isDefined() && in.values().get().length <= MAX_KEYS) {
+          predicates.add(column.in(in.values().get()));
         }
       }
     }

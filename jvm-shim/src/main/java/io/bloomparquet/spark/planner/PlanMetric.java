@@ -27,6 +27,7 @@ public final class PlanMetric implements CustomMetric {
       metrics.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups in the stripes excluded by statistics"));
       metrics.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups in the stripes excluded by Bloom filter"));
     }
+    metrics.add(new PlanMetric("numFilesReadWhole", "files read whole, as the planner could not read them"));
     metrics.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));
     metrics.add(new PlanMetric("planningTimeMs", "time of planning " + units + " (ms)"));
     metrics.add(new PlanMetric("numFilterErrors", "Bloom filters that could not be used"));

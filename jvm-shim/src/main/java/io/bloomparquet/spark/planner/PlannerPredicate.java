@@ -78,6 +78,12 @@ public final class PlannerPredicate {
     return caseSensitive;
   }
 
+  /** Whether values of this column can be looked up. */
+  public boolean canPlan(List<String> path) {
+    DataType type = comparable(path, null);
+    return type != null && PlannerValue.typeName(type) != null;
+  }
+
   /** The conjunction of those {@code conjuncts} that can be translated; null if none can. */
   public JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
     List<JsonNode> translated = new ArrayList<>();

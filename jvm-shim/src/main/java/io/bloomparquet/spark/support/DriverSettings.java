@@ -2,9 +2,12 @@ package io.bloomparquet.spark.support;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.internal.config.TypedConfigBuilder;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 
@@ -22,6 +25,9 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
   static final String KEY_PROVIDERS = "spark.bloomparquet.keyProviders";
   static final String CACHE_DIRECTORY = "spark.bloomparquet.cacheDirectory";
   static final String CACHE_MAX_BYTES = "spark.bloomparquet.cacheMaxBytes";
+
+  /** A setting that only the jar sets, by which a client of Spark Connect sees that its server has the jar. */
+  private static final String VERSION_OF_JAR = "spark.bloomparquet.version";
 
   private static final String DEFAULT_CACHE_MAX_BYTES = "1g";
 
@@ -51,10 +57,16 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
   /** Makes Spark refuse {@code SET} and {@code spark.conf.set} of these settings, as for its own static ones. */
   public static void makeStatic() {
     for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
-      synchronized (SQLConf.class) { // another class loader may hold this class too
-        if (!SQLConf.isStaticConfigKey(name)) {
-          SQLConf.buildStaticConf(name).doc("Read from the SparkConf of the application.").stringConf().createOptional();
-        }
+      makeStatic(name, "Read from the SparkConf of the application.", TypedConfigBuilder::createOptional);
+    }
+    String version = Objects.requireNonNullElse(DriverSettings.class.getPackage().getImplementationVersion(), "unknown");
+    makeStatic(VERSION_OF_JAR, "The version of the jar of bloomparquet.", each -> each.createWithDefault(version));
+  }
+
+  private static void makeStatic(String name, String doc, Consumer<TypedConfigBuilder<String>> create) {
+    synchronized (SQLConf.class) { // another class loader may hold this class too
+      if (!SQLConf.isStaticConfigKey(name)) {
+        create.accept(SQLConf.buildStaticConf(name).doc(doc).stringConf());
       }
     }
   }

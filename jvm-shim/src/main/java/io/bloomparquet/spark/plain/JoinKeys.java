@@ -1,0 +1,134 @@
+package io.bloomparquet.spark.plain;
+
+import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
+import org.apache.spark.sql.catalyst.optimizer.BuildSide;
+import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * Lets the keys of a join's broadcast side prune the files of the other side. Spark's dynamic partition pruning does so
+ * for partition columns; this rule inserts the same expression for columns of the files.
+ *
+ * <p>Spark plans it as the reuse of the broadcast, or as TRUE. {@link PlainScans} moves it from the filter to the scan.
+ */
+public final class JoinKeys extends Rule<LogicalPlan> {
+  private static final PartitionPruning$ SPARKS = PartitionPruning$.MODULE$;
+
+  /** A side with at most so many rows is selective without a filter. */
+  private static final long FEW_ROWS = 1_000;
+
+  /**
+   * Adds this rule to those that run after Spark's own. None of the extension points of a session runs after dynamic
+   * partition pruning, and {@code newSession()} does not inherit {@code extraOptimizations}. But Spark builds the rules
+   * of extensions for each query, before it looks at {@code extraOptimizations}.
+   *
+   * @return a rule for the extensions, which does nothing
+   */
+  public static Rule<LogicalPlan> install(SparkSession session) {
+    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+      var methods = classic.experimental();
+      synchronized (methods) {
+        List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
+        if (rules.stream().noneMatch(JoinKeys.class::isInstance)) {
+          rules.add(new JoinKeys());
+          methods.extraOptimizations_$eq(Scala.seq(rules));
+        }
+      }
+    }
+    return new Nothing();
+  }
+
+  private static final class Nothing extends Rule<LogicalPlan> {
+    @Override
+    public LogicalPlan apply(LogicalPlan plan) {
+      return plan;
+    }
+  }
+
+  /** Without dynamic partition pruning or reuse of exchanges, Spark would not plan the inserted expression. */
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    boolean isOn =
+        PlainScans.isEnabled(conf()) && conf().dynamicPartitionPruningEnabled() && conf().exchangeReuseEnabled();
+    return !isOn || plan instanceof Subquery subquery && subquery.correlated() ? plan : insert(plan);
+  }
+
+  private LogicalPlan insert(LogicalPlan plan) {
+    List<LogicalPlan> children = new ArrayList<>();
+    boolean changed = false;
+    for (LogicalPlan child : Scala.list(plan.children())) {
+      LogicalPlan other = insert(child);
+      changed |= other != child;
+      children.add(other);
+    }
+    LogicalPlan inserted = changed ? plan.withNewChildren(Scala.seq(children)) : plan;
+    return inserted instanceof Join join && !join.isStreaming() ? prune(join) : inserted;
+  }
+
+  private LogicalPlan prune(Join join) {
+    var equal = ExtractEquiJoinKeys$.MODULE$.unapply(join);
+    Option<BuildSide> broadcast = SPARKS.getBroadcastBuildSide(join, true, conf());
+    if (broadcast.isEmpty()) {
+      broadcast = SPARKS.getBroadcastBuildSide(join, false, conf());
+    }
+    if (equal.isEmpty() || broadcast.isEmpty()) {
+      return join;
+    }
+    Seq<Expression> leftKeys = equal.get()._2();
+    Seq<Expression> rightKeys = equal.get()._3();
+    LogicalPlan left = join.left();
+    LogicalPlan right = join.right();
+    if (broadcast.get() instanceof BuildLeft$) {
+      if (SPARKS.canPruneRight(join.joinType())
+          && isSelective(join.left(), SPARKS.hintToBroadcastLeft(join.hint()))) {
+        right = prune(right, rightKeys, join.left(), leftKeys);
+      }
+    } else if (SPARKS.canPruneLeft(join.joinType())
+        && isSelective(join.right(), SPARKS.hintToBroadcastRight(join.hint()))) {
+      left = prune(left, leftKeys, join.right(), rightKeys);
+    }
+    return left == join.left() && right == join.right()
+        ? join
+        : join.copy(left, right, join.joinType(), join.condition(), join.hint());
+  }
+
+  /** Rows that are no table, such as a list in Python, are taken for few if the query says that they are broadcast. */
+  private static boolean isSelective(LogicalPlan build, boolean isHinted) {
+    return build.deterministic()
+        && (build.exists(each -> each instanceof Filter filter && SPARKS.isLikelySelective(filter.condition()))
+            || build.maxRows().isDefined() && ((Number) build.maxRows().get()).longValue() <= FEW_ROWS
+            || isHinted && Scala.list(build.collectLeaves()).stream().allMatch(LogicalRDD.class::isInstance));
+  }
+
+  private static LogicalPlan prune(
+      LogicalPlan pruned, Seq<Expression> keys, LogicalPlan build, Seq<Expression> buildKeys) {
+    LogicalPlan result = pruned;
+    for (int i = 0; i < keys.size(); i++) {
+      PrunableKey key = PrunableKey.of(keys.apply(i), result);
+      if (key != null && !key.isPrunedBy(build, result)) {
+        DynamicPruningSubquery keysOfBuild = PrunableKey.subquery(keys.apply(i), build, buildKeys, i);
+        LogicalPlan pushed =
+            CleanupDynamicPruningFilters$.MODULE$.apply(
+                PushDownPredicates$.MODULE$.apply(new Filter(keysOfBuild, result)));
+        result = PrunableKey.isAtScans(keysOfBuild, pushed) ? pushed : result;
+      }
+    }
+    return result;
+  }
+}

@@ -1,0 +1,108 @@
+package io.bloomparquet.spark.plain;
+
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.support.Scala;
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * A join key whose values the planner can look up in the files of a relation.
+ *
+ * @param column the key as an expression of the relation's columns
+ */
+record PrunableKey(Expression column) {
+
+  /** The key as {@code plan}'s relation has it; null if its values cannot be looked up. */
+  static PrunableKey of(Expression key, LogicalPlan plan) {
+    var origin = PartitionPruning$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
+    return origin.isDefined() && isPlannable(origin.get()._1(), origin.get()._2())
+        ? new PrunableKey(origin.get()._1())
+        : null;
+  }
+
+  private static boolean isPlannable(Expression key, LogicalPlan plan) {
+    if (!(plan instanceof LogicalRelation relation)
+        || relation.isStreaming()
+        || !(relation.relation() instanceof HadoopFsRelation files)
+        || PlainScans.format(files) == null) {
+      return false;
+    }
+    KeyColumn column = KeyColumn.of(key);
+    return column != null && PlainScans.predicates(files.sparkSession(), files).canPlan(column.path());
+  }
+
+  /** Whether the keys of {@code build} prune this key already. Spark applies the rule several times. */
+  boolean isPrunedBy(LogicalPlan build, LogicalPlan plan) {
+    return subqueries(plan).stream()
+        .anyMatch(each -> each.pruningKey().semanticEquals(column) && each.buildQuery().sameResult(build));
+  }
+
+  /**
+   * Whether {@code keys} arrived in {@code plan}, and only in filters right above relations that {@link PlainScans}
+   * prunes. A filter that keeps the expression would evaluate it for each row.
+   */
+  static boolean isAtScans(DynamicPruningSubquery keys, LogicalPlan plan) {
+    long all = subqueries(plan).stream().filter(each -> each.exprId().equals(keys.exprId())).count();
+    return all > 0 && all == countAtScans(keys, plan);
+  }
+
+  private static long countAtScans(DynamicPruningSubquery keys, LogicalPlan plan) {
+    if (plan instanceof Filter filter && filter.child() instanceof LogicalRelation relation) {
+      return Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition())).stream()
+          .filter(each -> each instanceof DynamicPruningSubquery other && other.exprId().equals(keys.exprId()))
+          .filter(each -> isPlannable(((DynamicPruningSubquery) each).pruningKey(), relation))
+          .count();
+    }
+    return Scala.list(plan.children()).stream().mapToLong(child -> countAtScans(keys, child)).sum();
+  }
+
+  private static List<DynamicPruningSubquery> subqueries(LogicalPlan plan) {
+    List<DynamicPruningSubquery> subqueries = new ArrayList<>();
+    Scala.list(plan.expressions()).forEach(each -> collect(each, subqueries));
+    Scala.list(plan.children()).forEach(child -> subqueries.addAll(subqueries(child)));
+    return subqueries;
+  }
+
+  private static void collect(Expression expression, List<DynamicPruningSubquery> subqueries) {
+    if (expression instanceof DynamicPruningSubquery subquery) {
+      subqueries.add(subquery);
+    }
+    Scala.list(expression.children()).forEach(child -> collect(child, subqueries));
+  }
+
+  /**
+   * Spark's expression for {@code key IN (keys of build)}, if the join broadcasts them. By reflection: the constructor
+   * has one more option since Spark 4.3.
+   *
+   * @param index of the key among {@code buildKeys}
+   */
+  static DynamicPruningSubquery subquery(Expression key, LogicalPlan build, Seq<Expression> buildKeys, int index) {
+    Constructor<?> constructor = DynamicPruningSubquery.class.getConstructors()[0];
+    List<Object> arguments = new ArrayList<>();
+    arguments.add(key);
+    arguments.add(build);
+    arguments.add(buildKeys);
+    arguments.add(Scala.seq(List.<Object>of(index)));
+    arguments.add(true); // only with a broadcast
+    arguments.add(NamedExpression.newExprId());
+    while (arguments.size() < constructor.getParameterCount()) {
+      arguments.add(Option.empty());
+    }
+    try {
+      return (DynamicPruningSubquery) constructor.newInstance(arguments.toArray());
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+}

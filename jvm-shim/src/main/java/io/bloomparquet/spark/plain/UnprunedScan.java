@@ -1,0 +1,65 @@
+package io.bloomparquet.spark.plain;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.datasources.v2.FileScan;
+import org.apache.spark.sql.execution.datasources.v2.orc.OrcScan;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
+
+/** Why one of Spark's scans of Parquet or ORC files is not pruned. */
+public final class UnprunedScan {
+  private UnprunedScan() {}
+
+  /** What {@code last_plan} shows; null if {@code plan} is no scan of Parquet or ORC files. */
+  public static ObjectNode toJson(SparkPlan plan) {
+    if (plan instanceof FileSourceScanExec scan) {
+      Object reader = scan.relation().fileFormat();
+      FileFormat format = format(reader instanceof ParquetFileFormat, reader instanceof OrcFileFormat);
+      return format == null ? null : node(format, scan.relation().location()).put("reason", reason(scan, format));
+    }
+    if (plan instanceof BatchScanExec batch && batch.scan() instanceof FileScan scan) {
+      FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
+      return format == null ? null : node(format, scan.fileIndex()).put("reason", reasonOfV2(format));
+    }
+    return null;
+  }
+
+  /** Paths and unit of a scan without a plan. */
+  static ObjectNode node(FileFormat format, FileIndex files) {
+    ObjectNode node = JsonNodeFactory.instance.objectNode().put("unit", format.unit());
+    var paths = node.putArray("paths");
+    Scala.list(files.rootPaths()).forEach(path -> paths.add(path.toString()));
+    return node.putNull("where").put("planned", false);
+  }
+
+  private static FileFormat format(boolean isParquet, boolean isOrc) {
+    return isParquet ? FileFormat.PARQUET : isOrc ? FileFormat.ORC : null;
+  }
+
+  private static String reason(FileSourceScanExec scan, FileFormat format) {
+    if (PlainScans.format(scan) == null) {
+      return String.format(
+          "the files are read by %s, not by Spark's own %s reader",
+          scan.relation().fileFormat().getClass().getName(), format.shortName());
+    }
+    if (scan.dataFilters().isEmpty()) {
+      return "the query has no filter that can skip " + format.unit() + "s";
+    }
+    return PlainScans.isEnabled(scan.session().sessionState().conf())
+        ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"
+        : PlainScans.ENABLED + " is false";
+  }
+
+  private static String reasonOfV2(FileFormat format) {
+    return String.format(
+        "Spark reads the files by its V2 source, as spark.sql.sources.useV1SourceList does not name %s", format.shortName());
+  }
+}

@@ -1,0 +1,84 @@
+"""The plan of one scan, as ``last_plan`` returns it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
+
+if TYPE_CHECKING:
+    from bloomparquet.planning.evidence.formats import Unit
+    from bloomparquet.planning.plan import RowGroupCounts
+
+
+@dataclass(frozen=True)
+class ScanSummary:
+    """The plan for one scan of a query.
+
+    If not `planned`, `reason` says why, and Spark reads everything. Otherwise ``total = kept + skipped.total()``, in
+    row groups (for ORC in stripes; see `unit`) of the files that Spark's partition filters keep. The keys of `skipped`
+    are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
+    `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
+    they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
+    """
+
+    paths: tuple[str, ...]
+    where: str | None
+    planned: bool
+    reason: str | None
+    total: int
+    kept: int
+    skipped: Counter[str]
+    bloom_bytes_read: int
+    requests: int
+    errors: int
+    seconds: float
+    whole_files: int = 0
+    unit: Unit = "row group"
+    row_group_counts: RowGroupCounts | None = None
+
+    def __str__(self) -> str:
+        if not self.planned:
+            return f"not planned: {self.reason}"
+        from bloomparquet.planning.plan import describe_units
+
+        text = describe_units(self.kept, self.total, self.skipped, self.unit)
+        if not self.whole_files:
+            return text
+        return f"{text}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
+
+
+def summarize(plan: dict[str, Any]) -> ScanSummary:
+    """The summary of a scan from its counts, which have the names of the metrics in Spark's UI."""
+    unit: Unit = plan["unit"]
+    prefix = COUNT_PREFIX[unit]
+    return ScanSummary(
+        paths=tuple(plan["paths"]),
+        where=plan["where"],
+        planned=plan["planned"],
+        reason=plan.get("reason"),
+        total=plan.get(f"{prefix}Total", 0),
+        kept=plan.get(f"{prefix}Read", 0),
+        skipped=Counter(
+            statistics=plan.get(f"{prefix}SkippedByStatistics", 0),
+            bloom=plan.get(f"{prefix}SkippedByBloomFilter", 0),
+        ),
+        bloom_bytes_read=plan.get("bloomFilterBytes", 0),
+        requests=plan.get("requests", 0),
+        errors=plan.get("numFilterErrors", 0),
+        seconds=plan.get("planningTimeMs", 0) / 1000,
+        whole_files=plan.get("numFilesReadWhole", 0),
+        unit=unit,
+        row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
+    )
+
+
+def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
+    from bloomparquet.planning.plan import RowGroupCounts
+
+    total, by_statistics, by_bloom = (
+        plan.get(f"numRowGroups{what}", 0) for what in ("Total", "ExcludedByStatistics", "ExcludedByBloomFilter")
+    )
+    return RowGroupCounts(total, total - by_statistics - by_bloom, by_statistics, by_bloom)

@@ -1,0 +1,282 @@
+"""What happened to Spark's own scans: ``last_plan``, EXPLAIN, and the metrics of Spark's UI."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from bloomparquet.errors import UnsupportedError
+from pyspark_bloomparquet import ScanSummary, last_plan
+from tests.support import files
+from tests.support.spark import conf
+
+FILES = 8
+SIX = ("id IS NOT NULL AND id = 6", FILES, 1, 4, 3)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Eight files of one row group. Four have ids below 1000, so statistics exclude the others."""
+    root = tmp_path_factory.mktemp("observed")
+    for i in range(FILES):
+        ids = [(i >= 4) * 1000 + i % 4 + 4 * (row * 7 % 100) for row in range(100)]
+        files.write(root / f"{i}.parquet", {"id": ids, "s": [f"s{i}" for i in ids]}, {"id": {"ndv": 100, "fpp": 1e-4}})
+    return str(root)
+
+
+@pytest.fixture
+def t(jar_spark: SparkSession, path: str) -> Iterator[DataFrame]:
+    frame = jar_spark.read.parquet(path)
+    frame.createOrReplaceTempView("t")
+    yield frame
+    jar_spark.catalog.dropTempView("t")
+
+
+def counts(plan: ScanSummary) -> tuple[str | None, int, int, int, int]:
+    return plan.where, plan.total, plan.kept, plan.skipped["statistics"], plan.skipped["bloom"]
+
+
+def planned(frame: Any) -> list[tuple[str | None, int, int, int, int]]:
+    plans = last_plan(frame)
+    assert all(plan.planned for plan in plans), plans
+    return [counts(plan) for plan in plans]
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def nodes(plan: Any, name: str) -> Iterator[Any]:
+    if plan.nodeName().startswith(name):
+        yield plan
+    for i in range(plan.children().size()):
+        yield from nodes(plan.children().apply(i), name)
+
+
+# ---- last_plan
+
+
+def test_a_plan_before_and_after_the_query_ran(t: DataFrame, path: str) -> None:
+    frame = t.where("id = 6").select("s")
+    before = last_plan(frame)
+    assert rows(frame) == [("s6",)]
+    (plan,) = last_plan(frame)
+    assert [counts(each) for each in before] == [counts(plan)] == [SIX]
+    assert plan.paths == (f"file:{path}",)
+    (scan,) = nodes(frame._jdf.queryExecution().executedPlan(), "Scan parquet")
+    assert scan.metrics().apply("numFiles").value() == FILES, "Spark's own metrics are reported when the query runs"
+
+
+SEVEN, NONE = ("id IS NOT NULL AND id = 7", *SIX[1:]), ("id IS NOT NULL AND id = -6", FILES, 0, FILES, 0)
+SIXES = "(SELECT s FROM t WHERE id = 6 GROUP BY s)"
+QUERIES: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {
+    "SELECT s, (SELECT max(s) FROM t WHERE id = 6) m FROM t WHERE id = 7": ([("s7", "s6")], [SEVEN, SIX]),
+    "SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)": ([("s6",)], [SIX, SIX]),
+    "SELECT s FROM t WHERE id = 6 UNION ALL SELECT s FROM t WHERE id = 7": ([("s6",), ("s7",)], [SIX, SEVEN]),
+    f"SELECT /*+ MERGE(a) */ a.s FROM {SIXES} a JOIN {SIXES} b ON a.s = b.s": ([("s6",)], [SIX]),
+    "SELECT s, count(*) FROM t WHERE id = -6 GROUP BY s ORDER BY s": ([], [NONE]),
+    f"SELECT /*+ MERGE(a) */ t.s FROM {SIXES} a JOIN t ON a.s = t.s WHERE t.id = -6": ([], [NONE, SIX]),
+}
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_scan_of_a_query_is_listed(jar_spark: SparkSession, t: DataFrame, query: str, adaptive: str) -> None:
+    expected, plans = QUERIES[query]
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
+        frame = jar_spark.sql(query)
+        assert rows(frame) == expected
+        shown = [(str(where).replace(" AND s IS NOT NULL", ""), *rest) for where, *rest in planned(frame)]
+    assert sorted(shown) == sorted(plans)
+
+
+def test_a_scan_that_waits_for_a_subquery(jar_spark: SparkSession, t: DataFrame) -> None:
+    frame = jar_spark.sql("SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)")
+    reasons = [plan.reason for plan in last_plan(frame)]
+    assert sorted(map(str, reasons)) == [
+        "None",
+        "the query has not run yet, and its subqueries decide what this scan reads",
+    ]
+    assert rows(frame) == [("s6",)]
+    assert [plan.kept for plan in last_plan(frame)] == [1, 1]
+
+
+def test_caches_have_the_plans_they_were_filled_with(t: DataFrame) -> None:
+    cached = t.where("id IN (6, 7)").cache()
+    try:
+        frame = cached.where("s = 's6'").select("id")
+        assert rows(frame) == [(6,)]
+        assert planned(frame) == [("id IN (6, 7)", FILES, 2, 4, 2)]
+    finally:
+        cached.unpersist()
+
+
+def test_an_insert_has_the_plans_of_its_query(jar_spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:
+    jar_spark.sql(f"CREATE TABLE copies (s STRING) USING parquet LOCATION '{tmp_path / 'copies'}'")
+    try:
+        inserted = jar_spark.sql("INSERT INTO copies SELECT s FROM t WHERE id = 6")
+        assert planned(inserted) == [SIX]
+        assert rows(jar_spark.table("copies")) == [("s6",)]
+    finally:
+        jar_spark.sql("DROP TABLE copies")
+
+
+def test_micro_batches_of_a_stream(jar_spark: SparkSession, path: str, tmp_path: Path) -> None:
+    stream = jar_spark.readStream.schema("id BIGINT, s STRING").parquet(path).where("id = 6")
+    query = stream.writeStream.format("memory").queryName("observed").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert planned(query) == [SIX]
+    assert rows(jar_spark.table("observed")) == [(6, "s6")]
+
+
+def test_a_stream_without_a_micro_batch(jar_spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    stream = jar_spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "empty"))
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    with pytest.raises(UnsupportedError, match="no micro batch"):
+        last_plan(query)
+
+
+def reason(frame: DataFrame) -> str | None:
+    (plan,) = last_plan(frame)
+    assert (plan.planned, plan.where, plan.total) == (False, None, 0)
+    assert len(plan.paths) == 1
+    return plan.reason
+
+
+def test_scans_that_are_not_pruned_have_a_reason(jar_spark: SparkSession, t: DataFrame, path: str) -> None:
+    assert reason(t.select("id")) == "the query has no filter that can skip row groups"
+    with conf(jar_spark, {"spark.bloomparquet.transparent": "false"}):
+        frame = t.where("id = 6")
+        assert reason(frame) == "spark.bloomparquet.transparent is false"
+    assert (
+        reason(frame) == "the query was planned before attach(spark), or while spark.bloomparquet.transparent was false"
+    )
+    with conf(jar_spark, {"spark.sql.sources.useV1SourceList": "orc"}):
+        v2 = jar_spark.read.parquet(path).where("id = 6")
+        assert "useV1SourceList does not name parquet" in str(reason(v2))
+    with conf(jar_spark, {"spark.datasource.bloomparquet.planning": "off"}):
+        (plan,) = last_plan(t.where("id = 6"))
+        assert (plan.planned, plan.reason) == (False, "planning is off")
+
+
+def test_scans_of_orc(jar_spark: SparkSession, tmp_path: Path) -> None:
+    jar_spark.range(0, 100, 1, 2).write.orc(str(tmp_path / "orc"))
+    frame = jar_spark.read.orc(str(tmp_path / "orc"))
+    (plan,) = last_plan(frame.where("id = 6"))
+    assert (plan.unit, plan.total, plan.kept) == ("stripe", 2, 1)
+    (plan,) = last_plan(frame)
+    assert (plan.unit, plan.reason) == ("stripe", "the query has no filter that can skip stripes")
+
+
+# ---- EXPLAIN
+
+
+def explained(frame: DataFrame, mode: str) -> str:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain(mode=mode)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_explain_names_what_was_asked_and_kept(jar_spark: SparkSession, t: DataFrame, adaptive: str) -> None:
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
+        frame = t.where("id = 6 OR (id = 7 AND upper(s) = 'X')").groupBy("s").count()
+        for mode in ("simple", "extended", "formatted", "cost"):
+            text = explained(frame, mode)
+            assert "id = 6 OR id = 7" in text
+            assert "not planned yet" in text
+        assert rows(frame) == [("s6", 1)]
+        kept = "2 of 8 row groups (4 skipped by statistics, 2 by Bloom filter)"
+        for mode in ("simple", "extended", "cost"):
+            assert f"PrunedFileScan [id = 6 OR id = 7; {kept}]" in explained(frame, mode)
+        assert f"PrunedFileScan\nAsked: id = 6 OR id = 7\nKept: {kept}\n" in explained(frame, "formatted")
+
+
+def test_explain_says_that_a_subquery_decides(jar_spark: SparkSession, t: DataFrame) -> None:
+    frame = jar_spark.sql("SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)")
+    assert "[id IS NOT NULL, and the values of a subquery; not planned yet]" in explained(frame, "simple")
+
+
+# ---- metrics
+
+
+def shown(spark: SparkSession, action: Callable[[], Any]) -> list[dict[str, str]]:
+    """The metrics of our nodes in Spark's UI, for each query that `action` ran."""
+    store: Any = spark._jsparkSession.sharedState().statusStore()
+    context: Any = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    first = store.executionsCount()
+    action()
+    context.listenerBus().waitUntilEmpty()
+    executions = store.executionsList()
+    scans = []
+    for i in range(first, executions.size()):
+        number = executions.apply(i).executionId()
+        values = store.executionMetrics(number)
+        graph = store.planGraph(number).allNodes()
+        for node in (graph.apply(j) for j in range(graph.size())):
+            if node.name() == "PrunedFileScan":
+                metrics = (node.metrics().apply(j) for j in range(node.metrics().size()))
+                pairs = ((each.name(), values.get(each.accumulatorId())) for each in metrics)
+                scans.append({name: value.get() for name, value in pairs if value.isDefined()})
+    return scans
+
+
+def numbers(scan: dict[str, str]) -> tuple[str, ...]:
+    names = ("in the files of the scan", "kept", "skipped by statistics", "skipped by Bloom filter")
+    return tuple(scan[f"row groups {name}"] for name in names)
+
+
+ONE = ("8", "1", "4", "3")
+
+
+def test_metrics_of_a_query_that_runs_twice(jar_spark: SparkSession, t: DataFrame) -> None:
+    frame = t.where("id = 6").select("s")
+    (scan,) = shown(jar_spark, frame.collect)
+    assert numbers(scan) == ONE
+    assert scan["failed plans (everything was read)"] == "0"
+    assert scan["files read whole, as the planner could not read them"] == "0"
+    assert shown(jar_spark, frame.collect) == [{}]  # Spark keeps the RDD, and shows no numFiles either
+    assert planned(frame) == [SIX]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_side_that_a_join_executes_twice_counts_once(jar_spark: SparkSession, t: DataFrame, adaptive: str) -> None:
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
+        small = jar_spark.range(2).selectExpr("id AS k").hint("broadcast")
+        frame = t.where("id = 6").select("id").join(small, t.id > small.k + 5, "full_outer")
+        assert "BroadcastNestedLoopJoin" in explained(frame, "simple")
+        (scan,) = shown(jar_spark, lambda: rows_with_null(frame))
+    assert numbers(scan) == ONE
+
+
+def rows_with_null(frame: DataFrame) -> None:
+    assert sorted(map(str, frame.collect())) == ["Row(id=6, k=0)", "Row(id=None, k=1)"]
+
+
+def test_metrics_of_writes(jar_spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    scans = shown(jar_spark, lambda: t.where("id = 6").repartition("s").write.parquet(out))
+    assert [numbers(scan) for scan in scans] == [ONE]
+    assert rows(jar_spark.read.parquet(out)) == [(6, "s6")]
+
+
+def test_metrics_of_a_stream(jar_spark: SparkSession, path: str) -> None:
+    def run() -> None:
+        stream = jar_spark.readStream.schema("id BIGINT, s STRING").option("maxFilesPerTrigger", 4).parquet(path)
+        assert (
+            stream.where("id = 6").writeStream.format("noop").trigger(availableNow=True).start().awaitTermination(120)
+        )
+
+    scans = [numbers(scan) for scan in shown(jar_spark, run) if scan]  # Spark 4.3 shows each micro batch twice
+    assert len(scans) == 2
+    assert [sum(map(int, column)) for column in zip(*scans)] == list(map(int, ONE))

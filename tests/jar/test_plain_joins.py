@@ -1,0 +1,368 @@
+"""The keys of a broadcast side prune Spark's own scan of the other side.
+
+The facts are ten files of one row group each, which share no key. The keys are mixed, so statistics cannot tell the
+files apart. The oracle is the same query with pruning off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support import files
+from tests.support.scenarios import texts
+from tests.support.spark import conf
+
+FILES, ROWS = 10, 10
+COLUMNS = ("id", "narrow", "s", "dec", "x", "real", "st.id", "a.b")
+ON, OFF = ({"spark.bloomparquet.transparent": value} for value in ("true", "false"))
+KEYS = list(range(0, FILES * ROWS, 4))
+
+Kept = list[int | None]
+
+
+def facts_of(file: int) -> pa.Table:
+    ids = [file + FILES * (row * 7 % ROWS) for row in range(ROWS)]
+    return pa.table(
+        {
+            "id": pa.array([None if i == 3 else i for i in ids], pa.int64()),
+            "narrow": pa.array(ids, pa.int32()),
+            "s": [f"s{i:03}" for i in ids],
+            "dec": pa.array([Decimal(i) for i in ids], pa.decimal128(12, 2)),
+            "x": [float("nan") if i == 9 else float(i) or -0.0 for i in ids],
+            "real": pa.array([i + 0.25 for i in ids], pa.float32()),
+            "st": [{"id": i} for i in ids],
+            "a.b": pa.array(ids, pa.int64()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def joined(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the views `f`, by partitions, `m`, which adds Spark's metadata, and `d`."""
+    root = tmp_path_factory.mktemp("joins")
+    for i in range(FILES):
+        filters = {column: {"ndv": ROWS, "fpp": 1e-5} for column in COLUMNS}
+        files.write(root / "facts" / f"part={i % 2}" / f"{i}.parquet", facts_of(i), filters)
+    dimension = {
+        "k": KEYS,
+        "name": [f"n{k}" for k in KEYS],
+        "s": [f"s{k:03}" for k in KEYS],
+        "small": pa.array(KEYS, pa.int32()),
+        "dec": pa.array([Decimal(k) for k in KEYS], pa.decimal128(20, 4)),
+        "x": [float("nan") if k == 8 else float(k) for k in KEYS],
+        "real": [k + 0.25 for k in KEYS],
+        "p": pa.array([k // 4 % 2 for k in KEYS], pa.int32()),
+        "maybe": pa.array([None if k < 8 else k for k in KEYS], pa.int64()),
+        "huge": [k + (1 << 32) for k in KEYS],
+    }
+    files.write(root / "dimension" / "d.parquet", dimension)
+    facts = jar_spark.read.parquet(str(root / "facts"))
+    facts.createOrReplaceTempView("f")
+    facts.select("*", "_metadata").createOrReplaceTempView("m")
+    jar_spark.read.parquet(str(root / "dimension")).createOrReplaceTempView("d")
+    yield jar_spark
+    for view in ("f", "m", "d"):
+        jar_spark.catalog.dropTempView(view)
+
+
+@pytest.fixture(params=["true", "false"], ids=["adaptive", "not-adaptive"])
+def adaptive(request: pytest.FixtureRequest, joined: SparkSession) -> Iterator[None]:
+    with conf(joined, {"spark.sql.adaptive.enabled": request.param}):
+        yield
+
+
+def kept(frame: DataFrame) -> Kept:
+    """The number of row groups that each scan of the facts kept; None for a scan that was not planned."""
+    return [plan.kept if plan.planned else None for plan in last_plan(frame) if plan.paths[0].endswith("facts")]
+
+
+def inserted(frame: DataFrame) -> bool:
+    return "dynamicpruning" in frame._jdf.queryExecution().toString()
+
+
+def ask(joined: SparkSession, sql: str) -> tuple[list[str], DataFrame]:
+    """Run `sql` with pruning off and on, and compare the rows."""
+    with conf(joined, OFF):
+        oracle = texts(joined.sql(sql).collect())
+    frame = joined.sql(sql)
+    rows = texts(frame.collect())
+    assert rows == oracle
+    return rows, frame
+
+
+PRUNED: dict[str, tuple[str, Kept]] = {
+    "several keys": ("SELECT F.ID, d.name FROM f JOIN d ON F.ID = d.k WHERE d.name IN ('n44', 'n48', 'n52')", [3]),
+    "a semi join": ("SELECT f.s FROM f LEFT SEMI JOIN d ON f.id = d.k AND d.name = 'n44'", [1]),
+    "IN of a subquery": ("SELECT s, id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44')", [1]),
+    "EXISTS": ("SELECT id FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.id AND d.name = 'n44')", [1]),
+    "a scalar subquery": ("SELECT * FROM f WHERE id = (SELECT max(k) FROM d WHERE name LIKE 'n4%')", [1]),
+    "an aggregate above": ("SELECT count(*), max(f.s) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44'", [1]),
+    "an aggregate below": (
+        (
+            "SELECT g.id, g.n FROM (SELECT id, count(*) AS n FROM f GROUP BY id) g JOIN d ON g.id = d.k "
+            "WHERE d.name = 'n44'"
+        ),
+        [1],
+    ),
+    "a query of one row group's keys and its own": (
+        "SELECT f.id FROM f JOIN d ON f.id = d.k WHERE d.name IN ('n44', 'n48') AND f.s IN ('s044', 's045')",
+        [1],
+    ),
+    "two keys that no row has together": (
+        "SELECT f.id FROM f JOIN d ON f.id = d.k AND f.s = d.name WHERE d.name = 'n44'",
+        [0],
+    ),
+    "strings": ("SELECT f.id FROM f JOIN d ON f.s = d.s WHERE d.name = 'n44'", [1]),
+    "an INT column and a BIGINT key": ("SELECT f.s FROM f JOIN d ON f.narrow = d.k WHERE d.name = 'n44'", [1]),
+    "a BIGINT column and an INT key": ("SELECT f.s FROM f JOIN d ON f.id = d.small WHERE d.name = 'n44'", [1]),
+    "keys that no INT has": ("SELECT f.s FROM f JOIN d ON f.narrow = d.huge WHERE d.name > 'n'", [0]),
+    "decimals of another scale": ("SELECT f.s FROM f JOIN d ON f.dec = d.dec WHERE d.name = 'n44'", [1]),
+    "an INT column and a decimal key": ("SELECT f.s FROM f JOIN d ON f.narrow = d.dec WHERE d.name = 'n44'", [1]),
+    "an INT column and a DOUBLE key": ("SELECT f.s FROM f JOIN d ON f.narrow = d.x WHERE d.name = 'n44'", [1]),
+    "INT columns have no fractions": ("SELECT f.s FROM f JOIN d ON f.narrow = d.real WHERE d.name = 'n44'", [0]),
+    "doubles, of both zeros": ("SELECT f.s, f.x FROM f JOIN d ON f.x = d.x WHERE d.name IN ('n0', 'n44')", [2]),
+    "NaN equals NaN": ("SELECT f.s, f.x FROM f JOIN d ON f.x = d.x WHERE d.name = 'n8'", [FILES]),
+    "keys that Spark packs into one": (
+        "SELECT f.s FROM f JOIN d ON f.narrow = d.small AND f.part = d.p WHERE d.name IN ('n8', 'n44', 'n48')",
+        [2],
+    ),
+    "a REAL column and a DOUBLE key": ("SELECT f.s FROM f JOIN d ON f.real = d.real WHERE d.name = 'n44'", [1]),
+    "a field of a struct": ("SELECT f.s FROM f JOIN d ON f.st.id = d.k WHERE d.name = 'n44'", [1]),
+    "a name with a dot": ("SELECT f.s FROM f JOIN d ON f.`a.b` = d.k WHERE d.name = 'n44'", [1]),
+    "another name": ("SELECT g.key FROM (SELECT id AS key FROM f) g JOIN d ON g.key = d.k WHERE d.name = 'n44'", [1]),
+    "no row on the other side": ("SELECT f.id FROM f JOIN d ON f.id = d.k WHERE d.name = 'nobody'", [0]),
+    "only nulls": ("SELECT f.id FROM f JOIN d ON f.id = d.maybe WHERE d.name IN ('n0', 'n4')", [0]),
+    "nulls among the keys": ("SELECT f.id FROM f JOIN d ON f.id = d.maybe WHERE d.name IN ('n0', 'n44')", [1]),
+    "few rows without a filter": ("SELECT f.s FROM f JOIN (VALUES (44), (45)) AS v(k) ON f.id = v.k", [2]),
+    "two joins": (
+        (
+            "SELECT f.id, a.name, b.name AS other FROM f JOIN d a ON f.id = a.k JOIN d b ON f.s = b.s "
+            "WHERE a.name IN ('n44', 'n48') AND b.name IN ('n48', 'n52')"
+        ),
+        [1],  # neither alone: 44 is in file 4, 48 in file 8, 52 in file 2
+    ),
+    "a union below": (
+        (
+            "SELECT u.id FROM (SELECT id FROM f WHERE part = 0 UNION ALL SELECT narrow FROM f WHERE s > 's') u "
+            "JOIN d ON u.id = d.k WHERE d.name = 'n44'"
+        ),
+        [1, 1],
+    ),
+    "other keys for the same facts": (
+        (
+            "WITH c AS (SELECT id, s FROM f) SELECT c.s FROM c JOIN d ON c.id = d.k WHERE d.name = 'n44' "
+            "UNION ALL SELECT c.s FROM c JOIN d ON c.id = d.k WHERE d.name IN ('n12', 'n16') "
+            "UNION ALL SELECT s FROM c WHERE id = 5"
+        ),
+        [1, 2, 1],
+    ),
+    "other keys for exchanges that look equal": (
+        (
+            "SELECT * FROM (SELECT f.id, count(*) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44' GROUP BY f.id) a, "
+            "(SELECT f.id, count(*) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n16' GROUP BY f.id) b"
+        ),
+        [1, 1],
+    ),
+    "a column of the file's metadata": (
+        "SELECT m.id, m._metadata.file_name FROM m JOIN d ON m.id = d.k WHERE d.name = 'n44'",
+        [1],
+    ),
+    "subqueries that could be merged": (
+        (
+            "SELECT (SELECT max(f.s) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44'), "
+            "(SELECT min(f.s) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n16')"
+        ),
+        [1, 1],
+    ),
+    "a self join": ("SELECT a.id, b.s FROM f a JOIN f b ON a.id = b.id WHERE a.s = 's044'", [1, 1]),
+}
+
+
+@pytest.mark.parametrize("case", PRUNED)
+def test_the_keys_of_one_side_prune_the_other(joined: SparkSession, adaptive: None, case: str) -> None:
+    sql, expected = PRUNED[case]
+    rows, frame = ask(joined, sql)
+    if kept(frame):
+        assert kept(frame) == expected
+    else:  # adaptive execution dropped the scan, because a side is empty
+        assert rows == []
+
+
+NOT_PRUNED = {
+    "the preserved side": "SELECT f.id, d.name FROM f LEFT JOIN (SELECT * FROM d WHERE name = 'n44') d ON f.id = d.k",
+    "a side that Spark broadcasts": (
+        "SELECT d.name, f.s FROM f RIGHT JOIN (SELECT * FROM d WHERE name = 'n44') d ON f.id = d.k"
+    ),
+    "both sides preserved": "SELECT f.id FROM f FULL JOIN (SELECT * FROM d WHERE name = 'n44') d ON f.id = d.k",
+    "an anti join": "SELECT f.id FROM f LEFT ANTI JOIN d ON f.id = d.k AND d.name = 'n44'",
+    "NOT IN": "SELECT id FROM f WHERE id NOT IN (SELECT k FROM d WHERE name = 'n44')",
+    "IN under OR": "SELECT id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44') OR s = 's001'",
+    "a side that selects nothing": "SELECT f.id, d.name FROM f JOIN d ON f.id = d.k",
+    "an inequality": "SELECT f.id FROM f JOIN d ON f.id < d.k WHERE d.name = 'n4'",
+    "an expression": "SELECT f.id FROM f JOIN d ON f.id + 1 = d.k WHERE d.name = 'n44'",
+    "keys that equal nulls": "SELECT f.s FROM f JOIN d ON f.id <=> d.maybe WHERE d.name IN ('n0', 'n44')",
+    "a BIGINT column and a DOUBLE key": "SELECT f.s FROM f JOIN d ON f.id = d.x WHERE d.name = 'n44'",
+    "a collation": "SELECT f.id FROM f JOIN d ON f.s COLLATE UTF8_LCASE = upper(d.s) WHERE d.name = 'n44'",
+    "rows by chance": "SELECT f.id FROM f JOIN (SELECT k FROM d WHERE rand(1) > 0.0001 AND k > 40) d ON f.id = d.k",
+    "rows above a limit": "SELECT g.id FROM (SELECT id FROM f LIMIT 1000) g JOIN d ON g.id = d.k WHERE d.name = 'n44'",
+}
+
+
+@pytest.mark.parametrize("case", NOT_PRUNED)
+def test_spark_s_plan_stays_where_keys_cannot_prune(joined: SparkSession, case: str) -> None:
+    rows, frame = ask(joined, NOT_PRUNED[case])
+    assert rows
+    assert not inserted(frame)
+    assert set(kept(frame)) <= {None, FILES}
+
+
+def test_keys_of_a_partition_and_of_a_column(joined: SparkSession, adaptive: None) -> None:
+    """Spark prunes the partitions, and the row groups of the rest are pruned by the other key."""
+    by_part = "SELECT f.id FROM f JOIN d ON f.part = d.p WHERE d.name = 'n12'"
+    rows, frame = ask(joined, by_part)
+    assert len(rows) == FILES * ROWS // 2
+    rows, frame = ask(joined, by_part.replace("WHERE", "AND f.id + 1 > 0 AND f.s = 's013' WHERE"))
+    (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
+    assert (rows, plan.total, plan.kept) == (["(13,)"], FILES // 2, 1)
+    two = "SELECT f.id FROM f JOIN d ON f.part = d.p AND f.narrow = d.k + 1 WHERE d.name = 'n12'"
+    rows, frame = ask(joined, two)
+    (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
+    assert (rows, plan.total, plan.kept) == (["(13,)"], FILES // 2, 1)
+    two_joins = (
+        "SELECT f.id FROM f JOIN d a ON f.part = a.p JOIN d b ON f.id = b.k WHERE a.name = 'n40' AND b.name = 'n44'"
+    )
+    rows, frame = ask(joined, two_joins)
+    (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
+    assert (rows, plan.total, plan.kept) == (["(44,)"], FILES // 2, 1)
+
+
+A_KEY = "SELECT f.id, f.s, d.name FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44'"
+WITHOUT_KEYS = {
+    "pruning is off": OFF,
+    "Spark's dynamic pruning is off": {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"},
+    "no broadcast": {"spark.sql.autoBroadcastJoinThreshold": "-1"},
+    "no reuse of exchanges": {"spark.sql.exchange.reuse": "false"},
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_KEYS)
+def test_nothing_is_inserted_that_nothing_takes_out(joined: SparkSession, adaptive: None, case: str) -> None:
+    with conf(joined, WITHOUT_KEYS[case]):
+        frame = joined.sql(A_KEY)
+        assert texts(frame.collect()) == ["(44, 's044', 'n44')"]
+        assert not inserted(frame)
+
+
+def test_a_join_that_is_hinted_not_to_broadcast(joined: SparkSession, adaptive: None) -> None:
+    """Spark replaces the keys by TRUE."""
+    rows, frame = ask(joined, A_KEY.replace("SELECT", "SELECT /*+ MERGE(d) */", 1))
+    assert rows == ["(44, 's044', 'n44')"]
+    assert kept(frame) == [None]
+
+
+def test_without_generated_code(joined: SparkSession, adaptive: None) -> None:
+    """A filter that kept the keys would fail in the tasks."""
+    with conf(joined, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        for sql in (A_KEY, PRUNED["a union below"][0], PRUNED["a column of the file's metadata"][0]):
+            ask(joined, sql)
+
+
+def test_pruning_switched_off_between_optimizing_and_planning(joined: SparkSession) -> None:
+    frame = joined.sql(A_KEY)
+    frame._jdf.queryExecution().optimizedPlan()
+    with conf(joined, {**OFF, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+        assert texts(frame.collect()) == ["(44, 's044', 'n44')"]
+
+
+def test_new_sessions_and_the_user_s_own_rules(joined: SparkSession) -> None:
+    new = joined.newSession()
+    for table in ("f", "d"):
+        joined.table(table).createOrReplaceGlobalTempView(f"joins_{table}")
+    sql = A_KEY.replace("FROM f JOIN d ON", "FROM global_temp.joins_f f JOIN global_temp.joins_d d ON")
+    methods = new._jsparkSession.experimental()  # type: ignore[attr-defined]
+    for _ in range(2):
+        frame = new.sql(sql)
+        assert texts(frame.collect()) == ["(44, 's044', 'n44')"]
+        assert kept(frame) == [1]
+        assert methods.extraOptimizations().size() == 1
+        getattr(methods, "extraOptimizations_$eq")(methods.extraStrategies())  # which are none
+    for table in ("f", "d"):
+        joined.catalog.dropGlobalTempView(f"joins_{table}")
+
+
+def test_rows_of_a_program(joined: SparkSession, adaptive: None) -> None:
+    """Spark does not know their number, so the query says that they are broadcast."""
+    local = joined.createDataFrame([(44,), (45,), (None,)], "k long")
+    frame = joined.table("f").join(local.hint("broadcast"), joined.table("f").id == local.k).select("s")
+    assert texts(frame.collect()) == ["('s044',)", "('s045',)"]
+    assert kept(frame) == [2]
+
+
+def test_more_keys_than_are_looked_up(joined: SparkSession) -> None:
+    for count, expected in ((10_000, 0), (10_001, FILES)):
+        keys = f"range(1000, {1000 + count})"
+        sql = f"SELECT /*+ BROADCAST(r) */ f.s FROM f JOIN {keys} r ON f.narrow = r.id WHERE r.id > 0 AND f.s > 's'"
+        rows, frame = ask(joined, sql)
+        assert (rows, kept(frame)) == ([], [expected])
+
+
+def test_char_columns(joined: SparkSession, tmp_path: Path) -> None:
+    joined.sql(f"CREATE TABLE padded (c CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{tmp_path / 'padded'}'")
+    try:
+        joined.sql("INSERT INTO padded VALUES ('ab', 'ab'), ('cd ', 'cd'), ('x', 'x')")
+        for setting in ("true", "false"):
+            with conf(joined, {"spark.sql.readSideCharPadding": setting}):
+                for column in ("c", "v"):
+                    sql = f"SELECT * FROM padded JOIN (VALUES ('ab'), ('ab   ')) AS o(k) ON padded.{column} = o.k"
+                    ask(joined, sql)
+    finally:
+        joined.sql("DROP TABLE padded")
+
+
+def test_a_dimension_that_changes_between_two_runs(joined: SparkSession, tmp_path: Path, adaptive: None) -> None:
+    for wanted in (44, 45, 44):
+        files.write(tmp_path / "d.parquet", {"k": [wanted, 1], "name": ["it", "not"]})
+        joined.read.parquet(str(tmp_path / "d.parquet")).where("name = 'it'").createOrReplaceTempView("chosen")
+        rows, frame = ask(joined, "SELECT f.id FROM f JOIN chosen ON f.id = chosen.k")
+        assert (rows, kept(frame)) == ([f"({wanted},)"], [1])
+
+
+def test_caches(joined: SparkSession, adaptive: None) -> None:
+    result = joined.sql(A_KEY).cache()
+    dimension = joined.table("d").where("name = 'n44'").cache()
+    try:
+        assert result.count() == 1
+        assert texts(result.where("s > 's'").collect()) == ["(44, 's044', 'n44')"]
+        assert dimension.count() == 1
+        frame = joined.table("f").join(dimension.where("k > 0"), joined.table("f").id == dimension.k).select("id")
+        assert texts(frame.collect()) == ["(44,)"]
+    finally:
+        result.unpersist()
+        dimension.unpersist()
+
+
+def test_orc_files(joined: SparkSession, tmp_path: Path) -> None:
+    for i in range(3):
+        joined.range(100 * i, 100 * (i + 1)).coalesce(1).write.mode("append").orc(str(tmp_path / "facts"))
+    joined.read.orc(str(tmp_path / "facts")).createOrReplaceTempView("o")
+    rows, frame = ask(joined, "SELECT o.id FROM o JOIN d ON o.id = d.k WHERE d.name = 'n44'")
+    assert (rows, kept(frame)) == (["(44,)"], [1])
+
+
+def test_streams_are_not_pruned_by_keys(joined: SparkSession, tmp_path: Path) -> None:
+    """Each batch may bring other rows."""
+    facts = joined.table("f").drop("part")
+    facts.where("id < 50").coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = joined.readStream.schema(facts.schema).parquet(str(tmp_path / "in"))
+    result = stream.join(joined.table("d").where("name = 'n44'"), stream.id == joined.table("d").k).select(stream.s)
+    query = result.writeStream.format("memory").queryName("streamed").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert texts(joined.table("streamed").collect()) == ["('s044',)"]
+    assert "dynamicpruning" not in query._jsq.streamingQuery().lastExecution().toString()  # type: ignore[attr-defined]
