@@ -1,5 +1,7 @@
 """Runs each query twice, through the jar and through Spark's own reader, under equal random settings.
 
+The jar's side is its own source, or Spark's own source with pruning.
+
 The name of a pair, ``seed:data set:number``, reproduces it: ``BLOOMPARQUET_PAIR=7:12:3`` runs only that pair. Spark's
 reader pushes nothing down, so its rows are right.
 """
@@ -24,7 +26,7 @@ from pyspark_bloomparquet import last_plan
 from tests.differential import random_files, random_sql
 from tests.differential.random_files import DataSet
 from tests.differential.random_sql import Statement
-from tests.differential.settings import UNPRUNED, random_settings
+from tests.differential.settings import PRUNED, UNPRUNED, random_settings
 from tests.support.scenarios import PYTHON
 from tests.support.spark import conf
 
@@ -146,13 +148,15 @@ def pair(data: DataSet, seed: str, number: int, of_data: int) -> Pair:
     if data.format == "parquet" and plain and random.random() < 0.15:  # what the Python data source supports
         reader = PYTHON
         settings["spark.sql.python.filterPushdown.enabled"] = "true"
+    elif random.random() < 0.35:
+        reader, entry = data.format, "load" if entry == "where" else entry
     return Pair(name, data, statement, entry, schema, options, settings, at_load, reader)
 
 
 def run(
     spark: SparkSession, pair: Pair, format_: str, settings: Mapping[str, str] | None = None
 ) -> tuple[Outcome, list[Any]]:
-    """Run the pair's query by a reader. Gives the outcome, and the plans of its scans if the reader is the jar's."""
+    """Run the pair's query by a reader. Gives the outcome, and the plans of its scans unless they are unpruned."""
     more = settings or {}
     try:
         with (
@@ -161,7 +165,7 @@ def run(
         ):
             frame = spark.sql(statement.sql(table))
             outcome = Outcome(_rows(spark, frame))
-            return outcome, last_plan(frame) if format_ in JAR.values() else []
+            return outcome, last_plan(frame) if settings is not UNPRUNED else []
     except (PySparkException, Py4JError) as error:
         causes = re.findall(r"(?m)^Caused by: (.*)|^([\w.]*Error: .*)", str(error))
         return Outcome(error=_kind(error), message=("".join(causes[-1]) if causes else str(error))[:400]), []
@@ -232,7 +236,7 @@ def _table(spark: SparkSession, pair: Pair, format_: str, more: Mapping[str, str
 
 def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     """The difference between both outcomes; None if they agree."""
-    ours, plans = run(spark, pair, pair.reader)
+    ours, plans = run(spark, pair, pair.reader, PRUNED if pair.reader == pair.data.format else None)
     right, _ = run(spark, pair, pair.data.format, UNPRUNED)
     tally["pairs"] += 1
     tally[pair.reader] += 1

@@ -179,8 +179,14 @@ SETTINGS["spark.sql.leafNodeDefaultParallelism"] = ("1", "3")
 UNPRUNED = {
     f"spark.sql.{key}": "false"
     for key in ("parquet.filterPushdown", "orc.filterPushdown", "parquet.aggregatePushdown", "orc.aggregatePushdown")
-} | {"spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text"}
+} | {
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
+    "spark.bloomparquet.transparent": "false",
+}
 """Settings that make Spark's own reader read everything and filter rows itself."""
+
+PRUNED = {**UNPRUNED, "spark.bloomparquet.transparent": "true"}
+"""Settings by which only the planner prunes Spark's own reader."""
 
 _OFTEN = [
     f"spark.sql.{key}"

@@ -36,3 +36,4 @@ def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_pa
         assert tally["with rows"] > PAIRS / 5
         assert tally["statistics"] > 0
         assert tally["bloom"] > 0
+        assert tally["parquet"] + tally["orc"] > PAIRS / 6, "pairs through Spark's own source"

@@ -1,4 +1,5 @@
-"""Runs one query with three readers: Spark's own Parquet source (the oracle), the Python data source, and the jar.
+"""Runs one query with four readers: Spark's own Parquet source without pruning (the oracle) and with it, the Python
+data source, and the jar's own source.
 
 For the jar, a test also gets the plan, the number of tasks, and the number of rows that left the scan.
 """
@@ -17,6 +18,9 @@ from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support.spark import conf
 
 ORACLE, PYTHON, JAR = "parquet", "bloomparquet_python", "bloomparquet"
+TRANSPARENT = "spark.bloomparquet.transparent"
+UNPRUNED, PRUNED = {TRANSPARENT: "false"}, {TRANSPARENT: "true"}
+"""Whether Spark's own scans are pruned."""
 Paths = Path | str | list[str]
 Query = Callable[[DataFrame], DataFrame]
 
@@ -112,7 +116,7 @@ def _metric(node: Any, name: str) -> int:
 
 
 class Readers:
-    """The three readers in one session."""
+    """The readers in one session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -147,7 +151,8 @@ class Readers:
         The query is a filter; with `bind`, a second query uses the option `where`. The rows must be `expected`, by
         default those of the oracle. Without `expected`, the Python data source is also compared: `by_python` is
         "query", "where", or "nothing" if it cannot read the files. If all row groups have `rows_per_group` rows, the
-        rows that leave the scan are counted. Spark reads `read_whole` files whole. Returns the first query's
+        rows that leave the scan are counted. Spark reads `read_whole` files whole. Spark's own source with pruning must
+        return these rows too, and without options for the jar keep as many row groups. Returns the first query's
         result.
         """
 
@@ -157,7 +162,8 @@ class Readers:
         oracle = self.oracle(path, schema, **options).where(where).selectExpr(*select)
         rows = expected
         if rows is None:
-            rows = texts(oracle.collect())
+            with conf(self.spark, UNPRUNED):
+                rows = texts(oracle.collect())
             if by_python == "where":
                 self._agrees(chosen(self.python(path, schema, where=where, **options)), oracle, rows)
             elif by_python == "query":
@@ -174,6 +180,7 @@ class Readers:
                 _check_counts(ran, plan, read_whole)
                 if rows_per_group is not None and plan.planned:
                     assert ran.scanned == plan.kept * rows_per_group
+            self._prunes_plainly(chosen(self.oracle(path, schema, **options).where(where)), ran, bool(options))
             if not bind:
                 return ran
 
@@ -191,6 +198,15 @@ class Readers:
                 assert ran.plan.skipped.total() == bound.plan.skipped.total() == 0
             return ran
 
+    def _prunes_plainly(self, frame: DataFrame, ran: Ran, may_differ: bool) -> None:
+        """Assert that Spark's own source, pruned, has the rows and the counts of `ran`."""
+        with conf(self.spark, PRUNED):
+            assert texts(frame.collect()) == ran.rows
+            plans = [plan for plan in last_plan(frame) if plan.planned]
+        for plan, other in zip(plans, ran.plans):
+            if not may_differ and other.planned:
+                assert (plan.total, plan.kept, plan.skipped) == (other.total, other.kept, other.skipped)
+
     def answers(self, path: Paths, wheres: Iterable[str], **options: Any) -> dict[str, list[str]]:
         """The rows for each of many predicates, for which the oracle and the Python data source must agree.
 
@@ -203,14 +219,16 @@ class Readers:
             rows = frame.selectExpr("struct(*) AS row", *verdicts).collect()
             return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
 
-        answers = query_all(self.oracle(path, **options))
+        with conf(self.spark, UNPRUNED):
+            answers = query_all(self.oracle(path, **options))
         assert query_all(self.python(path, **options)) == answers
         return answers
 
     def agree(self, path: Paths, schema: Any = None, *, by_python: bool = True, **options: Any) -> DataFrame:
         """Assert that all readers agree on all rows; return the jar's frame."""
         expected = self.oracle(path, schema, **options)
-        rows = texts(expected.collect())
+        with conf(self.spark, UNPRUNED):
+            rows = texts(expected.collect())
         if by_python:
             self._agrees(self.python(path, schema, **options), expected, rows)
         return self._agrees(self.jar(path, schema, **options), expected, rows)

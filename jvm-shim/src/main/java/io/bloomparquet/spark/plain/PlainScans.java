@@ -112,12 +112,16 @@ public final class PlainScans extends SparkStrategy {
     FileSourceScanExec scan = scan(plan);
     List<Expression> runtime = new ArrayList<>();
     SparkPlan withoutRuntime = scan == null ? plan : takeRuntime(plan, scan, runtime);
-    if (scan == null || runtime.isEmpty() && (scan.dataFilters().isEmpty() || !isEnabled)) {
+    if (scan == null || runtime.isEmpty() && !(isEnabled && filtersData(scan))) {
       return plan;
     }
     PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));
     pruned.copyTagsFrom(scan);
     return replace(withoutRuntime, scan, pruned);
+  }
+
+  private static boolean filtersData(FileSourceScanExec scan) {
+    return Scala.list(scan.dataFilters()).stream().anyMatch(RuntimeValues::isOfData);
   }
 
   /** The scan of filters and projections, if it can be planned. */

@@ -6,12 +6,13 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
 
-/** Predicates with the values that subqueries have returned. */
+/** Predicates on data columns, with the values that subqueries have returned. */
 final class RuntimeValues {
   /** More keys are not looked up: asking for them takes longer, and each file is more likely to hold one. */
   static final int MAX_KEYS = 10_000;
@@ -20,7 +21,16 @@ final class RuntimeValues {
 
   /** {@code filters} with a literal for each scalar subquery, which must have run. */
   static List<Expression> ofSubqueries(List<Expression> filters) {
-    return filters.stream().map(RuntimeValues::ofSubqueries).toList();
+    return filters.stream().filter(RuntimeValues::isOfData).map(RuntimeValues::ofSubqueries).toList();
+  }
+
+  /**
+   * Whether a filter is on data columns alone. A filter on a field of {@code _metadata}, such as {@code file_name},
+   * looks like one on a data column of that name.
+   */
+  static boolean isOfData(Expression filter) {
+    return Scala.list(filter.references().toSeq()).stream()
+        .noneMatch(column -> MetadataAttribute.isValid(column.metadata()));
   }
 
   private static Expression ofSubqueries(Expression expression) {
@@ -47,7 +57,9 @@ final class RuntimeValues {
   static Predicate[] ofKeys(List<Expression> runtime) {
     List<Predicate> predicates = new ArrayList<>();
     for (Expression each : runtime) {
-      if (each instanceof DynamicPruningExpression dynamic && dynamic.child() instanceof InSubqueryExec in) {
+      if (isOfData(each)
+          && each instanceof DynamicPruningExpression dynamic
+          && dynamic.child() instanceof InSubqueryExec in) {
         KeyColumn column = KeyColumn.of(in.child());
         if (column != null && in.values().isDefined() && in.values().get().length <= MAX_KEYS) {
           predicates.add(column.in(in.values().get()));

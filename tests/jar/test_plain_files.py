@@ -1,0 +1,258 @@
+"""Files of many kinds, and ways to name them, through Spark's own scans: rows, types and errors as without pruning."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.support import files, plain
+from tests.support.orc_spark import write_stripes
+from tests.support.plain import Pruned
+from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.spark import conf
+
+pytestmark = pytest.mark.slow
+
+
+def even(path: Path, add: int = 0, **more: Any) -> str:
+    """Twenty even ids in random order, in four row groups of five."""
+    ids = [i * 7 % 20 * 2 + add for i in range(20)]
+    return files.write(path, {"id": ids, **more}, ["id"], rows_per_group=5, fpp=0.0001)
+
+
+def ask(
+    spark: SparkSession, path: Any, where: str, select: str = "*", schema: str | None = None, **options: Any
+) -> Pruned:
+    reader = spark.read.options(**options)
+    reader = reader.schema(schema) if schema else reader
+    paths = [str(each) for each in (path if isinstance(path, list) else [path])]
+    return plain.compare(spark, lambda: reader.parquet(*paths).where(where).selectExpr(*select.split("; ")))
+
+
+# -- which files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files below the root, one of them in a directory, beside junk."""
+    root = tmp_path_factory.mktemp("files") / "a b%20c"
+    even(root / "a.parquet")
+    even(root / "b.parquet", 1)
+    even(root / "more" / "c.parquet", 100)
+    even(root / "_hidden.parquet", 200)
+    even(root / ".dot.parquet", 200)
+    for name in ("_SUCCESS", ".other.parquet.crc", "_committed_1", "empty.parquet"):
+        (root / name).touch()
+    files.write(root / "norows.parquet", {"id": pa.array([], pa.int64())}, ["id"])
+    return root
+
+
+def test_ways_to_name_files(jar_spark: SparkSession, lake: Path) -> None:
+    def load(*paths: Path, **options: str) -> DataFrame:
+        return jar_spark.read.schema("id BIGINT").options(**options).parquet(*map(str, paths))
+
+    a = lake / "a.parquet"
+    cases = {
+        "a directory": (load(lake), 1, [1]),
+        "recursively": (load(lake, recursiveFileLookup="true"), 1, [1]),
+        "a pattern": (load(lake / "[ab].parquet"), 1, [1]),
+        "a file twice": (load(a, a), 2, [2]),
+        "a file and its directory": (load(lake, a), 2, [2]),
+        "by name": (load(lake, pathGlobFilter="b*"), 0, [0]),
+        "by time": (load(lake, modifiedAfter="2020-01-01T00:00:00"), 1, [1]),
+        "a file of no rows": (load(lake / "norows.parquet"), 0, [0]),
+    }
+    for name, (frame, rows, kept) in cases.items():
+        pruned = plain.compare(jar_spark, lambda: frame.where("id = 18"))  # noqa: B023
+        assert (name, len(pruned.rows), pruned.kept) == (name, rows, kept)
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": "false"}):
+        recursive = load(lake, recursiveFileLookup="true").where("id IN (118, 119)")
+        assert plain.compare(jar_spark, lambda: recursive.groupBy().count()).kept == [1]
+
+
+def test_damaged_and_missing_files(jar_spark: SparkSession, tmp_path: Path) -> None:
+    whole = Path(even(tmp_path / "a.parquet")).read_bytes()
+    even(tmp_path / "b.parquet")
+    even(tmp_path / "c.parquet", 1)
+    (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
+    for option in ("option", "setting"):
+        ignored = {"ignoreCorruptFiles": "true"} if option == "option" else {}
+        with conf(jar_spark, {"spark.sql.files.ignoreCorruptFiles": str(option == "setting").lower()}):
+            pruned = plain.compare(
+                jar_spark,
+                lambda: jar_spark.read.schema("id BIGINT").options(**ignored).parquet(str(tmp_path)).where("id = 18"),  # noqa: B023
+            )
+            assert (len(pruned.rows), pruned.plans[0].skipped.total()) == (1, 7)
+    for pruning in (UNPRUNED, PRUNED):
+        with conf(jar_spark, pruning), pytest.raises(Exception, match=r"a\.parquet"):
+            jar_spark.read.schema("id BIGINT").parquet(str(tmp_path)).where("id = 18").collect()
+    for ignore in ("true", "false"):
+        even(tmp_path / "a.parquet")
+        frame = jar_spark.read.option("ignoreMissingFiles", ignore).parquet(str(tmp_path))
+        os.remove(tmp_path / "a.parquet")
+        if ignore == "true":
+            assert len(plain.compare(jar_spark, lambda: frame.where("id = 18")).rows) == 1  # noqa: B023
+        else:
+            with conf(jar_spark, PRUNED), pytest.raises(Exception, match=r"a\.parquet"):
+                frame.where("id = 18").collect()
+
+
+def test_schemas_that_differ(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Files lack columns, have them in another order, in another case or as another integer."""
+    root = tmp_path / "t"
+    even(root / "a.parquet", extra=[f"e{i}" for i in range(20)])
+    files.write(root / "b.parquet", {"name": ["x"] * 6, "id": range(30, 36)}, ["id"], rows_per_group=2)
+    files.write(root / "c.parquet", {"ID": pa.array(range(40, 46), pa.int32())}, ["ID"], rows_per_group=2)
+    for where in ("id = 18", "id = 42", "extra IS NULL AND id = 34", "name = 'x' AND id = 34", "extra = 'e3'"):
+        for options in (
+            {"schema": "id BIGINT, name STRING, extra STRING"},
+            {"schema": "extra STRING, Id BIGINT, name STRING"},
+        ):
+            reader = jar_spark.read.schema(options["schema"])
+            plain.compare(jar_spark, lambda: reader.parquet(str(root)).where(where))  # noqa: B023
+    with conf(jar_spark, {"spark.sql.caseSensitive": "true"}):
+        for where in ("id = 42", "id IS NULL", "id = 18 OR id IS NULL"):
+            reader = jar_spark.read.schema("id BIGINT, name STRING")
+            plain.compare(jar_spark, lambda: reader.parquet(str(root)).where(where))  # noqa: B023
+    (root / "c.parquet").unlink()
+    pruned = ask(jar_spark, root, "id = 34 AND extra IS NULL", mergeSchema="true")
+    assert (len(pruned.rows), pruned.kept) == (1, [1])
+
+
+def test_names_with_dots_and_of_two_cases(jar_spark: SparkSession, tmp_path: Path) -> None:
+    data = {"a.b": range(40), "a": [{"b": 100 + i} for i in range(40)], "k": range(40)}
+    path = files.write(tmp_path / "t" / "a.parquet", data, ["a.b"], rows_per_group=10)
+    for where in ("`a.b` = 7", "a.b = 107", "`a.b` = 107", "a.b = 7", "A.B = 107", "`A.B` = 7"):
+        with conf(jar_spark, {"spark.sql.parquet.filterPushdown": "false"}):  # Spark's confuses `a.b` with a.b
+            assert len(ask(jar_spark, path, where).rows) == (where not in ("`a.b` = 107", "a.b = 7"))
+    path = files.write(tmp_path / "u.parquet", {"a": range(40), "A": range(40, 80)}, ["a", "A"], rows_per_group=10)
+    with conf(jar_spark, {"spark.sql.caseSensitive": "true"}):
+        assert ask(jar_spark, path, "A = 47").kept == [1]
+        assert ask(jar_spark, path, "a = 47").kept == [0]
+
+
+def test_fields_matched_by_id(jar_spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(i)}) for i, name in enumerate("ab", 1)]
+    table = pa.table([pa.array(range(4)), pa.array(range(10, 14))], schema=pa.schema(fields))
+    path = files.write(tmp_path / "t.parquet", table, ["a", "b"], rows_per_group=1)
+    swapped = StructType(
+        [StructField(name, LongType(), True, {"parquet.field.id": i}) for name, i in (("b", 1), ("a", 2))]
+    )
+    settings = {"spark.sql.parquet.fieldId.read.enabled": "true", "spark.sql.parquet.filterPushdown": "false"}
+    with conf(jar_spark, settings):  # Spark pushes filters down by name, and loses rows
+        for where in ("a = 12", "b = 2", "a = 2", "b = 12"):
+            pruned = plain.compare(jar_spark, lambda: jar_spark.read.schema(swapped).parquet(path).where(where))  # noqa: B023
+            assert len(pruned.rows) == (where in ("a = 12", "b = 2"))
+            assert pruned.skipped == 0
+
+
+# -- columns about files -----------------------------------------------------------------------------------------------
+
+
+def test_metadata_columns(jar_spark: SparkSession, lake: Path) -> None:
+    fields = "id; _metadata.file_path; _metadata.file_name; _metadata.file_size; _metadata.file_modification_time"
+    for vectorized in ("true", "false"):
+        with conf(jar_spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
+            for where in (
+                "id IN (18, 19)",
+                "id = 18 AND _metadata.file_name = 'a.parquet'",
+                "id = 18 AND _metadata.file_name = 'b.parquet'",
+                "id > 30 AND _metadata.row_index > 17",
+                "id = 18 OR _metadata.row_index = 3",
+                "id = 18 AND _metadata.file_path LIKE '%a.parquet' AND _metadata.file_size > 10",
+                "_metadata.row_index = 17",
+            ):
+                ask(
+                    jar_spark,
+                    lake / "*.parquet",
+                    where,
+                    f"{fields}; _metadata.row_index; input_file_name()",
+                    "id BIGINT",
+                )
+    assert ask(jar_spark, lake / "[ab].parquet", "id IN (18, 19)", "id; _metadata.row_index").kept == [2]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_data_columns_with_the_names_of_metadata(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Each file holds names of files in its columns: the wrong ones."""
+    for i in range(4):
+        rows = ", ".join(
+            f"({k}, 'f{(i + 1) % 4}.{kind}', named_struct('file_name', 'g{i}', 'row_index', {k + 100}L))"
+            for k in range(i * 10, i * 10 + 10)
+        )
+        frame = jar_spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, file_name, _metadata)").coalesce(1)
+        if kind == "orc":
+            write_stripes(frame.drop("_metadata"), tmp_path / "w", mode="overwrite")
+            write_stripes(frame, tmp_path / "x", mode="overwrite")
+        else:
+            frame.drop("_metadata").write.mode("overwrite").parquet(str(tmp_path / "w"))
+            frame.write.mode("overwrite").parquet(str(tmp_path / "x"))
+        for part, target in (("w", "named"), ("x", "hidden")):
+            (written,) = (tmp_path / part).glob(f"*.{kind}")
+            (tmp_path / target).mkdir(exist_ok=True)
+            os.replace(written, tmp_path / target / f"f{i}.{kind}")
+    read = jar_spark.read.format(kind)
+    named, hidden = read.load(str(tmp_path / "named")), read.load(str(tmp_path / "hidden"))
+    for where in (f"_metadata.file_name = 'f1.{kind}'", f"file_name = 'f1.{kind}'", "_metadata.file_name > file_name"):
+        pruned = plain.compare(jar_spark, lambda: named.where(f"{where} AND id >= 5"))  # noqa: B023
+        assert pruned.rows
+        assert pruned.skipped or where.startswith("_metadata")
+    for where, rows_ in (("_metadata.file_name = 'g2'", 10), ("_metadata.row_index = 112L", 1), ("id = 12", 1)):
+        assert len(plain.compare(jar_spark, lambda: hidden.where(where)).rows) == rows_  # noqa: B023
+    column = hidden.metadataColumn("_metadata")
+    for name, rows_ in ((f"f1.{kind}", 10), ("g2", 0)):
+        pruned = plain.compare(
+            jar_spark,
+            lambda: hidden.where(column.file_name == name).where("id < 40").select("id", column.file_name.alias("n")),  # noqa: B023
+        )
+        assert len(pruned.rows) == rows_
+    if kind == "parquet":  # ORC's reader has no row indexes
+        by_index = plain.compare(jar_spark, lambda: hidden.where(column.row_index == 3).where("id > 10").select("id"))
+        assert len(by_index.rows) == 3
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def test_samples_limits_and_orders(jar_spark: SparkSession, lake: Path) -> None:
+    frame = jar_spark.read.parquet(str(lake / "[ab].parquet"))
+    for query in (
+        lambda: frame.where("id IN (18, 19, 20)").sample(1.0),
+        lambda: frame.where("id IN (18, 19, 20)").sample(0.0),
+        lambda: frame.where("id = 18").limit(1),
+        lambda: frame.where("id = 18").limit(5),
+        lambda: frame.where("id > 18").orderBy("id").limit(3),
+        lambda: frame.where("id > 30").orderBy("id", ascending=False).offset(2),
+        lambda: frame.sample(fraction=0.3, seed=5).where("id > 30"),
+        lambda: frame.where("id = 18").repartition(3),
+        lambda: frame.where("id < 9").coalesce(1),
+        lambda: frame.where("id = -1").coalesce(1).groupBy().count(),
+    ):
+        plain.compare(jar_spark, query)
+    with conf(jar_spark, PRUNED):
+        (row,) = frame.where("id = 19").selectExpr("spark_partition_id() AS p", "input_file_name() AS f").collect()
+        assert (row.p, row.f.endswith("b.parquet")) == (0, True)
+        taken = frame.where("id IN (18, 19)")
+        assert (taken.count(), len(taken.take(1)), taken.isEmpty()) == (2, 1, False)
+        assert texts(list(taken.toLocalIterator())) == ["(18,)", "(19,)"]
+        assert len(taken.toPandas()) == len(taken.toArrow()) == 2
+
+
+def test_a_file_of_many_row_groups(jar_spark: SparkSession, tmp_path: Path) -> None:
+    ids = [i * 7919 % 10007 for i in range(3000)]
+    path = files.write(tmp_path / "t.parquet", {"id": ids, "k": range(3000)}, ["id"], rows_per_group=10, fpp=0.001)
+    assert pq.ParquetFile(path).num_row_groups == 300
+    settings = ({}, {"maxPartitionBytes": "2000b", "openCostInBytes": "0"}, {"openCostInBytes": "1g"})
+    for values in settings:
+        with conf(jar_spark, {f"spark.sql.files.{key}": value for key, value in values.items()}):
+            assert ask(jar_spark, path, f"id = {ids[-1]}").kept == [1]
+            assert len(ask(jar_spark, path, f"id IN ({', '.join(map(str, ids[::30]))})").rows) == 100
+            assert len(ask(jar_spark, path, "k % 10 = 3 AND (k < 500 OR k > 2500)").rows) == 100

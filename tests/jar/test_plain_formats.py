@@ -1,0 +1,134 @@
+"""Only scans of exactly Spark's own file formats are pruned. Encrypted files are pruned with their keys, else read."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support import files, plain, spark_kms
+from tests.support.scenarios import PRUNED, read, texts
+from tests.support.spark import conf, write
+
+pytestmark = pytest.mark.slow
+
+SUBCLASS = """
+package io.bloomparquet.test;
+
+import org.apache.spark.sql.execution.datasources.{kind}.{base};
+
+/** As Delta Lake's format: its rows need not be those that the file's filters describe. */
+public final class {name} extends {base} {{
+  @Override
+  public String shortName() {{
+    return "{name}";
+  }}
+}}
+"""
+SUBCLASSES = {"SubParquet": ("parquet", "ParquetFileFormat"), "SubOrc": ("orc", "OrcFileFormat")}
+
+
+@pytest.fixture(scope="module")
+def subclasses(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The session with subclasses of Spark's file formats."""
+    home = tmp_path_factory.mktemp("subclasses")
+    sources = []
+    for name, (kind, base) in SUBCLASSES.items():
+        sources.append(home / f"{name}.java")
+        sources[-1].write_text(SUBCLASS.format(name=name, kind=kind, base=base))
+    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    javac = shutil.which("javac")
+    assert javac, "this test needs a JDK"
+    command = [javac, "--release", "17", "-proc:none", "-classpath", str(jars), "-d", str(home), *map(str, sources)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    with zipfile.ZipFile(home / "formats.jar", "w") as packed:
+        for compiled in home.rglob("*.class"):
+            packed.write(compiled, compiled.relative_to(home))
+    jar_spark.sql(f"ADD JAR '{home / 'formats.jar'}'")
+    return jar_spark
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    ids = [i * 7 % 40 for i in range(40)]
+    return files.write(tmp_path_factory.mktemp("formats") / "t.parquet", {"id": ids}, ["id"], rows_per_group=10)
+
+
+def test_subclasses_of_sparks_formats_are_left_alone(subclasses: SparkSession, path: str, tmp_path: Path) -> None:
+    subclasses.range(40).write.orc(str(tmp_path / "orc"))
+    with conf(subclasses, PRUNED):
+        for name, where in (("SubParquet", path), ("SubOrc", str(tmp_path / "orc"))):
+            frame = subclasses.read.format(f"io.bloomparquet.test.{name}").load(where).where("id = 7")
+            assert texts(frame.collect()) == ["(7,)"]
+            text = plain.executed(frame)
+            assert plain.NODE not in text
+            assert f"FileScan {name}" in text or "FileScan" in text
+            own = read(subclasses, SUBCLASSES[name][0], where).where("id = 7")
+            assert plain.NODE in plain.executed(own)
+        joined = subclasses.sql(
+            f"SELECT a.id FROM `io.bloomparquet.test.SubParquet`.`{path}` a JOIN parquet.`{path}` b ON a.id = b.id "
+            "WHERE a.id = 7 AND b.id < 9"
+        )
+        assert texts(joined.collect()) == ["(7,)"]
+        assert len(list(plain.nodes(joined._jdf.queryExecution().executedPlan()))) == 1
+
+
+def test_sparks_v2_source_is_left_alone(jar_spark: SparkSession, path: str) -> None:
+    with conf(jar_spark, {**PRUNED, "spark.sql.sources.useV1SourceList": "orc"}):
+        frame = jar_spark.read.parquet(path).where("id = 7")
+        assert texts(frame.collect()) == ["(7,)"]
+        assert "BatchScan" in plain.executed(frame)
+        assert plain.NODE not in plain.executed(frame)
+
+
+def test_other_formats_are_left_alone(jar_spark: SparkSession, tmp_path: Path) -> None:
+    for kind in ("json", "csv"):
+        jar_spark.range(9).write.format(kind).save(str(tmp_path / kind))
+        pruned = plain.compare(
+            jar_spark,
+            lambda: jar_spark.read.format(kind).schema("id BIGINT").load(str(tmp_path / kind)).where("id = 7"),  # noqa: B023
+        )
+        assert (pruned.rows, pruned.plans) == (["(7,)"], [])
+
+
+# -- encrypted files ---------------------------------------------------------------------------------------------------
+
+GROUPS, ROWS = 4, 50
+
+
+@pytest.fixture(scope="module")
+def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session, configured to decrypt with the keys of the key server."""
+    spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
+    with conf(jar_spark, spark_kms.READING):
+        yield jar_spark
+
+
+@pytest.mark.parametrize("columns", ["", "k1:id", "k2:key"])
+@pytest.mark.parametrize("plaintext", ["true", "false"])
+def test_encrypted_files(kms: SparkSession, tmp_path: Path, columns: str, plaintext: str) -> None:
+    table = pa.table({"id": range(GROUPS * ROWS), "key": [i * 7919 % 100_003 for i in range(GROUPS * ROWS)]})
+    keys = {"column.keys": columns, "footer.key": "kf"} if columns else {"uniform.key": "kf"}
+    options = {f"parquet.encryption.{name}": text for name, text in keys.items()}
+    options["parquet.encryption.plaintext.footer"] = plaintext
+    frame = kms.createDataFrame(table).coalesce(1)
+    path = write(frame, tmp_path / "t", {"key": ROWS}, rows_per_group=ROWS, options=options)
+    value = table["key"][-1].as_py()
+    skipped = {}
+    for provider in ({}, {"spark.datasource.bloomparquet.keyProvider": spark_kms.PROVIDER}):
+        with conf(kms, provider):
+            for where in (f"key = {value}", "key = -5", f"id = {ROWS}", f"id = {ROWS - 1} OR key = {value}"):
+                pruned = plain.compare(kms, lambda: kms.read.parquet(path).where(where))  # noqa: B023
+                skipped[bool(provider), where] = pruned.skipped
+    assert skipped[True, f"key = {value}"] == GROUPS - 1
+    assert skipped[True, f"id = {ROWS}"] == GROUPS - 1
+    if plaintext == "false":
+        assert not any(count for (with_keys, _), count in skipped.items() if not with_keys)

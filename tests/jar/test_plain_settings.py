@@ -1,0 +1,125 @@
+"""Spark's own scans under settings that change how Spark reads, splits and runs them: the rows stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.jar.test_queries import QUERIES, lake  # noqa: F401 - a fixture
+from tests.support import plain
+from tests.support.scenarios import PRUNED, UNPRUNED, Readers, read, texts
+from tests.support.spark import conf
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "Spark's defaults": {},
+    "not adaptive": {"adaptive.enabled": "false"},
+    "row by row": {"parquet.enableVectorizedReader": "false"},
+    "nested row by row": {"parquet.enableNestedColumnVectorizedReader": "false"},
+    "small splits": {"files.maxPartitionBytes": "1000b", "files.openCostInBytes": "0"},
+    "few partitions": {"files.maxPartitionNum": "1"},
+    "one task": {"optimizer.singleTaskExecution.enabled": "true"},
+    "one task, not adaptive": {"optimizer.singleTaskExecution.enabled": "true", "adaptive.enabled": "false"},
+    "interpreted": {"codegen.wholeStage": "false", "codegen.factoryMode": "NO_CODEGEN"},
+    "no pushdown": {"parquet.filterPushdown": "false"},
+    "not ANSI": {"ansi.enabled": "false"},
+    "another zone": {"session.timeZone": "Asia/Kolkata"},
+    "sorted joins": {"autoBroadcastJoinThreshold": "-1", "adaptive.autoBroadcastJoinThreshold": "-1"},
+    "no reuse": {"exchange.reuse": "false", "execution.reuseSubquery": "false"},
+    "no dynamic pruning": {"optimizer.dynamicPartitionPruning.enabled": "false"},
+    "small batches": {"parquet.columnarReaderBatchSize": "3"},
+}
+SAMPLE = (
+    "lookup", "aggregate", "global aggregate", "nested", "left join", "scalar subquery", "a CTE used twice", "rollup",
+    "explode", "partition or column",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected(readers: Readers, lake: Path) -> dict[str, list[str]]:  # noqa: F811
+    """The rows of each query of the sample, without pruning."""
+    with conf(readers.spark, UNPRUNED):
+        views(readers, lake)
+        return {name: texts(readers.spark.sql(query(name)).collect()) for name in SAMPLE}
+
+
+def views(readers: Readers, lake: Path) -> None:  # noqa: F811
+    readers.oracle(lake / "orders").createOrReplaceTempView("o")
+    readers.oracle(lake / "customers").createOrReplaceTempView("c")
+
+
+def query(name: str) -> str:
+    """The query, without timestamps, which PySpark shows in the zone of the session."""
+    return QUERIES[name].replace("SELECT *", "SELECT id, customer, amount, place, tags, day")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_rows_do_not_depend_on_a_setting(
+    readers: Readers,
+    lake: Path,  # noqa: F811
+    expected: dict[str, list[str]],
+    name: str,
+) -> None:
+    skipped = 0
+    with conf(readers.spark, {f"spark.sql.{key}": value for key, value in SETTINGS[name].items()}):
+        views(readers, lake)
+        for each in SAMPLE:
+            skipped += plain.run(readers.spark, lambda: readers.spark.sql(query(each)), expected[each]).skipped  # noqa: B023
+    assert skipped > 30
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("single", ["true", "false"])
+def test_a_global_aggregate_of_nothing_has_a_row(
+    readers: Readers,
+    lake: Path,  # noqa: F811
+    adaptive: str,
+    single: str,
+) -> None:
+    settings = {
+        "spark.sql.adaptive.enabled": adaptive,
+        "spark.sql.optimizer.singleTaskExecution.enabled": single,
+        "spark.sql.optimizer.singleTaskExecution.enabled.maxBytes": "1g",
+    }
+    with conf(readers.spark, settings):
+        for path in (lake / "orders", lake / "orders" / "day=2026-01-01" / "0.parquet"):
+            for sql in ("count(*) AS n", "sum(id) AS s, max(place.city) AS m"):
+                frame = readers.oracle(path).where("id = -5").selectExpr(*sql.split(", "))
+                assert len(plain.compare(readers.spark, lambda: frame.select("*")).rows) == 1  # noqa: B023
+
+
+def test_a_query_without_data_filters_keeps_its_plan(readers: Readers, lake: Path) -> None:  # noqa: F811
+    views(readers, lake)
+    for sql in (
+        "SELECT * FROM o",
+        "SELECT count(*) FROM o",
+        "SELECT id FROM o WHERE day = DATE'2026-01-02'",
+        "SELECT day, max(id) FROM o GROUP BY day",
+        "SELECT id FROM o LIMIT 3",
+        f"SELECT id FROM parquet.`{lake}/orders` WHERE _metadata.file_name = 'x'",
+        "SELECT id, id * 2 FROM o ORDER BY id",
+    ):
+        texts_of_plans = []
+        for pruning in (UNPRUNED, PRUNED):
+            with conf(readers.spark, pruning):
+                text = plain.executed(readers.spark.sql(sql))
+                texts_of_plans.append(plain.without_ids(text))
+        assert texts_of_plans[0] == texts_of_plans[1]
+        assert plain.NODE not in texts_of_plans[1]
+
+
+def test_two_sessions_have_their_own_settings(jar_spark: SparkSession, lake: Path) -> None:  # noqa: F811
+    other = jar_spark.newSession()
+    other.conf.set("spark.bloomparquet.transparent", "false")
+    other.conf.set("spark.sql.session.timeZone", "America/New_York")
+    for where in ("id = 100", "at = '2026-01-01 05:00:00'"):
+        rows = []
+        for session in (jar_spark, other):
+            with conf(jar_spark, PRUNED), conf(jar_spark, {"spark.sql.session.timeZone": "America/New_York"}):
+                frame = read(session, "parquet", lake / "orders").where(where)
+                rows.append(texts(frame.collect()))
+                assert (plain.NODE in plain.executed(frame)) is (session is jar_spark)
+        assert rows[0] == rows[1] != []

@@ -1,0 +1,81 @@
+"""Queries of Spark's own sources, run with pruning and without: rows and schemas must be equal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet import ScanSummary, last_plan
+from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.spark import conf
+
+NODE = "PrunedFileScan"
+
+Ask = Callable[[], DataFrame]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The rows of a query with pruning, and the plans of those of its scans that were planned."""
+
+    rows: list[str]
+    plans: list[ScanSummary]
+
+    @property
+    def kept(self) -> list[int]:
+        return sorted(plan.kept for plan in self.plans)
+
+    @property
+    def skipped(self) -> int:
+        return sum(plan.skipped.total() for plan in self.plans)
+
+
+def compare(spark: SparkSession, ask: Ask) -> Pruned:
+    """Run the query that `ask` makes without pruning and with it, and assert that schema and rows are equal."""
+    with conf(spark, UNPRUNED):
+        frame = ask()
+        schema, expected = frame.schema, texts(frame.collect())
+        assert NODE not in executed(frame)
+    pruned = run(spark, ask, expected)
+    with conf(spark, PRUNED):
+        assert ask().schema == schema
+    return pruned
+
+
+def run(spark: SparkSession, ask: Ask, expected: list[str]) -> Pruned:
+    """Run the query with pruning, and assert that its rows are `expected`."""
+    with conf(spark, PRUNED):
+        frame = ask()
+        rows = texts(frame.collect())
+        assert rows == expected
+        return Pruned(rows, [plan for plan in last_plan(frame) if plan.planned])
+
+
+def executed(frame: DataFrame) -> str:
+    """The physical plan as text."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def nodes(plan: Any, name: str = NODE) -> Iterator[Any]:
+    """The nodes of a physical plan with this name, also those in stages and subqueries."""
+    kind = plan.getClass().getSimpleName()
+    if kind == "AdaptiveSparkPlanExec":
+        yield from nodes(plan.executedPlan(), name)
+        return
+    if kind.endswith("QueryStageExec"):
+        yield from nodes(plan.plan(), name)
+        return
+    if plan.nodeName() == name:
+        yield plan
+    for children in (plan.children(), plan.subqueries()):
+        for i in range(children.size()):
+            yield from nodes(children.apply(i), name)
+
+
+def without_ids(plan: str) -> str:
+    """A plan as text without the ids of its expressions and nodes, which differ for each query."""
+    return re.sub(r"#\d+L?|plan_id=\d+|\[id=#?\d+\]|org\.apache\S*@[0-9a-f]+", "", plan)
