@@ -9,8 +9,8 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support.scenarios")  # its helpers assert
 
-from tests.support.scenarios import PYTHON, Readers  # noqa: E402
-from tests.support.spark import application_conf  # noqa: E402
+from tests.support.scenarios import PRUNED, PYTHON, Readers  # noqa: E402
+from tests.support.spark import application_conf, conf  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with the jar attached, which lasts for the rest of the process."""
+    """A session with the jar attached, which lasts for the rest of the process.
+
+    Spark's own scans are the oracle, so they are not pruned; see `transparent`.
+    """
     from pyspark_bloomparquet import DefaultSource, attach
 
     class PythonSource(DefaultSource):
@@ -28,7 +31,14 @@ def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
     spark.dataSource.register(PythonSource)
     with application_conf(spark, {"spark.bloomparquet.cacheDirectory": str(tmp_path_factory.mktemp("cache"))}):
-        yield attach(spark)
+        yield attach(spark, transparent=False)
+
+
+@pytest.fixture
+def transparent(jar_spark: SparkSession) -> Iterator[None]:
+    """Spark's own scans are pruned, as they are by default."""
+    with conf(jar_spark, PRUNED):
+        yield
 
 
 @pytest.fixture(scope="session")

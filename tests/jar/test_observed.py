@@ -16,6 +16,8 @@ from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.usefixtures("transparent")
+
 FILES = 8
 SIX = ("id IS NOT NULL AND id = 6", FILES, 1, 4, 3)
 

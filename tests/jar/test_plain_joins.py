@@ -19,6 +19,8 @@ from tests.support import files
 from tests.support.scenarios import texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.usefixtures("transparent")
+
 FILES, ROWS = 10, 10
 COLUMNS = ("id", "narrow", "s", "dec", "x", "real", "st.id", "a.b")
 ON, OFF = ({"spark.bloomparquet.transparent": value} for value in ("true", "false"))

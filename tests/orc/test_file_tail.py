@@ -230,7 +230,7 @@ def test_an_old_file_has_its_magic_in_front_only(tmp_path: Path) -> None:
 
 def test_a_tail_beyond_the_first_read_is_read_again(tmp_path: Path) -> None:
     def change(footer: Any) -> None:
-        footer.metadata.add(name=b"note", value=b"x" * 100_000)
+        footer.software_version = b"x" * 100_000
 
     path = forge(tmp_path / "f", {}, footer=change)
     storage, files = list_files(path)
