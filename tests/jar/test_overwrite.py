@@ -1,4 +1,4 @@
-"""A frame overwrites the files that it reads: our formats delete the old files last. Spark's formats lose the rows."""
+"""A frame overwrites the files that it reads: our formats delete the old files last. Spark's formats are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.spark import rows
 
@@ -101,3 +102,30 @@ def test_a_cached_frame_overwrites_its_files(jar_spark: SparkSession, tmp_path: 
     frame.selectExpr("id + 1 AS id").write.format("bloomparquet").mode("overwrite").save(path)
     assert rows(jar_spark.read.parquet(path)) == [(i + 1,) for i in range(5)]
     frame.unpersist()
+
+
+READS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
+    "a frame": lambda spark, path: spark.read.format("bloomparquet").load(path),
+    "a cached frame": lambda spark, path: spark.read.format("bloomparquet").load(path).cache(),
+    "a directory in it": lambda spark, path: spark.read.format("bloomparquet").load(f"{path}/p=1"),
+    "a subquery": lambda spark, path: spark.range(1).where(
+        f"id IN (SELECT id FROM bloomparquet.`{path}`) OR EXISTS (SELECT * FROM loaded)"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READS)
+def test_sparks_formats_do_not_overwrite_what_is_loaded(jar_spark: SparkSession, tmp_path: Path, case: str) -> None:
+    path, link = str(tmp_path / "t"), str(tmp_path / "link")
+    jar_spark.range(6).selectExpr("id", "CAST(id % 2 AS INT) AS p").write.partitionBy("p").parquet(path)
+    Path(link).symlink_to("t")
+    jar_spark.read.format("bloomparquet").load(path).createOrReplaceTempView("loaded")
+    frame = READS[case](jar_spark, path)
+    for target in (path, link):
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+            frame.write.mode("overwrite").parquet(target)
+    frame.unpersist()
+    assert jar_spark.read.parquet(path).count() == 6
+    frame.write.mode("overwrite").parquet(str(tmp_path / "other"))
+    assert jar_spark.read.parquet(str(tmp_path / "other")).count() > 0
+    jar_spark.catalog.dropTempView("loaded")

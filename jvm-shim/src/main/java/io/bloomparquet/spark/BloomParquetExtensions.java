@@ -2,6 +2,7 @@ package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
+import io.bloomparquet.spark.scan.LoadedFilesRule;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.write.WriteRule;
 import java.util.Collections;
@@ -29,6 +30,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
       extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(JoinKeys::install);
       extensions.injectOptimizerRule(WriteRule::new);
+      extensions.injectOptimizerRule(session -> new LoadedFilesRule());
     }
     return BoxedUnit.UNIT;
   }

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.files;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import org.apache.hadoop.fs.Path;
 
@@ -13,6 +14,11 @@ public final class LocalPaths {
 
   public static java.nio.file.Path local(Path path) {
     return java.nio.file.Path.of(path.toUri().getPath());
+  }
+
+  /** An existing local path without symbolic links. */
+  public static Path real(Path path) throws IOException {
+    return ofLocal(local(path).toRealPath());
   }
 
   /** Whether a local path is a symbolic link. Hadoop reports the link's target instead. */

@@ -1,0 +1,70 @@
+package io.bloomparquet.spark.scan;
+
+import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.Thrown;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.errors.QueryCompilationErrors$;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+/**
+ * Refuses an overwrite that deletes files, first of all, that the same query loads through our formats. Spark has this
+ * check for its own file relations. Overwrites by our formats delete last, and are no overwrites here any more.
+ */
+public final class LoadedFilesRule extends Rule<LogicalPlan> {
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    if (plan instanceof InsertIntoHadoopFsRelationCommand write) {
+      if (write.mode() == SaveMode.Overwrite && !write.dynamicPartitionOverwrite()) {
+        check(write);
+      }
+    } else if (plan instanceof Command) {
+      Scala.list(plan.children()).forEach(this::apply); // INSERT into several tables has a command for each
+    }
+    return plan;
+  }
+
+  private static void check(InsertIntoHadoopFsRelationCommand write) {
+    Path target = resolved(write.outputPath());
+    for (PrunedTable table : tables(write.query())) {
+      if (Scala.list(table.fileIndex().rootPaths()).stream().anyMatch(root -> LocalPaths.isIn(target, resolved(root)))) {
+        throw Thrown.unchecked(
+            QueryCompilationErrors$.MODULE$.cannotOverwritePathBeingReadFromError(write.outputPath().toString()));
+      }
+    }
+  }
+
+  private static List<PrunedTable> tables(LogicalPlan query) {
+    List<PrunedTable> tables = new ArrayList<>();
+    for (LogicalPlan leaf : Scala.list(query.collectLeaves())) {
+      if (leaf instanceof InMemoryRelation cached) {
+        tables.addAll(tables(cached.cacheBuilder().logicalPlan())); // cached rows may be evicted and read again
+      }
+      LogicalPlan relation = leaf instanceof DataSourceV2ScanRelation scan ? scan.relation() : leaf;
+      if (relation instanceof DataSourceV2Relation loaded && loaded.table() instanceof PrunedTable table) {
+        tables.add(table);
+      }
+    }
+    Scala.list(query.subqueriesAll()).forEach(subquery -> tables.addAll(tables(subquery)));
+    return tables;
+  }
+
+  /** A local path without symbolic links; another path as it is. */
+  private static Path resolved(Path path) {
+    try {
+      return LocalPaths.isLocal(path) ? LocalPaths.real(path) : path;
+    } catch (IOException error) {
+      return path; // there is nothing to overwrite
+    }
+  }
+}
