@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.LosslessCast;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.List;
@@ -15,14 +16,7 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.IntegralType;
-import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
@@ -40,7 +34,7 @@ record KeyColumn(List<String> path, DataType type, DataType keyType) {
     if (column instanceof KnownFloatingPointNormalized known && known.child() instanceof NormalizeNaNAndZero normal) {
       column = normal.child(); // the planner looks for both zeros, and never skips for NaN
     }
-    if (column instanceof Cast cast && isLossless(cast.child().dataType(), cast.dataType())) {
+    if (column instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       column = cast.child();
     }
     List<String> path = path(column);
@@ -60,20 +54,6 @@ record KeyColumn(List<String> path, DataType type, DataType keyType) {
       }
     }
     return null;
-  }
-
-  /** Whether different values stay different. Not so from BIGINT to DOUBLE: several values become one. */
-  private static boolean isLossless(DataType from, DataType to) {
-    if (to instanceof DecimalType decimal) {
-      return (from instanceof IntegralType || from instanceof DecimalType) && decimal.isWiderThan(from);
-    }
-    if (to instanceof IntegralType) {
-      return from instanceof IntegralType && from.defaultSize() <= to.defaultSize();
-    }
-    boolean isShort = from instanceof ByteType || from instanceof ShortType;
-    return to instanceof DoubleType
-        ? isShort || from instanceof IntegerType || from instanceof FloatType
-        : to instanceof FloatType && isShort;
   }
 
   /** {@code column IN (keys)}, without the keys that no value of the column equals. */

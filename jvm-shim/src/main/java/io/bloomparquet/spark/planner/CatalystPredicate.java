@@ -32,15 +32,8 @@ import org.apache.spark.sql.catalyst.expressions.MapValues;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.MapType;
-import org.apache.spark.sql.types.ShortType;
 
 /**
  * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
@@ -150,7 +143,7 @@ final class CatalystPredicate {
   private JsonNode node(String op, Access access, Values values) {
     DataType type = columns.comparable(access.path, access.part);
     String name = PlannerValue.typeName(values.type);
-    if (type == null || name == null || !isExact(type, values.type)) {
+    if (type == null || name == null || !LosslessCast.isLossless(type, values.type)) {
       return null;
     }
     ObjectNode node = JSON.objectNode().put("op", op);
@@ -187,7 +180,7 @@ final class CatalystPredicate {
 
   /** The values of an array. */
   private static Access collection(Expression expression) {
-    if (expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType())) {
+    if (expression instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       return collection(cast.child());
     }
     if (expression instanceof MapKeys keys) {
@@ -201,7 +194,7 @@ final class CatalystPredicate {
 
   /** A single value: of a column, of one element of a list, or of one key of a map. */
   private static Access item(Expression expression, Parameter parameter) {
-    if (expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType())) {
+    if (expression instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       return item(cast.child(), parameter);
     }
     if (expression instanceof NamedLambdaVariable variable) {
@@ -241,43 +234,13 @@ final class CatalystPredicate {
     if (expression instanceof GetArrayStructFields fields) {
       return path(fields.child(), fields.field().name());
     }
-    boolean isExact = expression instanceof Cast cast && isExact(cast.child().dataType(), cast.dataType());
-    return isExact ? path(((Cast) expression).child()) : null;
+    return expression instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())
+        ? path(cast.child())
+        : null;
   }
 
   private static List<String> path(Expression parent, String name) {
     Access access = access(path(parent), null, null);
     return access == null ? null : access.field(name).path;
-  }
-
-  /** Whether the cast keeps every value, and how values compare. */
-  private static boolean isExact(DataType from, DataType to) {
-    if (from instanceof ArrayType before && to instanceof ArrayType after) {
-      return isExact(before.elementType(), after.elementType());
-    }
-    if (from instanceof MapType before && to instanceof MapType after) {
-      return isExact(before.keyType(), after.keyType()) && isExact(before.valueType(), after.valueType());
-    }
-    if (from instanceof DecimalType before && to instanceof DecimalType after) {
-      int digits = before.precision() - before.scale();
-      return after.scale() >= before.scale() && after.precision() - after.scale() >= digits;
-    }
-    if (from instanceof FloatType && to instanceof DoubleType) {
-      return true;
-    }
-    int bytes = integerBytes(from);
-    if (bytes > 0 && to instanceof DecimalType after) {
-      return after.precision() - after.scale() >= String.valueOf(Long.MAX_VALUE >> (64 - 8 * bytes)).length();
-    }
-    if (bytes > 0 && (to instanceof FloatType || to instanceof DoubleType)) {
-      return bytes < to.defaultSize();
-    }
-    return from.equals(to) || (bytes > 0 && bytes < integerBytes(to));
-  }
-
-  private static int integerBytes(DataType type) {
-    boolean isInteger =
-        type instanceof ByteType || type instanceof ShortType || type instanceof IntegerType || type instanceof LongType;
-    return isInteger ? type.defaultSize() : 0;
   }
 }

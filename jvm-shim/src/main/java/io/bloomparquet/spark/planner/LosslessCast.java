@@ -1,0 +1,34 @@
+package io.bloomparquet.spark.planner;
+
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.MapType;
+
+/** Casts that keep every value, and how values compare. */
+public final class LosslessCast {
+  private LosslessCast() {}
+
+  /** Not from BIGINT to DOUBLE: several values become one. */
+  public static boolean isLossless(DataType from, DataType to) {
+    if (from instanceof ArrayType before && to instanceof ArrayType after) {
+      return isLossless(before.elementType(), after.elementType());
+    }
+    if (from instanceof MapType before && to instanceof MapType after) {
+      return isLossless(before.keyType(), after.keyType()) && isLossless(before.valueType(), after.valueType());
+    }
+    if (to instanceof DecimalType decimal) {
+      return (from instanceof IntegralType || from instanceof DecimalType) && decimal.isWiderThan(from);
+    }
+    if (from instanceof IntegralType && to instanceof IntegralType) {
+      return from.defaultSize() <= to.defaultSize();
+    }
+    if (from instanceof IntegralType && (to instanceof FloatType || to instanceof DoubleType)) {
+      return from.defaultSize() < to.defaultSize();
+    }
+    return from.equals(to) || (from instanceof FloatType && to instanceof DoubleType);
+  }
+}
