@@ -20,7 +20,7 @@ from tests.support.changes import BASE, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, 
 from tests.support.scenarios import read
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("transparent")]
 
 ERRORS = (Py4JJavaError, PySparkException)
 CHANGED = "changed after this query was planned"

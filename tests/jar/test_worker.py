@@ -53,7 +53,7 @@ class Planner:
 def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]:
     return {
         "id": 1,
-        "version": 4,
+        "version": planner_worker.VERSION,
         "format": "parquet",
         "files": len(paths),
         "predicate": predicate,
