@@ -194,7 +194,7 @@ def test_runtime_predicates_prune_encrypted_files(
         readers.jar(str(lake), recursiveFileLookup="true").createOrReplaceTempView("f")
         frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
         assert [tuple(row) for row in frame.collect()] == [wanted]
-    (plan,) = last_plan(frame)
+    (plan,) = (each for each in last_plan(frame) if each.planned)
     assert plan.skipped["bloom"] > GROUPS * FILES // 2
 
 

@@ -155,9 +155,11 @@ def test_settings_of_spark_change_no_answer(readers: OrcReaders, lake: str, sett
         assert rows(readers.jar(lake).selectExpr("count(*)", "max(n)")) == [(120, 2059)]
 
 
-def test_a_path_query_and_a_stream_read_plain_orc(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
+def test_a_path_query_and_a_stream(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     spark = readers.spark
-    assert rows(spark.sql(f"SELECT n FROM bloomorc.`{lake}` WHERE n = 1003")) == [(1003,)]
+    by_path = spark.sql(f"SELECT n FROM bloomorc.`{lake}` WHERE n = 1003")
+    assert rows(by_path) == [(1003,)]
+    assert last_plan(by_path)[0].skipped.total() > 0
     stream = spark.readStream.format("bloomorc").schema("n BIGINT, k BIGINT, s STRING, p INT").load(lake)
     query = stream.writeStream.format("bloomorc").option("bloomColumns", "k").partitionBy("p")
     query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
@@ -166,7 +168,7 @@ def test_a_path_query_and_a_stream_read_plain_orc(readers: OrcReaders, lake: str
     assert rows(frame) == [(2001, 2)]
     (plan,) = last_plan(frame)
     assert plan.skipped["bloom"] > 0
-    with pytest.raises(REFUSALS, match="where is not for streams and path queries"):
+    with pytest.raises(REFUSALS, match="option where belongs to"):
         spark.readStream.format("bloomorc").schema("n BIGINT").option("where", "n = 1").load(lake).writeStream.format(
             "noop"
         ).option("checkpointLocation", str(tmp_path / "c2")).start().processAllAvailable()
