@@ -58,7 +58,7 @@ $(JAR): $(BUILD_STAMP) jvm-shim/build.py $(shell find jvm-shim/src)
 	@$(BIN)/python jvm-shim/build.py $(IF_POSSIBLE)
 
 demo: IF_POSSIBLE := --optional # without a JDK, the demo shows the Python data source
-demo: $(STAMP) java $(JAR) ## Look up rows in an event log by Spark and by pyarrow, and compare with spark.read.parquet
+demo: $(STAMP) java $(JAR) ## Look up rows in two event logs, before and after attach(spark), and compare
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(STAMP) java $(JAR) ## Run the tests that are not slow; ARGS go to pytest: make test ARGS="-k timestamp"
@@ -70,7 +70,7 @@ test-core: $(STAMP) ## Run the tests that need no Java
 test-all: $(STAMP) java $(JAR) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
-test-matrix: $(MATRIX:%=test-on-%) ## Run the tests of the jar, unchanged, on PySpark 4.0, 4.1 and 4.2
+test-matrix: $(MATRIX:%=test-on-%) ## Run the jar's tests of plans and scans on PySpark 4.0, 4.1 and 4.2
 
 # The tests run the one jar, which is compiled against .venv's Spark. link.py checks that every class, field and method
 # that this jar uses exists in the other Spark, also where no test goes.

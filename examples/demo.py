@@ -31,10 +31,8 @@ from pyspark_bloomparquet import DefaultSource, attach, last_plan
 
 HERE = Path(__file__).resolve().parent
 RUNS = 3
+PYTHON, SPARK = "bloomparquet_python", "parquet"  # the formats that are compared
 console = Console(width=min(Console().width, 120) if Console().is_terminal else 100, highlight=False)
-
-
-PYTHON, SPARK = "bloomparquet_python", "parquet"
 
 
 class PythonSource(DefaultSource):
@@ -199,7 +197,7 @@ def compare(
             *map(str, (everything.total, by_day, by_statistics, by_bloom, plan.kept)),
             *(f"{median(run.seconds for run in runs):.2f} s" for runs in (unpruned_runs, pruned_runs)),
             str(len(expected.rows)),
-            "[green]yes[/green]" if equal else f"[red]NO, Spark has {len(expected.rows)}[/red]",
+            "[green]yes[/green]" if equal else f"[red]NO, {len(expected.rows)} before[/red]",
         )
     console.print(table)
     for lookup in lookups(values):

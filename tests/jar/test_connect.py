@@ -22,7 +22,7 @@ import json, sys, warnings
 from pyspark.sql import SparkSession
 import pyspark_bloomparquet as bloom
 
-def told(call):
+def warned(call):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
@@ -42,9 +42,9 @@ path = sys.argv[1]
 out = {}
 """
 WITH_JAR = """
-spark, out["configure"] = told(lambda: bloom.configure(SparkSession.builder.remote("local[2]")).getOrCreate())
+spark, out["configure"] = warned(lambda: bloom.configure(SparkSession.builder.remote("local[2]")).getOrCreate())
 out["jvm"] = hasattr(spark, "_jvm") or hasattr(spark, "_jsparkSession")
-_, out["attach"] = told(lambda: bloom.attach(spark))
+_, out["attach"] = warned(lambda: bloom.attach(spark))
 out["version"] = spark.conf.get("spark.bloomparquet.version")
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 for name, load in {"parquet": spark.read.parquet, "bloomparquet": spark.read.format("bloomparquet").load}.items():
@@ -65,7 +65,7 @@ spark.stop()
 """
 WITHOUT_JAR = """
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
-same, out["attach"] = told(lambda: bloom.attach(spark))
+same, out["attach"] = warned(lambda: bloom.attach(spark))
 out["same"] = same is spark
 frame = spark.read.parquet(path).where("id = 4711")
 out["rows"] = [list(row) for row in frame.collect()]

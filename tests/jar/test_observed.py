@@ -103,7 +103,7 @@ def test_a_scan_that_waits_for_a_subquery(jar_spark: SparkSession, t: DataFrame)
     reasons = [plan.reason for plan in last_plan(frame)]
     assert sorted(map(str, reasons)) == [
         "None",
-        "the query has not run yet, and its subqueries decide what this scan reads",
+        "the query has not run yet, and a subquery or the keys of a join decide what is read",
     ]
     assert rows(frame) == [("s6",)]
     assert [plan.kept for plan in last_plan(frame)] == [1, 1]
@@ -205,7 +205,9 @@ def test_explain_names_what_was_asked_and_kept(jar_spark: SparkSession, t: DataF
 
 def test_explain_says_that_a_subquery_decides(jar_spark: SparkSession, t: DataFrame) -> None:
     frame = jar_spark.sql("SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)")
-    assert "[id IS NOT NULL, and the values of a subquery; not planned yet]" in explained(frame, "simple")
+    assert "[id IS NOT NULL, and values that arrive while the query runs; not planned yet]" in explained(
+        frame, "simple"
+    )
 
 
 # ---- metrics

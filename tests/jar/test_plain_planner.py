@@ -48,7 +48,7 @@ def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Pat
         assert not plan.planned
         assert message in plan.reason
     assert len(lines) == 1, lines
-    assert "everything is read, as by spark.read.parquet" in lines[0]
+    assert "Spark reads everything, as without bloomparquet" in lines[0]
 
 
 def test_a_planner_that_never_answers(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811

@@ -110,7 +110,7 @@ def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Pat
     assert failures == [1]
     assert len(lines) == 1, lines
     assert program in lines[0]
-    assert "everything is read, as by spark.read.parquet" in lines[0]
+    assert "Spark reads everything, as without bloomparquet" in lines[0]
 
 
 def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Path) -> None:

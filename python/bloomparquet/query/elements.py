@@ -36,8 +36,8 @@ PARTS: tuple[Part, ...] = ("element", "key", "value")
 class ContainsAny(ElementPredicate):
     """A list, or the keys or values of a map, contain one of `values`: ``arrays_overlap(column, array(values))``.
 
-    NULL if the list or the map is null, and if no value is equal but one that is compared is null. `column` may lead
-    through one list into a struct: ``("items", "sku")`` are the fields `sku` of the structs in the list `items`.
+    NULL if the list or the map is null, or if nothing is equal and a null was compared. `column` may lead through one
+    list into a struct: ``("items", "sku")`` are the fields `sku` of the structs in the list `items`.
 
     >>> bp.ContainsAny("tags", ["red", "blue"])
     ContainsAny('tags', ('red', 'blue'))
@@ -114,8 +114,10 @@ class ItemIn(ElementPredicate):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ElementIn(Leaf):
-    """The planner's leaf predicate: some value of one leaf column of a list or a map is one of `values`. A row group
-    whose file has no such part might match."""
+    """The planner's leaf predicate: a leaf column of a list or a map holds one of `values`.
+
+    A row group whose file has no such part might match.
+    """
 
     part: Part
     values: tuple[Value, ...]
@@ -127,8 +129,10 @@ class ElementIn(Leaf):
 
 
 def to_element_conditions(predicate: Predicate) -> Predicate:
-    """A predicate that is TRUE wherever `predicate` is, with conditions on single leaf columns in place of
-    :class:`ContainsAny` and :class:`ItemIn`. `predicate` is in negation normal form."""
+    """`predicate` with :class:`ElementIn` in place of :class:`ContainsAny` and :class:`ItemIn`.
+
+    The result is TRUE wherever `predicate` is, and perhaps for more rows. `predicate` is in negation normal form.
+    """
     if isinstance(predicate, And | Or):
         return type(predicate)(*map(to_element_conditions, predicate.children))
     if isinstance(predicate, Not) and isinstance(predicate.child, ElementPredicate):

@@ -24,9 +24,10 @@ MakeTest = Callable[[Sequence[Any], pa.DataType], Test]
 
 
 def split_at_list(column: Column, find: Callable[[Column], Any]) -> tuple[Any, Column]:
-    """What `find` gives for the list or map in `column`, and the fields below it, through which `column` leads on.
+    """Split `column` at its first list: what `find` returns for the list, and the names of the fields below it.
 
-    ``find(path)`` gives the field indexes and the type of a path, and raises PlanError below lists and maps.
+    Without a list above the last name: what `find` returns for `column`, and no names. ``find(path)`` returns the field
+    indexes and the type of a path, and raises PlanError below lists and maps.
     """
     for depth in range(1, len(column)):
         path, kind = find(column[:depth])
@@ -36,9 +37,10 @@ def split_at_list(column: Column, find: Callable[[Column], Any]) -> tuple[Any, C
 
 
 def bind(leaf: ElementPredicate, kind: pa.DataType, fields: Column, find_field: Any, make_test: MakeTest) -> Test:
-    """A function of the list or map column of type `kind` that gives the value of `leaf` for each row.
+    """A function that evaluates `leaf` for each row of a list or map column of type `kind`.
 
-    `fields` lead from a struct in the list to what is compared; ``find_field(name, names)`` gives the index of one.
+    `fields` are the names from a struct in the list to the compared value. ``find_field(name, names)`` returns the
+    index of one of them.
     """
     is_map = pa.types.is_map(kind)
     expected = leaf.of != "element" if isinstance(leaf, ContainsAny) else is_map
@@ -65,9 +67,9 @@ def bind(leaf: ElementPredicate, kind: pa.DataType, fields: Column, find_field: 
 
 
 class _Elements:
-    """The elements of a column of lists or maps, one after the other; those of a map are pairs.
+    """The elements of a column of lists or maps as one flat array. An element of a map is a pair of key and value.
 
-    Arrays of shape (rows,): `is_null`, and `lengths`, 0 for nulls. `rows`: the row of each element.
+    `is_null` and `lengths` (0 for nulls) have one entry for each row; `rows` has the row of each element.
     """
 
     def __init__(self, column: Any) -> None:

@@ -1,4 +1,4 @@
-"""Spark Connect: what a client, which has no JVM, can set on a server and learn from it."""
+"""Spark Connect: settings of a server that starts here, and plans from the metrics that a server sends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_JAR = (
     "--jars $(bloomparquet jar), and with a Python that has this package: spark.bloomparquet.python names it"
 )
 _VERSION = "spark.bloomparquet.version"  # the jar registers this setting
-_PLAIN: dict[str, Unit] = {"Scan parquet": "row group", "Scan orc": "stripe"}  # Spark's names of its own scans
+_SPARK_SCANS: dict[str, Unit] = {"Scan parquet": "row group", "Scan orc": "stripe"}
 _INITIAL = "PYSPARK_REMOTE_INIT_CONF"
 
 
@@ -32,8 +32,10 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def server_of(options: Mapping[str, str]) -> str | None:
-    """The Spark Connect server of a new session with these options: a URL, or a master such as ``local[2]``, for which
-    PySpark starts a server in this process. None without Spark Connect."""
+    """The Spark Connect server of a new session with these options. None without Spark Connect.
+
+    It is a URL, or a master such as ``local[2]``: then PySpark starts a server in this process.
+    """
     server = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if server is None and options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", "")).lower() == "connect":
         server = options.get("spark.master", os.environ.get("MASTER", "local"))
@@ -45,7 +47,7 @@ def set_for_server(settings: Mapping[str, str]) -> None:
 
     PySpark would also send the settings of the builder to the session of the running server, and warn that
     ``spark.jars`` cannot be changed there. It starts the server with the settings in these variables, and does not send
-    them. It reads the last of several.
+    them. Of several such variables, the one with the highest number counts.
     """
     count = int(os.environ.get(f"{_INITIAL}_LEN", "0"))
     before = json.loads(os.environ[f"{_INITIAL}_{count - 1}"]) if count else {}
@@ -63,7 +65,7 @@ def server_has_jar(spark: SparkSession) -> bool:
 
 
 def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
-    """The plans by the metrics that the server sent with the rows of a DataFrame."""
+    """The plans, from the metrics that the server sent with the rows of a DataFrame."""
     session = getattr(query, "sparkSession", None)
     if session is None:
         raise UnsupportedError("with Spark Connect, the plans of a stream are only in the UI of the server")
@@ -88,7 +90,7 @@ def _scans(number: int, nodes: dict[int, Any], seen: set[int]) -> Iterator[dict[
     for unit, prefix in COUNT_PREFIX.items():
         if f"{prefix}SkippedByBloomFilter" in metrics:
             yield {"paths": [], "where": None, "unit": unit, **_state(metrics, f"{prefix}Total"), **metrics}
-    own = _PLAIN.get(" ".join(node.name.split()[:2]))
+    own = _SPARK_SCANS.get(" ".join(node.name.split()[:2]))
     if own is not None:
         reason = "Spark's own scan: no filter on its data columns, or spark.bloomparquet.transparent is false"
         yield {"paths": [], "where": None, "unit": own, "planned": False, "reason": reason}

@@ -65,8 +65,8 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
 
     Spark's own scans of Parquet and ORC files are then pruned: ``spark.read.parquet``, tables, views and path queries,
     also in sessions made from this one. ``format("bloomparquet")`` and ``format("bloomorc")`` use the jar.
-    `transparent` sets ``spark.bloomparquet.transparent`` of this session, by which Spark's own scans are pruned; None
-    leaves it as it is (the default is true).
+    `transparent` sets ``spark.bloomparquet.transparent`` of this session: whether Spark's own scans are pruned. None
+    leaves the setting as it is; its default is true.
 
     Repeated calls have no effect. The planner starts in the background, so that the first query does not wait for its
     imports. If the jar cannot work (an unsupported Spark, an installation without the jar), a warning says so: nothing
@@ -113,12 +113,12 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     """The plan of each scan of Parquet or ORC files in `query`, in the order of the physical plan.
 
     A scan that is not pruned has `planned` false, and a `reason`. After a DataFrame has run, these are the plans that
-    it ran with, including runtime filters of joins. Before, its scans are planned now, unless a subquery must run
-    first. Actions such as ``count()`` make a new query, which has its own plans. For a stream, these are the plans of
-    the latest micro batch.
+    it ran with, including runtime filters of joins. If it has not run, its scans are planned, unless they wait for a
+    subquery or the keys of a join. Actions such as ``count()`` make a new query, which has its own plans. For a stream,
+    these are the plans of the latest micro batch.
 
-    With Spark Connect, the plans are known after a DataFrame has run, by the metrics that came with its rows: without
-    paths, predicates and reasons. Raises UnsupportedError before, and if the session has no jar.
+    With Spark Connect, the plans come from the metrics that the server sends with the rows of a DataFrame. They have no
+    paths and predicates. Raises UnsupportedError if the DataFrame has not run, and if the session has no jar.
     """
     from pyspark.sql.streaming.query import StreamingQuery as ClassicStream
 
@@ -137,7 +137,7 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
 
 
 def _settings() -> dict[str, str]:
-    """The settings by which the jar finds this interpreter, and this package in it."""
+    """The settings that tell the jar where this interpreter and this package are."""
     return {_PYTHON: sys.executable, _PYTHON_PATH: str(Path(__file__).resolve().parents[2])}
 
 

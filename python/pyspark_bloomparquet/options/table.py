@@ -110,8 +110,8 @@ READING: tuple[Option, ...] = (
         "tableLog",
         "error",
         one_of("error", "ignore"),
-        "For a path in a table of Delta Lake, Iceberg or Hudi, whose files may hold deleted rows: `error` says how to "
-        "read the table; `ignore` reads the bare files. Writing there is always an error.",
+        "For a load of a path in a table of Delta Lake, Iceberg or Hudi, whose files may hold deleted rows: `error` "
+        "says how to read the table; `ignore` reads the bare files. Writing there is always an error.",
     ),
     Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
     Option(
@@ -155,7 +155,7 @@ PLANNING: tuple[Option, ...] = (
         JAR,
     ),
     Option(
-        "maxFilesPlannedOnDriver", "100000", COUNT, "If `planning` is `auto`, a load of more files has no plan.", JAR
+        "maxFilesPlannedOnDriver", "100000", COUNT, "If `planning` is `auto`, a scan of more files has no plan.", JAR
     ),
     Option(
         "planningTimeout",

@@ -14,19 +14,21 @@ import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import scala.runtime.BoxedUnit;
 
 /**
- * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites by our formats safe. Spark finds this class by
- * itself if the jar is on the class path when a session starts; {@code spark.sql.extensions} may name it too.
+ * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites safe. Spark finds this class by itself if the
+ * jar is on the class path when a session starts; {@code spark.sql.extensions} may name it too.
  */
 public final class BloomParquetExtensions implements SparkSessionExtensionsProvider {
   private static final Set<SparkSessionExtensions> EXTENDED =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
-  /** Also for a running session: Spark reads the extensions of a session, and of those made from it, at each query. */
+  /**
+   * Registers the rules. Spark reads a session's extensions for each query, so this also works for a running session,
+   * and for the sessions made from it.
+   */
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
-      DriverSettings.makeStatic();
       extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(JoinKeys::install);
       extensions.injectOptimizerRule(WriteRule::new);
@@ -35,7 +37,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     return BoxedUnit.UNIT;
   }
 
-  /** For a session that does not have the extensions. */
+  /** Adds the extensions to a session, unless it has them. */
   static void install(SparkSession session) {
     if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
       new BloomParquetExtensions().apply(classic.extensions());

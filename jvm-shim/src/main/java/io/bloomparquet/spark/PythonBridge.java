@@ -19,7 +19,7 @@ public final class PythonBridge {
     BloomParquetExtensions.install(session);
   }
 
-  /** The plan of each of a query's scans, as a JSON list of objects. Plans a scan that was not planned yet. */
+  /** The plans of all scans of a query, as a JSON list of objects. Plans a scan that was not planned yet. */
   public String plans(QueryExecution query) {
     return ScanPlans.of(query.executedPlan()).toString();
   }

@@ -1,5 +1,5 @@
 /**
- * The data sources that Spark finds by name, and the bridge that Python calls.
+ * The classes that Spark finds by name (the data sources and the extensions), and the bridge that Python calls.
  *
  * <p>Knows every package; no package knows it.
  */

@@ -65,7 +65,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private static final int MAX_REMOTE_DIRECTORIES = 64;
 
   /** Returns {@code files}. Throws if they may belong to a table with a log, unless the options say to ignore it. */
-  public static <T extends PartitioningAwareFileIndex> T refuseReading(T files, Map<String, String> options, Configuration conf) {
+  public static <T extends PartitioningAwareFileIndex> T refuseReading(
+      T files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
       return files;
     }
@@ -88,8 +89,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
       throw new UnsupportedOperationException(
           String.format(
               "%s: its log, %s, says which files hold its rows; other files here may hold deleted rows. Read "
-                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the bare "
-                  + "files, set the option tableLog=ignore",
+                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the "
+                  + "bare files, set the option tableLog=ignore",
               log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
     } catch (IOException error) {
       throw Thrown.unchecked(error);
@@ -121,8 +122,8 @@ public record TableLog(Kind kind, Path table, Path directory) {
   private UnsupportedOperationException unwritable() {
     return new UnsupportedOperationException(
         String.format(
-            "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be missing. "
-                + "Nothing was written; write to another directory, or write the table with %s",
+            "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be "
+                + "missing. Nothing was written; write to another directory, or write the table with %s",
             this, directory, kind.title));
   }
 

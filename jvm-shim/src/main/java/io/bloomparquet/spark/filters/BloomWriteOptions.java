@@ -69,7 +69,8 @@ public final class BloomWriteOptions implements FilterOptions {
       columns.choose(given.get("bloomColumns"), this::mayProfit, (leaf, optional) -> add(leaf.path(), optional));
     }
     restoreCase();
-    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false")); // parquet-java makes none beside ours
+    // parquet-java makes none beside ours
+    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
     boolean ofParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
     plan =
         new FilterPlan(
@@ -81,12 +82,16 @@ public final class BloomWriteOptions implements FilterOptions {
   @Override
   public void applyTo(Configuration conf) {
     settings.forEach(conf::set);
-    // A column "a.b" and a field b of a struct a have the same path. parquet-java confuses their filters, so they get none.
+    // A column "a.b" and a field b of a struct a have one path. parquet-java confuses their filters, so they get none.
     if (conf.getBoolean(ENABLED, false) && !columns.stream().allMatch(this::hasUniquePath)) {
       conf.set(ENABLED, "false");
-      columns.stream().filter(this::hasUniquePath).forEach(leaf -> conf.setIfUnset(ENABLED + "#" + leaf.path(), "true"));
+      columns.stream()
+          .filter(this::hasUniquePath)
+          .forEach(leaf -> conf.setIfUnset(ENABLED + "#" + leaf.path(), "true"));
     }
-    columns.stream().filter(leaf -> !hasUniquePath(leaf)).forEach(leaf -> conf.set(ENABLED + "#" + leaf.path(), "false"));
+    columns.stream()
+        .filter(leaf -> !hasUniquePath(leaf))
+        .forEach(leaf -> conf.set(ENABLED + "#" + leaf.path(), "false"));
   }
 
   @Override
@@ -115,7 +120,9 @@ public final class BloomWriteOptions implements FilterOptions {
     if (named && !given.containsKey(DICTIONARY + "#" + path)) {
       ofParquetJava.put(DICTIONARY + "#" + path, "false");
     }
-    if (given.containsKey(ADAPTIVE) || given.containsKey(NDV + "#" + path) || given.containsKey(CANDIDATES + "#" + path)) {
+    if (given.containsKey(ADAPTIVE)
+        || given.containsKey(NDV + "#" + path)
+        || given.containsKey(CANDIDATES + "#" + path)) {
       settings.putAll(ofParquetJava);
       return;
     }

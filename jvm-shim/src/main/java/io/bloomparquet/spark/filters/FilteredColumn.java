@@ -121,8 +121,8 @@ final class FilteredColumn {
       return null;
     }
     return String.format(
-        "%s: column %s has too many distinct values for a Bloom filter of %d bytes, the limit by %s: its false positive "
-            + "probability is %.3g instead of %s%s; raise the limit, or write smaller row groups",
+        "%s: column %s has too many distinct values for a Bloom filter of %d bytes, the limit by %s: its false "
+            + "positive probability is %.3g instead of %s%s; raise the limit, or write smaller row groups",
         file,
         path,
         all.maxBytes(),

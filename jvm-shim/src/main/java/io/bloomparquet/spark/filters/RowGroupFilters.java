@@ -48,8 +48,8 @@ final class RowGroupFilters {
   static {
     if (FIELDS == null) {
       LOG.warn(
-          "this version of parquet-java is not supported: its own adaptive Bloom filters are written, which take longer and "
-              + "have at most 1 MiB unless parquet.bloom.filter.max.bytes is larger");
+          "this version of parquet-java is not supported: its own adaptive Bloom filters are written, which take "
+              + "longer and have at most 1 MiB unless parquet.bloom.filter.max.bytes is larger");
     }
   }
 

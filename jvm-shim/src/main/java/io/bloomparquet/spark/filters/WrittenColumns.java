@@ -131,13 +131,12 @@ record WrittenColumns(List<Leaf> leaves) {
       return matches.get(0);
     }
     List<String> choices = leaves.stream().filter(leaf -> leaf.noFilterReason() == null).map(Leaf::path).toList();
+    String expected =
+        choices.isEmpty() ? "no column here can have a filter" : "expected some of: " + String.join(", ", choices);
     throw new IllegalArgumentException(
         String.format(
             "option bloomColumns is '%s' and names '%s', %s; %s",
-            option,
-            name,
-            problem(name, matches, choices),
-            choices.isEmpty() ? "no column here can have a filter" : "expected some of: " + String.join(", ", choices)));
+            option, name, problem(name, matches, choices), expected));
   }
 
   private String problem(String name, List<Leaf> matches, List<String> choices) {
@@ -150,7 +149,8 @@ record WrittenColumns(List<Leaf> leaves) {
     return leaves.stream()
         .filter(leaf -> leaf.path().regionMatches(true, 0, name + ".", 0, name.length() + 1))
         .findFirst()
-        .map(leaf -> "which " + (leaf.noFilterReason() == null ? "is a struct; name its fields" : leaf.noFilterReason()))
+        .map(leaf -> leaf.noFilterReason() == null ? "is a struct; name its fields" : leaf.noFilterReason())
+        .map(reason -> "which " + reason)
         .orElseGet(
             () ->
                 "and there is no such column in the files"

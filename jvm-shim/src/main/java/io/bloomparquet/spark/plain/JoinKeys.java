@@ -28,7 +28,7 @@ import scala.collection.immutable.Seq;
  * <p>Spark plans it as the reuse of the broadcast, or as TRUE. {@link PlainScans} moves it from the filter to the scan.
  */
 public final class JoinKeys extends Rule<LogicalPlan> {
-  private static final PartitionPruning$ SPARKS = PartitionPruning$.MODULE$;
+  private static final PartitionPruning$ PARTITION_PRUNING = PartitionPruning$.MODULE$;
 
   /** A side with at most so many rows is selective without a filter. */
   private static final long FEW_ROWS = 1_000;
@@ -51,10 +51,10 @@ public final class JoinKeys extends Rule<LogicalPlan> {
         }
       }
     }
-    return new Nothing();
+    return new NoOp();
   }
 
-  private static final class Nothing extends Rule<LogicalPlan> {
+  private static final class NoOp extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan plan) {
       return plan;
@@ -82,9 +82,9 @@ public final class JoinKeys extends Rule<LogicalPlan> {
 
   private LogicalPlan prune(Join join) {
     var equal = ExtractEquiJoinKeys$.MODULE$.unapply(join);
-    Option<BuildSide> broadcast = SPARKS.getBroadcastBuildSide(join, true, conf());
+    Option<BuildSide> broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, true, conf());
     if (broadcast.isEmpty()) {
-      broadcast = SPARKS.getBroadcastBuildSide(join, false, conf());
+      broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, false, conf());
     }
     if (equal.isEmpty() || broadcast.isEmpty()) {
       return join;
@@ -94,12 +94,12 @@ public final class JoinKeys extends Rule<LogicalPlan> {
     LogicalPlan left = join.left();
     LogicalPlan right = join.right();
     if (broadcast.get() instanceof BuildLeft$) {
-      if (SPARKS.canPruneRight(join.joinType())
-          && isSelective(join.left(), SPARKS.hintToBroadcastLeft(join.hint()))) {
+      if (PARTITION_PRUNING.canPruneRight(join.joinType())
+          && isSelective(join.left(), PARTITION_PRUNING.hintToBroadcastLeft(join.hint()))) {
         right = prune(right, rightKeys, join.left(), leftKeys);
       }
-    } else if (SPARKS.canPruneLeft(join.joinType())
-        && isSelective(join.right(), SPARKS.hintToBroadcastRight(join.hint()))) {
+    } else if (PARTITION_PRUNING.canPruneLeft(join.joinType())
+        && isSelective(join.right(), PARTITION_PRUNING.hintToBroadcastRight(join.hint()))) {
       left = prune(left, leftKeys, join.right(), rightKeys);
     }
     return left == join.left() && right == join.right()
@@ -107,10 +107,14 @@ public final class JoinKeys extends Rule<LogicalPlan> {
         : join.copy(left, right, join.joinType(), join.condition(), join.hint());
   }
 
-  /** Rows that are no table, such as a list in Python, are taken for few if the query says that they are broadcast. */
+  /**
+   * Whether few keys come from {@code build}: it has a filter or few rows, or it is a DataFrame of local rows (whose
+   * number Spark does not know) with a broadcast hint.
+   */
   private static boolean isSelective(LogicalPlan build, boolean isHinted) {
     return build.deterministic()
-        && (build.exists(each -> each instanceof Filter filter && SPARKS.isLikelySelective(filter.condition()))
+        && (build.exists(
+                each -> each instanceof Filter filter && PARTITION_PRUNING.isLikelySelective(filter.condition()))
             || build.maxRows().isDefined() && ((Number) build.maxRows().get()).longValue() <= FEW_ROWS
             || isHinted && Scala.list(build.collectLeaves()).stream().allMatch(LogicalRDD.class::isInstance));
   }

@@ -28,11 +28,11 @@ import scala.Option;
  */
 record KeyColumn(List<String> path, DataType type, DataType keyType) {
 
-  /** The column of {@code key}; null if the key has other values than a column. */
+  /** The column of {@code key}; null if the key is not a column, or is cast so that values change. */
   static KeyColumn of(Expression key) {
     Expression column = key;
     if (column instanceof KnownFloatingPointNormalized known && known.child() instanceof NormalizeNaNAndZero normal) {
-      column = normal.child(); // the planner looks for both zeros, and never skips for NaN
+      column = normal.child(); // the planner looks up 0.0 and -0.0, and never skips for NaN
     }
     if (column instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       column = cast.child();

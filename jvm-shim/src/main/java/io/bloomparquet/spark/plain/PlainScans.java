@@ -31,8 +31,8 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows than
- * the files hold.
+ * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows
+ * than the files hold.
  */
 public final class PlainScans extends SparkStrategy {
   /** The setting of a session by which its plain scans are planned. */
@@ -94,7 +94,10 @@ public final class PlainScans extends SparkStrategy {
       return ours.format();
     }
     Class<?> format = relation.fileFormat().getClass();
-    return format == ParquetFileFormat.class ? FileFormat.PARQUET : format == OrcFileFormat.class ? FileFormat.ORC : null;
+    if (format == ParquetFileFormat.class) {
+      return FileFormat.PARQUET;
+    }
+    return format == OrcFileFormat.class ? FileFormat.ORC : null;
   }
 
   /** The translation of predicates on a relation that can be planned. */
@@ -120,7 +123,7 @@ public final class PlainScans extends SparkStrategy {
     return replace(withoutRuntime, scan, pruned);
   }
 
-  private static boolean filtersData(FileSourceScanExec scan) {
+  static boolean filtersData(FileSourceScanExec scan) {
     return Scala.list(scan.dataFilters()).stream().anyMatch(RuntimeValues::isOfData);
   }
 

@@ -24,7 +24,7 @@ import scala.collection.immutable.Seq;
  */
 record PrunableKey(Expression column) {
 
-  /** The key as {@code plan}'s relation has it; null if its values cannot be looked up. */
+  /** {@code key} as an expression of the columns of {@code plan}'s relation; null if it cannot be looked up there. */
   static PrunableKey of(Expression key, LogicalPlan plan) {
     var origin = PartitionPruning$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
     return origin.isDefined() && isPlannable(origin.get()._1(), origin.get()._2())

@@ -77,15 +77,15 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return kept(child.execute());
+    return keptRows(child.execute());
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    return kept(child.executeColumnar());
+    return keptRows(child.executeColumnar());
   }
 
-  private <T> RDD<T> kept(RDD<T> all) {
+  private <T> RDD<T> keptRows(RDD<T> all) {
     // Another rule may have replaced the child; then its rows are what the query needs.
     if (!(child instanceof FileSourceScanExec scan)
         || !(scan.inputRDD() instanceof FileScanRDD files)
@@ -179,7 +179,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     Outcome outcome = latest;
     ObjectNode node = UnprunedScan.node(format(), scan.relation().location());
     if (outcome == null) {
-      return node.put("reason", "the query has not run yet, and its subqueries decide what this scan reads");
+      return node.put("reason", "the query has not run yet, and a subquery or the keys of a join decide what is read");
     }
     node.put("where", outcome.predicate == null ? null : PredicateText.of(outcome.predicate));
     return node.setAll(outcome.result.toJson());
@@ -209,7 +209,7 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public String verboseStringWithOperatorId() {
-    return formattedNodeName() + "\nAsked: " + asked() + "\nKept: " + kept() + "\n";
+    return "\n" + formattedNodeName() + "\nAsked: " + asked() + "\nKept: " + kept() + "\n";
   }
 
   /** The predicate for the planner. Before the query runs, without the values of its subqueries. */
@@ -219,8 +219,9 @@ public final class PrunedFileScanExec extends SparkPlan {
       return PredicateText.of(outcome.predicate);
     }
     if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
-      String text = PredicateText.of(PlainScans.predicates(session(), scan.relation()).ofAll(Scala.list(scan.dataFilters())));
-      asked = awaitsValues(scan) ? text + ", and the values of a subquery" : text;
+      PlannerPredicate predicates = PlainScans.predicates(session(), scan.relation());
+      String text = PredicateText.of(predicates.ofAll(Scala.list(scan.dataFilters())));
+      asked = awaitsValues(scan) ? text + ", and values that arrive while the query runs" : text;
     }
     return asked;
   }
@@ -260,7 +261,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     return child.vectorTypes();
   }
 
-  /** Without keys of joins, the rows that pass the query's filter are those of the child. */
+  /** Without join keys, the query's rows equal those of the unpruned scan, so Spark may reuse one for the other. */
   @Override
   public SparkPlan doCanonicalize() {
     return Scala.list(runtime).stream().allMatch(PrunedFileScanExec::isUnused)

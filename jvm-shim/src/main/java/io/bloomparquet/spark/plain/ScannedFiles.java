@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 /**
- * The files that one of Spark's scans reads. Partition pruning, dynamic partition pruning and bucket pruning are already
- * applied. A path may be listed twice; then its rows are read twice.
+ * The files that one of Spark's scans reads. Partition pruning, dynamic partition pruning and bucket pruning are
+ * already applied. A path may be listed twice; then its rows are read twice.
  */
 final class ScannedFiles {
   private final List<PartitionedFile> parts = new ArrayList<>();
@@ -56,7 +56,8 @@ final class ScannedFiles {
   /** A part of a file, in the version that was planned; {@code version} is null if the planner does not know it. */
   PartitionedFile part(int file, FileVersion version, long start, long length) {
     PartitionedFile first = files.get(file);
-    return (version == null ? FileVersion.ofListing(first) : version).applyTo(first, start, length, hosts(first, start));
+    FileVersion known = version == null ? FileVersion.ofListing(first) : version;
+    return known.applyTo(first, start, length, hosts(first, start));
   }
 
   /** The hosts that store the bytes at {@code start}, as Spark found them. */

@@ -50,7 +50,7 @@ public final class UnprunedScan {
           "the files are read by %s, not by Spark's own %s reader",
           scan.relation().fileFormat().getClass().getName(), format.shortName());
     }
-    if (scan.dataFilters().isEmpty()) {
+    if (!PlainScans.filtersData(scan)) {
       return "the query has no filter that can skip " + format.unit() + "s";
     }
     return PlainScans.isEnabled(scan.session().sessionState().conf(), scan.relation())
@@ -60,6 +60,7 @@ public final class UnprunedScan {
 
   private static String reasonOfV2(FileFormat format) {
     return String.format(
-        "Spark reads the files by its V2 source, as spark.sql.sources.useV1SourceList does not name %s", format.shortName());
+        "Spark reads the files by its V2 source, as spark.sql.sources.useV1SourceList does not name %s",
+        format.shortName());
   }
 }

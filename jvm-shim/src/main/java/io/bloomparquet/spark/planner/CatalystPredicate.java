@@ -39,8 +39,8 @@ import org.apache.spark.sql.types.MapType;
  * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
  * that are cast to a wider type. The result may only stand under And and Or.
  *
- * <p>{@code contains} in the result says that some value of one leaf column is one of the values: what every row that
- * matches needs, although not every such row matches.
+ * <p>{@code contains} in the result says that a leaf column holds one of the values. Every row that matches needs this,
+ * but not every row with it matches.
  */
 final class CatalystPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -206,7 +206,7 @@ final class CatalystPredicate {
     if (parameter == null && expression instanceof GetMapValue value) {
       return access(path(value.child()), VALUE, literal(value.key()));
     }
-    // With a default, a missing element equals what is in no file.
+    // A default for missing elements may equal the literal, and is in no file.
     if (parameter == null && expression instanceof ElementAt at && at.defaultValueOutOfBound().isEmpty()) {
       boolean isMap = at.left().dataType() instanceof MapType;
       return access(path(at.left()), isMap ? VALUE : ELEMENT, isMap ? literal(at.right()) : null);

@@ -24,8 +24,10 @@ public final class PlanMetric implements CustomMetric {
     metrics.add(new PlanMetric(format.count("Read"), units + " kept"));
     if (format == FileFormat.ORC) {
       metrics.add(new PlanMetric("numRowGroupsTotal", "row groups in the stripes"));
-      metrics.add(new PlanMetric("numRowGroupsExcludedByStatistics", "row groups in the stripes excluded by statistics"));
-      metrics.add(new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups in the stripes excluded by Bloom filter"));
+      metrics.add(
+          new PlanMetric("numRowGroupsExcludedByStatistics", "row groups in the stripes excluded by statistics"));
+      metrics.add(
+          new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups in the stripes excluded by Bloom filter"));
     }
     metrics.add(new PlanMetric("numFilesReadWhole", "files read whole, as the planner could not read them"));
     metrics.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));

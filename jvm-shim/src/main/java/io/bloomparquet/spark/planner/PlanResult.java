@@ -61,10 +61,13 @@ public final class PlanResult {
   /** Rejects an inconsistent answer: a wrong range could skip a row group that matches. */
   void check(int files) throws PlannerException {
     if (ranges < 0 || numbers.remaining() != FIELDS * ranges + FIELDS_OF_VERSION * versions) {
-      throw new PlannerException(String.format("invalid answer from the planner: %d numbers do not make whole ranges", numbers.remaining()));
+      throw new PlannerException(
+          String.format(
+              "invalid answer from the planner: %d numbers do not make whole ranges", numbers.remaining()));
     }
     if (versions != 0 && versions != files) {
-      throw new PlannerException(String.format("invalid answer from the planner: versions of %d of %d files", versions, files));
+      throw new PlannerException(
+          String.format("invalid answer from the planner: versions of %d of %d files", versions, files));
     }
     int before = 0;
     for (int i = 0; i < ranges; i++) {

@@ -78,7 +78,7 @@ public final class Planner {
       if (error.fatal()) {
         throw new IllegalStateException(error.getMessage(), error);
       }
-      warnOnce(error.getMessage() + "; everything is read, as by spark.read." + format.shortName());
+      warnOnce(error.getMessage() + "; Spark reads everything, as without bloomparquet");
       return PlanResult.failed(error.getMessage());
     }
   }
@@ -95,7 +95,9 @@ public final class Planner {
       throw new PlannerException(
           String.format("planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));
     } catch (ExecutionException error) {
-      throw error.getCause() instanceof PlannerException cause ? cause : new PlannerException(error.getCause().toString());
+      throw error.getCause() instanceof PlannerException cause
+          ? cause
+          : new PlannerException(error.getCause().toString());
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
       throw new PlannerException("interrupted while waiting for a plan");

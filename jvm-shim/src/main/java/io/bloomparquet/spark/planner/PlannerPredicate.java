@@ -260,7 +260,10 @@ public final class PlannerPredicate {
       }
       values.add(value);
     }
-    return op.equals("in") ? node.set("values", values) : children.length == 2 ? node.set("value", values.get(0)) : null;
+    if (op.equals("in")) {
+      return node.set("values", values);
+    }
+    return children.length == 2 ? node.set("value", values.get(0)) : null;
   }
 
   /** Spark's types of the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */

@@ -45,7 +45,8 @@ final class PlannerProcess {
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
-      "import sys; sys.path[:] = filter(None, sys.path); from pyspark_bloomparquet.jar.planner_worker import main; main()";
+      "import sys; sys.path[:] = filter(None, sys.path); "
+          + "from pyspark_bloomparquet.jar.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
   private static final int MAX_KILLED = 2;
@@ -271,10 +272,9 @@ final class PlannerProcess {
   private String describe(String hung) {
     // Without the pid, a planner that cannot start is reported once and not for each attempt.
     String which = hung == null && !killed ? "" : ", process " + process.pid();
-    String how =
-        hung != null
-            ? hung + "; it was ended"
-            : killed ? "was killed by signal " + signal() : "exited with code " + process.exitValue() + errors.lastLine();
+    String ended =
+        killed ? "was killed by signal " + signal() : "exited with code " + process.exitValue() + errors.lastLine();
+    String how = hung != null ? hung + "; it was ended" : ended;
     boolean hint = frames.get() == 0 && hung == null && !killed;
     return String.format(
         "the planner (%s%s) %s%s",

@@ -46,7 +46,8 @@ public final class ReaderSettings {
         set = conf.get(each.getHiveConfName());
       }
       if (set != null && !set.trim().equalsIgnoreCase(String.valueOf(each.getDefaultValue()))) {
-        return String.format("%s is %s, by which ORC's reader may return other columns or values", each.getAttribute(), set);
+        return String.format(
+            "%s is %s, by which ORC's reader may return other columns or values", each.getAttribute(), set);
       }
     }
     return null;

@@ -28,7 +28,8 @@ record CheckedReaders(PartitionReaderFactory files, UnchangedFiles unchanged) im
   }
 
   /** The configuration that Spark broadcast for the reader; a new broadcast for an unknown reader. */
-  private static Broadcast<SerializableConfiguration> configuration(PartitionReaderFactory files, SparkSession session) {
+  private static Broadcast<SerializableConfiguration> configuration(
+      PartitionReaderFactory files, SparkSession session) {
     if (files instanceof ParquetPartitionReaderFactory parquet) {
       return parquet.broadcastedConf();
     }

@@ -18,8 +18,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
- * Refuses an overwrite that deletes files, first of all, that the same query loads through our formats. Spark has this
- * check for its own file relations. Overwrites by our formats delete last, and are no overwrites here any more.
+ * Refuses to overwrite files that the same query loads through our formats, if Spark would delete them before it reads
+ * them. Spark's own check, for INSERT OVERWRITE, sees only its own relations. {@code WriteRule} has already turned the
+ * overwrites by our formats, which delete last, into appends.
  */
 public final class LoadedFilesRule extends Rule<LogicalPlan> {
   @Override
@@ -37,7 +38,8 @@ public final class LoadedFilesRule extends Rule<LogicalPlan> {
   private static void check(InsertIntoHadoopFsRelationCommand write) {
     Path target = resolved(write.outputPath());
     for (PrunedTable table : tables(write.query())) {
-      if (Scala.list(table.fileIndex().rootPaths()).stream().anyMatch(root -> LocalPaths.isIn(target, resolved(root)))) {
+      List<Path> roots = Scala.list(table.fileIndex().rootPaths());
+      if (roots.stream().anyMatch(root -> LocalPaths.isIn(target, resolved(root)))) {
         throw Thrown.unchecked(
             QueryCompilationErrors$.MODULE$.cannotOverwritePathBeingReadFromError(write.outputPath().toString()));
       }

@@ -26,7 +26,7 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
   static final String CACHE_DIRECTORY = "spark.bloomparquet.cacheDirectory";
   static final String CACHE_MAX_BYTES = "spark.bloomparquet.cacheMaxBytes";
 
-  /** A setting that only the jar sets, by which a client of Spark Connect sees that its server has the jar. */
+  /** Only the jar registers this setting. A client of Spark Connect reads it to see whether the server has the jar. */
   private static final String VERSION_OF_JAR = "spark.bloomparquet.version";
 
   private static final String DEFAULT_CACHE_MAX_BYTES = "1g";
@@ -34,7 +34,10 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
   public static DriverSettings of(SparkContext context) {
     SparkConf conf = context.getConf();
     List<String> providers =
-        Arrays.stream(conf.get(KEY_PROVIDERS, "").split(",")).map(String::trim).filter(each -> !each.isEmpty()).toList();
+        Arrays.stream(conf.get(KEY_PROVIDERS, "").split(","))
+            .map(String::trim)
+            .filter(each -> !each.isEmpty())
+            .toList();
     String directory = conf.get(CACHE_DIRECTORY, "").trim();
     return new DriverSettings(
         providers,
@@ -59,7 +62,8 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
     for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
       makeStatic(name, "Read from the SparkConf of the application.", TypedConfigBuilder::createOptional);
     }
-    String version = Objects.requireNonNullElse(DriverSettings.class.getPackage().getImplementationVersion(), "unknown");
+    String version =
+        Objects.requireNonNullElse(DriverSettings.class.getPackage().getImplementationVersion(), "unknown");
     makeStatic(VERSION_OF_JAR, "The version of the jar of bloomparquet.", each -> each.createWithDefault(version));
   }
 
@@ -102,7 +106,7 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
    */
   public record Python(String interpreter, String path) {}
 
-  /** The Python that the application's settings name; without one, that of Spark's own Python workers. */
+  /** The Python that the application's settings name; by default the one that Spark's Python workers use. */
   public static Python python(SparkContext context) {
     SparkConf conf = context.getConf();
     String interpreter =

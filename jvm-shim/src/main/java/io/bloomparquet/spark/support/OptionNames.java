@@ -112,7 +112,8 @@ public final class OptionNames {
     }
     if (PYTHON_ONLY.containsKey(name)) {
       throw new IllegalArgumentException(
-          String.format("option %s is for loads without the jar; with the jar, set %s instead", name, PYTHON_ONLY.get(name)));
+          String.format(
+              "option %s is for loads without the jar; with the jar, set %s instead", name, PYTHON_ONLY.get(name)));
     }
     if (DRIVER_ONLY.containsKey(name)) {
       throw new IllegalArgumentException(

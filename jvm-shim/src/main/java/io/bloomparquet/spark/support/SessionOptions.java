@@ -5,7 +5,7 @@ import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Options that a session's settings give: {@code spark.datasource.bloomparquet.planning=off}. */
+/** Options from the session's settings, such as {@code spark.datasource.bloomparquet.planning=off}. */
 public final class SessionOptions {
   private SessionOptions() {}
 
@@ -29,7 +29,7 @@ public final class SessionOptions {
     return OptionLayers.of(options);
   }
 
-  /** {@code options}, and for others than these, those of the session. */
+  /** {@code options} over the options of the session. */
   public static CaseInsensitiveStringMap with(
       SparkSession session, FileFormat format, CaseInsensitiveStringMap options) {
     return new CaseInsensitiveStringMap(OptionLayers.of(of(session, format), options.asCaseSensitiveMap()));

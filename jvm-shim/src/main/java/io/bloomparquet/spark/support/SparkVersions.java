@@ -6,7 +6,7 @@ import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.reflect.ClassTag$;
 
-/** What Spark 4.0 names or lacks otherwise than the Spark that the jar is compiled against. */
+/** Differences between Spark 4.0 and the Spark that the jar is compiled against. */
 public final class SparkVersions {
   /** Whether scans can take the fields of a VARIANT that a query asks for: Spark 4.1 and later. */
   public static final boolean HAS_VARIANT_EXTRACTION =

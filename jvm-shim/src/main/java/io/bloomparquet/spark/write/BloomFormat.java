@@ -27,8 +27,8 @@ public interface BloomFormat {
   /** The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}. */
   FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
 
-  /** Whether the format's settings in {@code conf} allow that a committer of ours commits. */
-  boolean commitsPlainly(Configuration conf);
+  /** Whether {@code conf} leaves the format's committer as it is by default, so that ours can replace it. */
+  boolean hasDefaultCommitter(Configuration conf);
 
   /** What this write replaces, as {@link WriteRule} decided; null before that, and for streams. */
   Overwrite overwrite();
@@ -51,8 +51,8 @@ public interface BloomFormat {
     OptionNames.check(format(), Scala.map(options));
     SessionOptions.refuseWhere(
         Scala.map(options),
-        "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without this "
-            + "option");
+        "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without "
+            + "this option");
     KeyProviderRule.check(Scala.map(options), ofSession, conf);
     return newFilterOptions(OptionLayers.of(ofSession, Scala.map(options)), schema);
   }

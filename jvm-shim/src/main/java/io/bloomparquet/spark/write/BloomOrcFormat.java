@@ -50,7 +50,7 @@ public final class BloomOrcFormat extends OrcFileFormat implements BloomFormat {
   }
 
   @Override
-  public boolean commitsPlainly(Configuration conf) {
+  public boolean hasDefaultCommitter(Configuration conf) {
     return true;
   }
 

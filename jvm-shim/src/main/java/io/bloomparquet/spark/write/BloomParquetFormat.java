@@ -56,7 +56,7 @@ public final class BloomParquetFormat extends ParquetFileFormat implements Bloom
   }
 
   @Override
-  public boolean commitsPlainly(Configuration conf) {
+  public boolean hasDefaultCommitter(Configuration conf) {
     return ParquetOutputCommitter.class
             .getName()
             .equals(conf.get(SQLConf.PARQUET_OUTPUT_COMMITTER_CLASS().key(), ParquetOutputCommitter.class.getName()))

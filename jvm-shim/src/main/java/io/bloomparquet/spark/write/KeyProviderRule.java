@@ -37,12 +37,13 @@ final class KeyProviderRule {
     }
   }
 
-  /** Another factory than parquet-java's is trusted to encrypt. */
+  /** Whether the writer encrypts. A factory other than parquet-java's is assumed to. */
   private static boolean encrypts(Configuration conf) {
     String factory = conf.getTrimmed(FACTORY, "");
     if (factory.isEmpty()) {
       return false;
     }
-    return !factory.equals(BY_PROPERTIES) || Stream.of(MASTER_KEYS).anyMatch(key -> !conf.getTrimmed(key, "").isEmpty());
+    return !factory.equals(BY_PROPERTIES)
+        || Stream.of(MASTER_KEYS).anyMatch(key -> !conf.getTrimmed(key, "").isEmpty());
   }
 }

@@ -5,11 +5,11 @@ import org.apache.hadoop.fs.Path;
 /**
  * What a write replaces when its job commits.
  *
- * @param replaced the directory whose files are deleted; null for none
- * @param table the table whose partitions the catalog knows; null for another
+ * @param replaced the directory whose old files are deleted; null if the job deletes nothing
+ * @param table the name of the table whose partitions are in the catalog; null if there is none
  */
 public record Overwrite(Path replaced, String table) {
 
-  /** Of a write that replaces nothing, or for which Spark deletes the files before the job. */
+  /** The job deletes nothing: the write is an append, or Spark deletes the old files before the job. */
   static final Overwrite NONE = new Overwrite(null, null);
 }

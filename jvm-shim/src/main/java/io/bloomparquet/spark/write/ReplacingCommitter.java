@@ -47,7 +47,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     this.output = output;
   }
 
-  /** Makes this the committer of a job, which deletes the files that are there when the job starts. */
+  /** Makes this class the committer of a job. It deletes the files that exist when the job starts. */
   static void prepare(Configuration job, Overwrite overwrite) {
     job.set(REPLACED, overwrite.replaced().toString());
     job.set(TABLE, overwrite.table() == null ? "" : overwrite.table());
@@ -88,7 +88,7 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     }
   }
 
-  /** Drops the partitions from the catalog of which all files were deleted, as Spark does after its overwrites. */
+  /** Drops partitions from the catalog if all their files were deleted, as Spark does after its overwrites. */
   private static void dropPartitions(SparkSession session, String table, Path replaced, FileSystem system)
       throws IOException {
     try {
@@ -139,8 +139,8 @@ public final class ReplacingCommitter extends FileOutputCommitter {
     if (!errors.isEmpty()) {
       throw new IOException(
           String.format(
-              "the new files were written, but %d of the %d files that they replace could not be deleted. Delete them by "
-                  + "hand, or their rows are read too: %s%s",
+              "the new files were written, but %d of the %d files that they replace could not be deleted. Delete them "
+                  + "by hand, or their rows are read too: %s%s",
               errors.size(),
               old.size(),
               errors.keySet().stream().limit(MAX_NAMED).map(Path::toString).collect(Collectors.joining(", ")),

@@ -62,7 +62,8 @@ public final class WriteRule extends Rule<LogicalPlan> {
   private LogicalPlan prepared(InsertIntoHadoopFsRelationCommand given, BloomFormat format) {
     Map<String, String> options =
         OptionLayers.of(SessionOptions.of(session, format.format()), Scala.map(given.options()));
-    InsertIntoHadoopFsRelationCommand write = with(given, format.with(Overwrite.NONE), Scala.map(options), given.mode());
+    InsertIntoHadoopFsRelationCommand write =
+        with(given, format.with(Overwrite.NONE), Scala.map(options), given.mode());
     if (write.mode() != SaveMode.Overwrite) {
       return write;
     }
@@ -106,7 +107,7 @@ public final class WriteRule extends Rule<LogicalPlan> {
             .toArray(StructField[]::new));
   }
 
-  /** The directory that an overwrite empties: that of the static partitions, which come first, as Spark has them. */
+  /** The directory that an overwrite empties: the table's, or below it the directory of the static partitions. */
   private static Path target(InsertIntoHadoopFsRelationCommand write) {
     Map<String, String> partitions = Scala.map(write.staticPartitions());
     Path target = write.outputPath();
@@ -128,7 +129,7 @@ public final class WriteRule extends Rule<LogicalPlan> {
           && !write.ifPartitionNotExists()
           && settings.fileCommitProtocolClass().equals(SQLConf.FILE_COMMIT_PROTOCOL_CLASS().defaultValueString())
           && conf.get(SQLConf.OUTPUT_COMMITTER_CLASS().key()) == null
-          && format.commitsPlainly(conf)
+          && format.hasDefaultCommitter(conf)
           && conf.getInt(ALGORITHM, 1) == 1
           && files.exists(write.outputPath())
           && files.getFileStatus(write.outputPath()).isDirectory()
