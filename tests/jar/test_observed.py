@@ -218,13 +218,11 @@ def shown(spark: SparkSession, action: Callable[[], Any]) -> list[dict[str, str]
     store: Any = spark._jsparkSession.sharedState().statusStore()
     context: Any = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
-    first = store.executionsCount()
+    before = executions(store)  # the store forgets the oldest of many
     action()
     context.listenerBus().waitUntilEmpty()
-    executions = store.executionsList()
     scans = []
-    for i in range(first, executions.size()):
-        number = executions.apply(i).executionId()
+    for number in sorted(executions(store) - before):
         values = store.executionMetrics(number)
         graph = store.planGraph(number).allNodes()
         for node in (graph.apply(j) for j in range(graph.size())):
@@ -233,6 +231,11 @@ def shown(spark: SparkSession, action: Callable[[], Any]) -> list[dict[str, str]
                 pairs = ((each.name(), values.get(each.accumulatorId())) for each in metrics)
                 scans.append({name: value.get() for name, value in pairs if value.isDefined()})
     return scans
+
+
+def executions(store: Any) -> set[int]:
+    listed = store.executionsList()
+    return {listed.apply(i).executionId() for i in range(listed.size())}
 
 
 def numbers(scan: dict[str, str]) -> tuple[str, ...]:

@@ -364,7 +364,8 @@ def test_streams_are_not_pruned_by_keys(joined: SparkSession, tmp_path: Path) ->
     facts.where("id < 50").coalesce(1).write.parquet(str(tmp_path / "in"))
     stream = joined.readStream.schema(facts.schema).parquet(str(tmp_path / "in"))
     result = stream.join(joined.table("d").where("name = 'n44'"), stream.id == joined.table("d").k).select(stream.s)
-    query = result.writeStream.format("memory").queryName("streamed").trigger(availableNow=True).start()
+    query = result.writeStream.format("memory").queryName("joined_stream").trigger(availableNow=True).start()
     assert query.awaitTermination(120)
-    assert texts(joined.table("streamed").collect()) == ["('s044',)"]
+    assert texts(joined.table("joined_stream").collect()) == ["('s044',)"]
+    joined.catalog.dropTempView("joined_stream")
     assert "dynamicpruning" not in query._jsq.streamingQuery().lastExecution().toString()  # type: ignore[attr-defined]

@@ -101,6 +101,8 @@ def _scans(plan: Any) -> Iterator[Any]:
         yield from _scans(plan.executedPlan())
     elif kind.endswith("QueryStageExec"):
         yield from _scans(plan.plan())
+    elif kind == "EmptyRelationExec":
+        yield from _stages(plan.logical())
     elif kind == "PrunedFileScanExec" or (
         kind == "BatchScanExec" and plan.scan().getClass().getSimpleName() == "PrunedScan"
     ):
@@ -109,6 +111,14 @@ def _scans(plan: Any) -> Iterator[Any]:
         for children in (plan.children(), plan.subqueries()):
             for i in range(children.size()):
                 yield from _scans(children.apply(i))
+
+
+def _stages(logical: Any) -> Iterator[Any]:
+    """The jar's nodes in the stages that ran before adaptive execution found that there are no rows."""
+    if logical.getClass().getSimpleName() == "LogicalQueryStage":
+        yield from _scans(logical.physicalPlan())
+    for i in range(logical.children().size()):
+        yield from _stages(logical.children().apply(i))
 
 
 def _metric(node: Any, name: str) -> int:
