@@ -293,7 +293,7 @@ def _contains(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
     node = schema.root
     for name in path:
         if node is not schema.root and not _is_struct(node):
-            return node.physical_type is None
+            return _kind(node) in ("list", "map", "map_key_value")
         folded = fold(name, case_sensitive)
         child = next((child for child in node.children if fold(child.name, case_sensitive) == folded), None)
         if child is None:

@@ -16,10 +16,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class BloomOrcSource extends OrcDataSourceV2 {
 
-  public BloomOrcSource() {
-    BloomParquetExtensions.installInActiveSession();
-  }
-
   @Override
   public String shortName() {
     return FileFormat.ORC.source();
@@ -27,6 +23,7 @@ public final class BloomOrcSource extends OrcDataSourceV2 {
 
   @Override
   public Class<BloomOrcFormat> fallbackFileFormat() {
+    BloomParquetExtensions.installInActiveSession();
     return BloomOrcFormat.class;
   }
 
@@ -41,6 +38,7 @@ public final class BloomOrcSource extends OrcDataSourceV2 {
   }
 
   private Table table(CaseInsensitiveStringMap given, StructType schema) {
+    BloomParquetExtensions.installInActiveSession();
     CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, given);
     Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
     return new PrunedTable(

@@ -16,10 +16,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class BloomParquetSource extends ParquetDataSourceV2 {
 
-  public BloomParquetSource() {
-    BloomParquetExtensions.installInActiveSession();
-  }
-
   @Override
   public String shortName() {
     return FileFormat.PARQUET.source();
@@ -27,6 +23,7 @@ public final class BloomParquetSource extends ParquetDataSourceV2 {
 
   @Override
   public Class<BloomParquetFormat> fallbackFileFormat() {
+    BloomParquetExtensions.installInActiveSession();
     return BloomParquetFormat.class;
   }
 
@@ -41,6 +38,7 @@ public final class BloomParquetSource extends ParquetDataSourceV2 {
   }
 
   private Table table(CaseInsensitiveStringMap given, StructType schema) {
+    BloomParquetExtensions.installInActiveSession();
     CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.PARQUET, given);
     Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
     return new PrunedTable(

@@ -38,6 +38,9 @@ public final class PlainScans extends SparkStrategy {
   /** The setting of a session by which its plain scans are planned. */
   public static final String ENABLED = "spark.bloomparquet.transparent";
 
+  /** The package of Spark's own file indexes. The index of another system may list other files than there are. */
+  private static final String SPARKS_OWN = "org.apache.spark.sql.execution.";
+
   private final SparkSession session;
 
   public PlainScans(SparkSession session) {
@@ -93,6 +96,9 @@ public final class PlainScans extends SparkStrategy {
     if (relation.fileFormat() instanceof BloomFormat ours) {
       return ours.format();
     }
+    if (!relation.location().getClass().getName().startsWith(SPARKS_OWN)) {
+      return null;
+    }
     Class<?> format = relation.fileFormat().getClass();
     if (format == ParquetFileFormat.class) {
       return FileFormat.PARQUET;
@@ -100,9 +106,13 @@ public final class PlainScans extends SparkStrategy {
     return format == OrcFileFormat.class ? FileFormat.ORC : null;
   }
 
-  /** The translation of predicates on a relation that can be planned. */
-  static PlannerPredicate predicates(SparkSession session, HadoopFsRelation relation) {
+  /**
+   * The translation of predicates on a relation that can be planned. Spark's reader goes by the settings of the session
+   * that made the relation, which may not be the session that runs the query.
+   */
+  static PlannerPredicate predicates(HadoopFsRelation relation) {
     FileFormat format = format(relation);
+    SparkSession session = relation.sparkSession();
     return new PlannerPredicate(
         session,
         format,
@@ -117,6 +127,9 @@ public final class PlainScans extends SparkStrategy {
     SparkPlan withoutRuntime = scan == null ? plan : takeRuntime(plan, scan, runtime);
     if (scan == null || runtime.isEmpty() && !(isEnabled && filtersData(scan))) {
       return plan;
+    }
+    if (!isEnabled) {
+      return withoutRuntime;
     }
     PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));
     pruned.copyTagsFrom(scan);

@@ -41,7 +41,7 @@ record PrunableKey(Expression column) {
       return false;
     }
     KeyColumn column = KeyColumn.of(key);
-    return column != null && PlainScans.predicates(files.sparkSession(), files).canPlan(column.path());
+    return column != null && PlainScans.predicates(files).canPlan(column.path());
   }
 
   /** Whether the keys of {@code build} prune this key already. Spark applies the rule several times. */

@@ -86,15 +86,16 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   private <T> RDD<T> keptRows(RDD<T> all) {
-    // Another rule may have replaced the child; then its rows are what the query needs.
-    if (!(child instanceof FileSourceScanExec scan)
-        || !(scan.inputRDD() instanceof FileScanRDD files)
-        || !KeptRows.passesPartitions(all, files)) {
-      return all;
+    FileSourceScanExec scan = (FileSourceScanExec) child;
+    if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(all, files)) {
+      return everything(all, "Spark reads the files in another way than usual");
     }
     ScannedFiles scanned = new ScannedFiles(files);
     if (!scanned.areWhole()) {
-      return all;
+      return everything(all, "Spark reads only parts of the files");
+    }
+    if (!ExecutorJar.isAvailable(session().sparkContext())) {
+      return everything(all, "executors do not have the jar");
     }
     List<ListedFile> listed = scanned.listed();
     Outcome outcome = plan(scan, listed);
@@ -108,9 +109,15 @@ public final class PrunedFileScanExec extends SparkPlan {
     HadoopFsRelation relation = scan.relation();
     var configuration =
         SparkVersions.broadcast(
-            session().sparkContext(), session().sessionState().newHadoopConfWithOptions(relation.options()));
+            session().sparkContext(),
+            relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options()));
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
     return new KeptRows<>(all, partitions(scan, scanned, parts), new UnchangedFiles(configuration, ignoreMissing));
+  }
+
+  private <T> RDD<T> everything(RDD<T> all, String reason) {
+    latest = new Outcome(null, PlanResult.none(reason));
+    return all;
   }
 
   private FilePartition[] partitions(FileSourceScanExec scan, ScannedFiles scanned, KeptParts parts) {
@@ -122,13 +129,16 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
     HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates = PlainScans.predicates(session(), relation);
-    Map<String, String> ofTable =
-        relation.fileFormat() instanceof BloomFormat ? Scala.map(relation.options()) : Map.of();
-    ScanOptions options =
-        ScanOptions.of(
-            SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
-            DriverSettings.of(session().sparkContext()));
+    PlannerPredicate predicates = PlainScans.predicates(relation);
+    ScanOptions options;
+    try {
+      options = options(relation);
+    } catch (IllegalArgumentException error) {
+      if (relation.fileFormat() instanceof BloomFormat) {
+        throw error;
+      }
+      return new Outcome(null, Planner.declined(error.getMessage())); // a query that does not name us must not fail
+    }
     JsonNode predicate =
         options.pushFilters()
             ? PlannerPredicate.and(
@@ -136,6 +146,14 @@ public final class PrunedFileScanExec extends SparkPlan {
                 predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
             : null;
     return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, options));
+  }
+
+  private ScanOptions options(HadoopFsRelation relation) {
+    Map<String, String> ofTable =
+        relation.fileFormat() instanceof BloomFormat ? Scala.map(relation.options()) : Map.of();
+    return ScanOptions.of(
+        SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
+        DriverSettings.of(session().sparkContext()));
   }
 
   private void report(PlanResult result) {
@@ -219,7 +237,7 @@ public final class PrunedFileScanExec extends SparkPlan {
       return PredicateText.of(outcome.predicate);
     }
     if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
-      PlannerPredicate predicates = PlainScans.predicates(session(), scan.relation());
+      PlannerPredicate predicates = PlainScans.predicates(scan.relation());
       String text = PredicateText.of(predicates.ofAll(Scala.list(scan.dataFilters())));
       asked = awaitsValues(scan) ? text + ", and values that arrive while the query runs" : text;
     }
@@ -281,7 +299,9 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return new PrunedFileScanExec(children.apply(0), runtime);
+    SparkPlan replaced = children.apply(0);
+    // Another engine's scan must not stay below this node, which could only slow it down.
+    return replaced instanceof FileSourceScanExec ? new PrunedFileScanExec(replaced, runtime) : replaced;
   }
 
   @Override

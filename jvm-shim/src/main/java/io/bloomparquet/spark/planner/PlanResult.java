@@ -49,7 +49,7 @@ public final class PlanResult {
   }
 
   /** No plan was asked for. */
-  static PlanResult none(String reason) {
+  public static PlanResult none(String reason) {
     return new PlanResult(reason, false, JsonNodeFactory.instance.objectNode(), 0, ByteBuffer.allocate(0));
   }
 

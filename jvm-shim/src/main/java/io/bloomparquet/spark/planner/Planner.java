@@ -83,6 +83,12 @@ public final class Planner {
     }
   }
 
+  /** The result of a scan that cannot be planned for a reason that the user should know. Warns of it, once. */
+  public static PlanResult declined(String reason) {
+    warnOnce(reason + "; Spark reads everything, as without bloomparquet");
+    return PlanResult.none(reason);
+  }
+
   private static PlanResult ask(SparkSession session, ObjectNode request, FileListing listing, long timeoutMillis)
       throws PlannerException {
     PlannerProcess planner = PlannerProcess.of(DriverSettings.python(session.sparkContext()));

@@ -43,6 +43,9 @@ public final class PlannerPredicate {
   private static final Map<String, String> FLIPPED =
       Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
+  /** Spark's mark of a struct that stands for the fields of a VARIANT that a query reads. No file has its names. */
+  private static final String VARIANT = "__VARIANT_METADATA_KEY";
+
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
@@ -301,7 +304,8 @@ public final class PlannerPredicate {
         inList = true;
       }
       StructField field = type instanceof StructType struct ? find(struct, name) : null;
-      if (field == null || field.metadata().contains(EXISTENCE_DEFAULT) || field.metadata().contains(CHAR_VARCHAR)) {
+      if (field == null
+          || Stream.of(EXISTENCE_DEFAULT, CHAR_VARCHAR, VARIANT).anyMatch(field.metadata()::contains)) {
         return null;
       }
       type = field.dataType();

@@ -1,0 +1,74 @@
+"""Settings and sessions of plain scans: Spark's reader goes by the session that made a relation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support import files
+from tests.support.plain import NODE, compare, executed
+from tests.support.scenarios import PRUNED, UNPRUNED
+from tests.support.spark import conf, rows
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Four row groups; a third of the ids is in each."""
+    folder = tmp_path_factory.mktemp("sessions")
+    files.write(folder / "t.parquet", {"ID": list(range(400))}, ["ID"], rows_per_group=100)
+    return str(folder)
+
+
+@pytest.fixture
+def other(jar_spark: SparkSession) -> SparkSession:
+    session = jar_spark.newSession()
+    session.conf.set("spark.bloomparquet.transparent", "true")
+    return session
+
+
+def test_a_view_of_a_case_sensitive_session(jar_spark: SparkSession, other: SparkSession, path: str) -> None:
+    """Its reader finds no column `id` in the file, so all values are NULL, whoever asks."""
+    with conf(jar_spark, {"spark.sql.caseSensitive": "true"}):
+        jar_spark.read.schema("id BIGINT").parquet(path).createOrReplaceGlobalTempView("of_another_session")
+        try:
+            query = "SELECT count(*) FROM global_temp.of_another_session WHERE id IS NULL OR id = 777"
+            assert rows(other.sql(query)) == [(400,)]
+        finally:
+            jar_spark.catalog.dropGlobalTempView("of_another_session")
+
+
+def test_a_wrong_setting_fails_no_plain_query(jar_spark: SparkSession, path: str) -> None:
+    with conf(jar_spark, {**PRUNED, "spark.datasource.bloomparquet.planing": "off"}):
+        frame = jar_spark.read.parquet(path).where("id = 250")
+        assert rows(frame) == [(250,)]
+        assert "planing" in str(last_plan(frame)[0].reason)
+
+
+def test_a_query_that_is_optimized_before_the_setting_changes(jar_spark: SparkSession, path: str) -> None:
+    keys = "SELECT /*+ BROADCAST(k) */ t.id FROM t JOIN (VALUES (250L), (251L)) k(id) ON t.id = k.id WHERE k.id > 0"
+    jar_spark.read.parquet(path).createOrReplaceTempView("t")
+    with conf(jar_spark, PRUNED):
+        frame = jar_spark.sql(keys)
+        optimized = frame._jdf.queryExecution().optimizedPlan().toString()
+        assert "dynamicpruning" in optimized
+    with conf(jar_spark, UNPRUNED):
+        assert rows(frame) == [(250,), (251,)]
+        assert NODE not in executed(frame)
+        assert "dynamicpruning" not in executed(frame)
+    jar_spark.catalog.dropTempView("t")
+
+
+def test_fields_of_variants_in_files_of_two_writers(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Files with and without Parquet's annotation of a VARIANT. Spark reads a field by a name that is in no file."""
+    path, annotated = str(tmp_path / "t"), "spark.sql.parquet.variant.annotateLogicalType.enabled"
+    frame = jar_spark.range(100).selectExpr("id", "parse_json(concat('{\"x\":', id, '}')) AS v")
+    for setting, part in (("false", "id < 50"), ("true", "id >= 50")):
+        with conf(jar_spark, {annotated: setting}):
+            frame.where(part).write.mode("append").parquet(path)
+    for where, count in (("= 5", 1), ("= 77", 1), ("< 60", 60)):
+        query = f"variant_get(v, '$.x', 'int') {where}"
+        pruned = compare(jar_spark, lambda query=query: jar_spark.read.parquet(path).where(query).select("id"))
+        assert (len(pruned.rows), pruned.skipped) == (count, 0)
