@@ -237,13 +237,9 @@ final class PlannerProcess {
 
   /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
   private Duration cpuTime() {
-    try {
-      return Stream.concat(Stream.of(process.toHandle()), process.descendants())
-          .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
-          .reduce(Duration.ZERO, Duration::plus);
-    } catch (RuntimeException error) { // the JDK fails when many processes start and end; the watch must go on
-      return Duration.ofNanos(System.nanoTime());
-    }
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
+        .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
+        .reduce(Duration.ZERO, Duration::plus);
   }
 
   /** Waits a little for the process to exit by itself: only then there is an exit code to report. */
@@ -276,9 +272,14 @@ final class PlannerProcess {
   private String describe(String hung) {
     // Without the pid, a planner that cannot start is reported once and not for each attempt.
     String which = hung == null && !killed ? "" : ", process " + process.pid();
-    String ended =
-        killed ? "was killed by signal " + signal() : "exited with code " + process.exitValue() + errors.lastLine();
-    String how = hung != null ? hung + "; it was ended" : ended;
+    String how;
+    if (hung != null) {
+      how = hung + "; it was ended"; // it has no exit code yet
+    } else if (killed) {
+      how = "was killed by signal " + signal();
+    } else {
+      how = "exited with code " + process.exitValue() + errors.lastLine();
+    }
     boolean hint = frames.get() == 0 && hung == null && !killed;
     return String.format(
         "the planner (%s%s) %s%s",
