@@ -64,7 +64,7 @@ CASES = {
     **{f"{reader}, kept": (reader, KEPT) for reader in READERS},
     **{f"{reader}, skipped": (reader, SKIPPED) for reader in ("static", "plain", "join", "where")},
 }
-"""Who reads, and whether the changing file was read in part or skipped by the plan."""
+"""The reader, and whether the plan keeps a part of the changing file or skips the file."""
 
 
 def crossed(readers: Sequence[Any]) -> pytest.MarkDecorator:

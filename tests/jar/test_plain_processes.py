@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,13 +54,24 @@ def run(job: str, home: Path, *arguments: str) -> Any:
     """Run a job in a process of its own. Returns the JSON of its last line."""
     path = home / "job.py"
     path.write_text(START + job)
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    spark_home = Path(pyspark.__file__).parent
+    env = {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1",  # also for masters, workers, executors
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, path, str(home), jar_path(), *arguments],
         cwd=home, check=False, capture_output=True, text=True, env=env,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-6000:]
+    assert done.returncode == 0, done.stderr[-6000:] + _executors(spark_home, done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _executors(spark_home: Path, stderr: str) -> str:
+    """The end of the log of the last executor of a cluster that `stderr` names."""
+    applications = re.findall(r"app-\d+-\d+", stderr)
+    logs = sorted(spark_home.glob(f"work/{applications[-1]}/*/stderr"), key=os.path.getmtime) if applications else []
+    return f"\n{logs[-1]}:\n{logs[-1].read_text()[-3000:]}" if logs else ""
 
 
 CLUSTER = """

@@ -85,7 +85,7 @@ def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount)
 
 
 def orc_files(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> list[FileInfo]:
-    """Those of `files`, which cannot be read as Parquet files, that are ORC files."""
+    """The ORC files among `files`, none of which is a Parquet file."""
     unknown = [file for file in files if _is_orc(storage, file) is None]
     if unknown:
         from bloomparquet.orc.file_tail import are_orc  # lazy import: keeps ORC off the start-up path

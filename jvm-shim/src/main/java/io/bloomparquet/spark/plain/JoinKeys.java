@@ -69,14 +69,7 @@ public final class JoinKeys extends Rule<LogicalPlan> {
   }
 
   private LogicalPlan insert(LogicalPlan plan) {
-    List<LogicalPlan> children = new ArrayList<>();
-    boolean changed = false;
-    for (LogicalPlan child : Scala.list(plan.children())) {
-      LogicalPlan other = insert(child);
-      changed |= other != child;
-      children.add(other);
-    }
-    LogicalPlan inserted = changed ? plan.withNewChildren(Scala.seq(children)) : plan;
+    LogicalPlan inserted = plan.mapChildren(this::insert);
     return inserted instanceof Join join && !join.isStreaming() ? prune(join) : inserted;
   }
 

@@ -1,6 +1,5 @@
 package io.bloomparquet.spark.plain;
 
-import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.support.Scala;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;

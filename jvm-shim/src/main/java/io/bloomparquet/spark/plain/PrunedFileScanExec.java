@@ -56,7 +56,7 @@ import scala.collection.immutable.Seq;
 public final class PrunedFileScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
-  private final SparkPlan child;
+  private final FileSourceScanExec scan;
   private final Seq<Expression> runtime;
   private transient Map<String, SQLMetric> metrics;
   private transient volatile Outcome latest;
@@ -66,27 +66,26 @@ public final class PrunedFileScanExec extends SparkPlan {
   private record Outcome(JsonNode predicate, PlanResult result) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */
-  public PrunedFileScanExec(SparkPlan child, Seq<Expression> runtime) {
-    this.child = child;
+  public PrunedFileScanExec(FileSourceScanExec scan, Seq<Expression> runtime) {
+    this.scan = scan;
     this.runtime = runtime;
   }
 
   private FileFormat format() {
-    return PlainScans.format(child);
+    return PlainScans.format(scan);
   }
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return keptRows(child.execute());
+    return keptRows(scan.execute());
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    return keptRows(child.executeColumnar());
+    return keptRows(scan.executeColumnar());
   }
 
   private <T> RDD<T> keptRows(RDD<T> all) {
-    FileSourceScanExec scan = (FileSourceScanExec) child;
     if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(all, files)) {
       return everything(all, "Spark reads the files in another way than usual");
     }
@@ -98,7 +97,7 @@ public final class PrunedFileScanExec extends SparkPlan {
       return everything(all, "executors do not have the jar");
     }
     List<ListedFile> listed = scanned.listed();
-    Outcome outcome = plan(scan, listed);
+    Outcome outcome = plan(listed);
     latest = outcome;
     PlanResult result = outcome.result;
     report(result);
@@ -112,7 +111,7 @@ public final class PrunedFileScanExec extends SparkPlan {
             session().sparkContext(),
             relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options()));
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
-    return new KeptRows<>(all, partitions(scan, scanned, parts), new UnchangedFiles(configuration, ignoreMissing));
+    return new KeptRows<>(all, partitions(scanned, parts), new UnchangedFiles(configuration, ignoreMissing));
   }
 
   private <T> RDD<T> everything(RDD<T> all, String reason) {
@@ -120,14 +119,14 @@ public final class PrunedFileScanExec extends SparkPlan {
     return all;
   }
 
-  private FilePartition[] partitions(FileSourceScanExec scan, ScannedFiles scanned, KeptParts parts) {
+  private FilePartition[] partitions(ScannedFiles scanned, KeptParts parts) {
     if (outputPartitioning() instanceof SinglePartition$) {
       return parts.single(); // no exchange follows: without a partition a global aggregate would have no row
     }
     return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
   }
 
-  private Outcome plan(FileSourceScanExec scan, List<ListedFile> files) {
+  private Outcome plan(List<ListedFile> files) {
     HadoopFsRelation relation = scan.relation();
     PlannerPredicate predicates = PlainScans.predicates(relation);
     ScanOptions options;
@@ -179,19 +178,13 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public scala.collection.immutable.Map<String, SQLMetric> metrics() {
-    return format() == null ? child.metrics() : Scala.map(metricsByName());
+    return Scala.map(metricsByName());
   }
 
-  /**
-   * The latest plan, as {@code last_plan} shows it. Plans a scan that has not run yet, unless it waits for values.
-   * Null if another rule replaced Spark's scan.
-   */
+  /** The latest plan, as {@code last_plan} shows it. Plans a scan that has not run yet, unless it waits for values. */
   public ObjectNode toJson() {
-    if (!(child instanceof FileSourceScanExec scan)) {
-      return null;
-    }
-    if (latest == null && !awaitsValues(scan)) {
-      Outcome now = planNow(scan);
+    if (latest == null && !awaitsValues()) {
+      Outcome now = planNow();
       latest = latest == null ? now : latest; // the query may have run meanwhile
     }
     Outcome outcome = latest;
@@ -203,16 +196,17 @@ public final class PrunedFileScanExec extends SparkPlan {
     return node.setAll(outcome.result.toJson());
   }
 
-  private boolean awaitsValues(FileSourceScanExec scan) {
+  private boolean awaitsValues() {
     return Stream.of(scan.dataFilters(), scan.partitionFilters(), runtime)
         .flatMap(each -> Scala.list(each).stream())
         .anyMatch(RuntimeValues::hasSubquery);
   }
 
   /** A copy lists the files: the scan itself reports what it listed to Spark's UI, once, when it runs. */
-  private Outcome planNow(FileSourceScanExec scan) {
+  private Outcome planNow() {
     FileSourceScanExec copy = (FileSourceScanExec) scan.clone();
-    return copy.inputRDD() instanceof FileScanRDD files ? plan(scan, new ScannedFiles(files).listed()) : null;
+    ScannedFiles scanned = copy.inputRDD() instanceof FileScanRDD files ? new ScannedFiles(files) : null;
+    return scanned != null && scanned.areWhole() ? plan(scanned.listed()) : null;
   }
 
   @Override
@@ -236,10 +230,10 @@ public final class PrunedFileScanExec extends SparkPlan {
     if (outcome != null) {
       return PredicateText.of(outcome.predicate);
     }
-    if (asked == null && session() != null && child instanceof FileSourceScanExec scan) {
+    if (asked == null && session() != null) {
       PlannerPredicate predicates = PlainScans.predicates(scan.relation());
       String text = PredicateText.of(predicates.ofAll(Scala.list(scan.dataFilters())));
-      asked = awaitsValues(scan) ? text + ", and values that arrive while the query runs" : text;
+      asked = awaitsValues() ? text + ", and values that arrive while the query runs" : text;
     }
     return asked;
   }
@@ -251,39 +245,39 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Seq<Attribute> output() {
-    return child.output();
+    return scan.output();
   }
 
   @Override
   public Partitioning outputPartitioning() {
-    return child.outputPartitioning();
+    return scan.outputPartitioning();
   }
 
   @Override
   public Seq<SortOrder> outputOrdering() {
-    return child.outputOrdering();
+    return scan.outputOrdering();
   }
 
   @Override
   public boolean supportsColumnar() {
-    return child.supportsColumnar();
+    return scan.supportsColumnar();
   }
 
   @Override
   public boolean supportsRowBased() {
-    return child.supportsRowBased();
+    return scan.supportsRowBased();
   }
 
   @Override
   public Option<Seq<String>> vectorTypes() {
-    return child.vectorTypes();
+    return scan.vectorTypes();
   }
 
   /** Without join keys, the query's rows equal those of the unpruned scan, so Spark may reuse one for the other. */
   @Override
   public SparkPlan doCanonicalize() {
     return Scala.list(runtime).stream().allMatch(PrunedFileScanExec::isUnused)
-        ? child.canonicalized()
+        ? scan.canonicalized()
         : super.doCanonicalize();
   }
 
@@ -294,14 +288,14 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Seq<SparkPlan> children() {
-    return Scala.seq(List.of(child));
+    return Scala.seq(List.of(scan));
   }
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
     SparkPlan replaced = children.apply(0);
     // Another engine's scan must not stay below this node, which could only slow it down.
-    return replaced instanceof FileSourceScanExec ? new PrunedFileScanExec(replaced, runtime) : replaced;
+    return replaced instanceof FileSourceScanExec spark ? new PrunedFileScanExec(spark, runtime) : replaced;
   }
 
   @Override
@@ -316,16 +310,16 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Object productElement(int position) {
-    return position == 0 ? child : runtime;
+    return position == 0 ? scan : runtime;
   }
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof PrunedFileScanExec that && child.equals(that.child) && runtime.equals(that.runtime);
+    return other instanceof PrunedFileScanExec that && scan.equals(that.scan) && runtime.equals(that.runtime);
   }
 
   @Override
   public int hashCode() {
-    return 31 * child.hashCode() + runtime.hashCode();
+    return 31 * scan.hashCode() + runtime.hashCode();
   }
 }

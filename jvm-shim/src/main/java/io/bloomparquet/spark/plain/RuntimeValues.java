@@ -37,14 +37,7 @@ final class RuntimeValues {
     if (expression instanceof ScalarSubquery subquery) {
       return new Literal(subquery.eval(null), subquery.dataType());
     }
-    List<Expression> children = new ArrayList<>();
-    boolean changed = false;
-    for (Expression child : Scala.list(expression.children())) {
-      Expression other = ofSubqueries(child);
-      changed |= other != child;
-      children.add(other);
-    }
-    return changed ? expression.withNewChildren(Scala.seq(children)) : expression;
+    return expression.mapChildren(RuntimeValues::ofSubqueries);
   }
 
   /** Whether a subquery must run before {@code expression} has a value. */
