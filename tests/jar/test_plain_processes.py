@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,15 +62,8 @@ def run(job: str, home: Path, *arguments: str) -> Any:
         [sys.executable, path, str(home), jar_path(), *arguments],
         cwd=home, check=False, capture_output=True, text=True, env=env,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-6000:] + _executors(spark_home, done.stderr)
+    assert done.returncode == 0, "".join(done.stderr.partition("Traceback")[1:])[:3000] or done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def _executors(spark_home: Path, stderr: str) -> str:
-    """The end of the log of the last executor of a cluster that `stderr` names."""
-    applications = re.findall(r"app-\d+-\d+", stderr)
-    logs = sorted(spark_home.glob(f"work/{applications[-1]}/*/stderr"), key=os.path.getmtime) if applications else []
-    return f"\n{logs[-1]}:\n{logs[-1].read_text()[-3000:]}" if logs else ""
 
 
 CLUSTER = """
@@ -96,7 +88,8 @@ def slow(value):
 def kill_an_executor():
     time.sleep(1.5)
     driver = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-    children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(driver)], capture_output=True, text=True).stdout
+    ps = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(driver)]  # -ww: without a terminal, ps may cut the lines
+    children = subprocess.run(ps, capture_output=True, text=True).stdout
     executors = [int(line.split()[0]) for line in children.splitlines() if "CoarseGrainedExecutorBackend" in line]
     os.kill(executors[0], signal.SIGKILL)
 
