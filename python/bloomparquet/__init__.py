@@ -20,6 +20,7 @@ from bloomparquet.errors import (
     PlanError,
     UnsupportedError,
 )
+from bloomparquet.indexing.build import IndexInfo, build_index, drop_index, read_index_info, refresh_index
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
@@ -75,6 +76,7 @@ __all__ = [
     "Gt",
     "GtEq",
     "In",
+    "IndexInfo",
     "IsNotNull",
     "IsNull",
     "ItemIn",
@@ -103,10 +105,14 @@ __all__ = [
     "Where",
     "add_filters",
     "advise",
+    "build_index",
+    "drop_index",
     "inspect",
     "plan",
     "probe",
+    "read_index_info",
     "read_table",
+    "refresh_index",
     "scan_batches",
     "shrink_filters",
     "write_table",

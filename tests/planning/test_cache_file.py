@@ -20,9 +20,10 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet import cache_file as disk_module
+from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
+from bloomparquet.planning.parquet import cache_file
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.cache_file import CacheDirectory, Entry, default_directory
+from bloomparquet.planning.parquet.cache_file import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.disk_cache import (
     ROOM,
@@ -61,7 +62,7 @@ def _damages(entry: Path) -> Iterator[Callable[[], Any]]:
         yield lambda: os.truncate(entry, size)  # noqa: B023
     yield lambda: entry.write_bytes(whole + b"\0")
     yield lambda: entry.write_bytes(rng.randbytes(len(whole)))
-    yield lambda: entry.write_bytes(whole.replace(b'"code": "', b'"code": "0'))
+    yield lambda: entry.write_bytes(whole.replace(b'"writer": "', b'"writer": "0'))
     yield lambda: (entry.unlink(), entry.symlink_to(entry))
     yield lambda: (entry.unlink(), os.mkfifo(entry))
 
@@ -102,16 +103,16 @@ def test_cache_file_of_another_version_is_ignored(data: Path, directory: Path, m
     bp.plan(data, "x = 31")
     restart()
     (entry,) = cache_files(directory)
-    monkeypatch.setattr(disk_module, "code_fingerprint", lambda: "another version")
-    with pytest.raises(disk_module.DamagedEntryError):
-        Entry(entry)
+    monkeypatch.setattr(cache_file, "code_fingerprint", lambda: "another version")
+    with pytest.raises(DamagedFileError):
+        open_cache_file(entry)
     assert bp.plan(data, "x = 31").requests > 0
 
 
 def test_cache_file_of_another_user_is_ignored(data: Path, directory: Path, monkeypatch: Any) -> None:
     bp.plan(data, "x = 31")
     restart()
-    monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("bloomparquet.planning.evidence.section_file.os.geteuid", lambda: os.getuid() + 1)
     assert bp.plan(data, "x = 31").requests > 0
 
 
@@ -170,7 +171,7 @@ def test_footer_of_a_changed_file_is_not_cached(data: Path, directory: Path) -> 
         assert bp.plan(opened, "y = 1").footer_reads.requests == 10
     process_cache.persist()
     (entry,) = cache_files(directory)
-    assert len(Entry(entry).sections) == 2
+    assert len(open_cache_file(entry).sections) == 2
 
 
 def test_files_without_a_durable_identity_are_not_stored(tmp_path: Path, directory: Path) -> None:
@@ -300,7 +301,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
         worker.join(30)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     for entry in cache_files(directory):
-        opened = Entry(entry)
+        opened = open_cache_file(entry)
         assert all(opened.section(name) for name in opened.sections)
     assert not list(cache_directory(directory).glob(".unfinished*"))
 
@@ -337,7 +338,7 @@ def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
 
 def test_only_cache_files_are_removed(data: Path, directory: Path) -> None:
     """Beside the directory of the cache and in it, files without both its name and its magic stay."""
-    magic, name = disk_module._MAGIC, "0" * 16 + "-" + "1" * 32
+    magic, name = MAGIC, "0" * 16 + "-" + "1" * 32
     theirs = [
         _put(parent / each, content)
         for parent in (directory, cache_directory(directory))
@@ -393,7 +394,7 @@ def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> 
     for count in (0, 1, 2, 9, 40):
         sections = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}
         assert directory.write(directory.path("x"), sections)
-        entry = Entry(directory.path("x"))
+        entry = open_cache_file(directory.path("x"))
         assert {
             name: {key: array.tolist() for key, array in entry.section(name).items()} for name in entry.sections
         } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}

@@ -14,7 +14,10 @@ from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
+from bloomparquet.planning.parquet.indexed import indexed_row_groups
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _MOST_REMEMBERED = 1 << 18
@@ -31,8 +34,10 @@ def open_table(
     skip_corrupt: bool,
     unreadable: dict[FileInfo, BloomParquetError] | None = None,
     cache: FooterCache = process_cache,
+    index: OpenIndex | None = None,
 ) -> Table:
-    """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what is not cached.
+    """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what neither `index` nor
+    `cache` has.
 
     `skip_corrupt` leaves damaged files out. `unreadable` collects the errors of files that cannot be decrypted or
     exceed a limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError
@@ -40,10 +45,16 @@ def open_table(
     """
     storage = dataset.storage
 
-    def open_parquet() -> Table:
+    def read_parquet(some: Sequence[FileInfo]) -> RowGroups:
         return cache.row_groups(
-            storage, files, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
+            storage, some, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
         )
+
+    def open_parquet() -> Table:
+        # Keys may demand that files are encrypted. Those in an index are not, so the files must be read to say so.
+        if index is None or (dataset.keys is not None and not dataset.keys.allow_plaintext_files):
+            return read_parquet(files)
+        return indexed_row_groups(index, storage, files, reads, dataset.keys, read_parquet)
 
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()

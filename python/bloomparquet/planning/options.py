@@ -25,6 +25,7 @@ class PlanOptions:
       ones, a column skips nothing. For elements of lists and maps, the path ends with `element`, `key` or `value`.
     * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
     * `cache`: keeps Parquet footers and filters.
+    * `index`: where the index of the data set is: ``"auto"`` beside the data, ``"off"`` for none, or a directory.
     """
 
     timezone: str | None = "UTC"
@@ -36,6 +37,7 @@ class PlanOptions:
     reader_types: ReaderTypes = field(default_factory=dict)
     pushed: Predicate | None = None
     cache: FooterCache = process_cache
+    index: str = "auto"
 
     def __post_init__(self) -> None:
         if self.on_filter_error not in ("keep", "fail"):

@@ -138,6 +138,11 @@ class ScanPlan:
         )
 
     @property
+    def indexed(self) -> int:
+        """How many of the files were planned from an index, without reading them."""
+        return self.table.indexed
+
+    @property
     def requests(self) -> int:
         return self.footer_reads.requests + self.filter_reads.requests
 
@@ -193,6 +198,8 @@ class ScanPlan:
             parts.append(f"{counts.kept} of {counts.total} row groups in the stripes might match")
         if self.unreadable:
             parts.append(f"{len(self.unreadable)} files with an unreadable footer kept whole")
+        if self.indexed:
+            parts.append(f"index: {self.indexed:,} of {len(self.table.files):,} files")
         if self.excluded:
             parts.append(f"{len(self.excluded)} files skipped by partition values")
         files = set(map(id, self.unreadable.values()))

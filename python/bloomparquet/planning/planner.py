@@ -5,6 +5,7 @@ Cheap evidence comes first: partition values before footers are read, statistics
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
+from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
+from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
@@ -68,6 +70,7 @@ def plan(
     skip_corrupt: bool = False,
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
+    index: PathLike = "auto",
 ) -> ScanPlan:
     """Plan a scan: which row groups at `path` might hold rows for which `where` is TRUE.
 
@@ -89,6 +92,8 @@ def plan(
       footer exceeds a limit (:class:`LimitError`) is treated the same way.
     * `table_log`: ``"ignore"`` reads the bare files of a Delta Lake, Iceberg or Hudi table, which may hold deleted
       rows. Otherwise they raise :class:`UnsupportedError`, which says how to read the table.
+    * `index`: the directory of the data set's index (:func:`build_index`). ``"auto"`` looks for it beside the data,
+      ``"off"`` uses none.
 
     Raises :class:`PlanError` if the predicate does not fit the data, :class:`FormatError` for a damaged file, and
     ``OSError`` from the storage unchanged.
@@ -97,8 +102,9 @@ def plan(
     1 of 4 row groups kept; 3 skipped by Bloom filter
     """
     options = PlanOptions(
-        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
-    )
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
+        index=os.fspath(index),
+    )  # fmt: skip
     predicate = parse_where(where)
     return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
 
@@ -122,9 +128,11 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     unreadable: dict[FileInfo, BloomParquetError] = {}
     footer_reads, filter_reads = ReadCount(), ReadCount()
+    index = find_index(dataset.storage, files, options.index, footer_reads)
     table = open_table(
-        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache
-    )
+        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
+        index=index,
+    )  # fmt: skip
     if len(table.files) != len(files):
         readable = set(table.files)
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)

@@ -53,7 +53,7 @@ SALTS: Words = np.array(
 )
 
 _WORDS = 8
-_BITS_PER_BLOCK = 256
+BITS_PER_BLOCK = 256
 _BIT_SHIFT = np.uint32(27)
 _HALF = np.uint64(32)
 
@@ -85,6 +85,14 @@ def block_mask(hashes: Hashes) -> Words:
     bits >>= _BIT_SHIFT
     masks: Words = np.left_shift(np.uint32(1), bits)
     return masks
+
+
+def bit_positions(hashes: Hashes, n_blocks: int) -> npt.NDArray[np.int64]:
+    """The bits of the whole filter that each hash sets: shape (…) becomes (…, 8). Bit i is bit i % 8 of byte i // 8."""
+    bits = hashes.astype(np.uint32)[..., np.newaxis] * SALTS
+    bits >>= _BIT_SHIFT
+    block = block_index(hashes, n_blocks)[..., np.newaxis]
+    return block * BITS_PER_BLOCK + np.arange(0, BITS_PER_BLOCK, 32) + bits.astype(np.int64)
 
 
 def check_blocks(blocks: Words, masks: Words) -> Booleans:
@@ -233,7 +241,7 @@ class SplitBlockBloomFilter:
 
         A value leaves a given bit unset with probability 1 - 1/(32 n_blocks). This is solved for the number of values.
         """
-        share_clear = 1.0 - self.bits_set / (_BITS_PER_BLOCK * self.n_blocks)
+        share_clear = 1.0 - self.bits_set / (BITS_PER_BLOCK * self.n_blocks)
         if share_clear == 0.0:
             return math.inf
         return math.log(share_clear) / math.log1p(-1.0 / (32 * self.n_blocks))
@@ -281,7 +289,7 @@ class SplitBlockBloomFilter:
             part = hashes[start : start + _INSERT_CHUNK]
             block_start = block_index(part, self.n_blocks)
             block_start -= first
-            block_start *= _BITS_PER_BLOCK
+            block_start *= BITS_PER_BLOCK
             key = part.astype(np.uint32)
             for word in range(_WORDS):
                 bit = key * SALTS[word]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.tiles import TiledFilters
 
 RESIDENT_BYTES = 64 * 1024 * 1024
 """The most bytes of filters that are kept for each column."""
@@ -33,13 +34,13 @@ class FilterStore(ABC):
     """The filters of n chunks. Safe to use from several threads.
 
     `filled` (n,): whether the chunk is known to hold a value that is not null. `errors`: by chunk, why its filter
-    cannot be used.
+    cannot be used. `tiled`: the filters that are in an index; they are not read from the files.
     """
 
     filled: Booleans
 
-    def __init__(self, errors: dict[int, BloomParquetError], warned: Iterable[str] = ()) -> None:
-        self.errors = errors
+    def __init__(self, tiled: TiledFilters, errors: dict[int, BloomParquetError], warned: Iterable[str] = ()) -> None:
+        self.tiled, self.errors = tiled, errors
         self._warned = set(warned)  # paths of files
         self._lock = threading.Lock()
 
@@ -50,10 +51,20 @@ class FilterStore(ABC):
         """
         with self._lock:
             answers = np.ones(len(question.chunks), np.bool_)
-            for loaded in self._load(question):
-                answers[loaded] = self._probe(question.about(loaded))
+            rest = question
+            (others,) = np.nonzero(self._ask_tiles(question, answers))
+            if len(others) < len(answers):
+                rest = question.about(others)
+            for loaded in self._load(rest):
+                answers[others[loaded]] = self._probe(rest.about(loaded))
             unusable = np.isin(question.chunks, list(self.errors)).sum() if self.errors else 0
             return answers, int(unusable)
+
+    def _ask_tiles(self, question: Question, answers: Booleans) -> Booleans:
+        """Answer for the chunks whose filters are in tiles. Returns which chunks are left."""
+        if self.tiled.tiles:
+            self.tiled = self.tiled.ask(question, answers)
+        return ~self.tiled.present[question.chunks]
 
     @abstractmethod
     def _load(self, question: Question) -> Iterator[Integers]:

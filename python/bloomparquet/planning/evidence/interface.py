@@ -124,6 +124,10 @@ class Table(Units, Protocol):
     @property
     def paths(self) -> Sequence[str]: ...
     @property
+    def indexed(self) -> int:
+        """How many of the files were found in an index."""
+
+    @property
     def index(self) -> NDArray[np.int64]: ...
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -20,6 +20,7 @@ from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions
 from bloomparquet.orc.stripe_indexes import MAX_STREAM, RowGroupFilters, StripeIndexes, read_filters
 from bloomparquet.planning.evidence.filter_store import PAIRS_AT_ONCE, RESIDENT_BYTES, FilterStore, check_in_rounds
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.storage.files import ReadCount, Storage
 
 _UNREAD, _NO_FILTER = -1, -2  # instead of the key of a matrix
@@ -100,7 +101,7 @@ class OrcFilters(FilterStore):
         self._next_key = 0
         self.filled = np.zeros(n, np.bool_)
         self.cached_bytes = 0
-        super().__init__({})
+        super().__init__(TiledFilters.none(n), {})
 
     def present(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of `stripes`, whose footers were read, have filters of this column."""

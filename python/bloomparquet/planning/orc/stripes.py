@@ -57,6 +57,7 @@ class Stripes:
     """
 
     format = FileFormat.ORC
+    indexed = 0
 
     def __init__(self, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> None:
         self.storage, self.files, self.tails = storage, files, tails

@@ -26,7 +26,8 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.planning.parquet.cache_file import CacheDirectory, DamagedEntryError, Entry, code_fingerprint
+from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.parquet.cache_file import CacheDirectory, code_fingerprint, open_cache_file
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import CachedAmount, RowGroups
 from bloomparquet.planning.parquet.serialized import Listing, read_table, to_sections
@@ -236,9 +237,9 @@ class FooterCache:
         table = None
         with self._disk_errors_logged(disk), suppress(FileNotFoundError):
             try:
-                table = read_table(Entry(path), request.storage, request.keys, files, listing)
+                table = read_table(open_cache_file(path), request.storage, request.keys, files, listing)
                 os.utime(path)  # the least recently used files are removed first
-            except DamagedEntryError as error:
+            except DamagedFileError as error:
                 log.info("%s; it will be replaced", error)
         return table
 

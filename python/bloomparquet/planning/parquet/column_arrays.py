@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.query.ordering import Bounds
 
@@ -19,7 +20,7 @@ class ColumnArrays:
 
     `offset` and `length`: where the filters lie, as footers say, -1 if absent. `filled`: whether the chunk is known to
     hold a value that is not null. `filter_index`: what was read of the filters. `ciphers` decrypt the filters of
-    encrypted chunks; None if no file is encrypted.
+    encrypted chunks; None if no file is encrypted. `expressions`: by function, the filters of its values of the column.
     """
 
     bounds: Bounds | None
@@ -30,6 +31,7 @@ class ColumnArrays:
     filled: NDArray[np.bool_]
     filter_index: FilterIndex
     ciphers: Sequence[ChunkCipher | None] | None = None
+    expressions: Mapping[str, TiledFilters] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

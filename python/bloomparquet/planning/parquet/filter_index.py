@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
+from bloomparquet.planning.evidence.tiles import TiledFilters
 
 ABSENT, UNREAD, READY, UNUSABLE = range(4)
 """The states of a filter: there is none; nothing was read; its header was read; it cannot be used."""
@@ -28,7 +29,7 @@ class FilterIndex:
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
     in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: why unusable filters are so, by filter.
-    `warned`: the paths of files that a warning was logged for.
+    `tiled`: those that are in an index. `warned`: the paths of files that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -38,6 +39,7 @@ class FilterIndex:
     resident_at: NDArray[np.int64]
     resident: NDArray[np.uint32]
     errors: Mapping[int, BloomParquetError]
+    tiled: TiledFilters
     warned: frozenset[str] = frozenset()
 
     @classmethod
@@ -47,14 +49,20 @@ class FilterIndex:
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
         state = np.where(offset < 0, ABSENT, UNREAD).astype(np.int8)
         state[list(errors or ())] = UNUSABLE
-        return cls(state, zeros, zeros, none, zeros - 1, np.zeros((0, 8), np.uint32), errors or {})
+        no_blocks = np.zeros((0, 8), np.uint32)
+        return cls(state, zeros, zeros, none, zeros - 1, no_blocks, errors or {}, TiledFilters.none(len(offset)))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether :meth:`unread` makes the same, but for the tiles."""
+        return not self.errors and bool((self.state <= UNREAD).all())
 
     def take(self, chunks: NDArray[np.int64]) -> FilterIndex:
         """The filters `chunks`, in that order. The resident bitsets are shared."""
         errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == UNUSABLE).tolist()}
         return FilterIndex(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
-            self.resident_at[chunks], self.resident, errors, self.warned,
+            self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.warned,
         )  # fmt: skip
 
     def compact(self) -> FilterIndex:
@@ -87,5 +95,6 @@ class FilterIndex:
         return cls(
             state, bitset_at, num_bytes, not_empty, np.concatenate(resident_at),
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
+            TiledFilters.concatenate([part.tiled for part in parts]),
             frozenset().union(*(part.warned for part in parts)),
         )  # fmt: skip

@@ -53,15 +53,15 @@ class ParquetFilters(FilterStore):
         self._state, self.num_bytes = index.state.copy(), index.num_bytes.copy()
         self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
         self._resident, self._resident_at = index.resident, index.resident_at.copy()
-        super().__init__(dict(index.errors), index.warned)
+        super().__init__(index.tiled, dict(index.errors), index.warned)
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter, as their footers say."""
-        return self.offset >= 0
+        """Which chunks have a filter, as their footers and the index say."""
+        return (self.offset >= 0) | self.tiled.present
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
@@ -89,7 +89,8 @@ class ParquetFilters(FilterStore):
         with self._lock:
             return FilterIndex(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
-                self._resident_at.copy(), self._resident, dict(self.errors), frozenset(self._warned),
+                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled,
+                frozenset(self._warned),
             )  # fmt: skip
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
@@ -106,6 +107,30 @@ class ParquetFilters(FilterStore):
             if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
             return buffer[starts[0] : starts[0] + self.num_bytes[chunk]]
+
+    def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
+        """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
+        out: they need the whole column to be judged."""
+        with self._lock:
+            self._read_headers(storage, np.flatnonzero(self._state == UNREAD), count)
+            resident = np.flatnonzero((self._state == READY) & (self._resident_at >= 0))
+            others = np.flatnonzero((self._state == READY) & (self._resident_at < 0))
+            yield self._with_bits(
+                resident, self._resident.view(np.uint8).reshape(-1), self._resident_at[resident] * BYTES_PER_BLOCK
+            )
+            batch = np.cumsum(self.num_bytes[others]) // _BATCH_BYTES
+            for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
+                buffer, starts = self._bitsets(storage, some, count)
+                yield self._with_bits(some, buffer, starts)
+
+    def _with_bits(
+        self, chunks: NDArray[np.int64], buffer: NDArray[np.uint8], starts: NDArray[np.int64]
+    ) -> tuple[list[int], list[NDArray[np.uint8]]]:
+        """Those of `chunks` whose bitset, which begins at ``starts[i]`` of `buffer`, has a bit; and the bitsets."""
+        extents = zip(chunks.tolist(), starts.tolist(), self.num_bytes[chunks].tolist(), strict=True)
+        bitsets = {chunk: buffer[start : start + size] for chunk, start, size in extents}
+        some = {chunk: bits for chunk, bits in bitsets.items() if self._state[chunk] == READY and bits.any()}
+        return list(some), list(some.values())
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""

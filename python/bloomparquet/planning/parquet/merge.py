@@ -9,20 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo
 
 
 def merge(
-    files: Sequence[FileInfo], parts: Sequence[RowGroups], part: NDArray[np.int64], source: NDArray[np.int64]
+    files: Sequence[FileInfo],
+    parts: Sequence[RowGroups],
+    part: NDArray[np.int64],
+    source: NDArray[np.int64],
+    *,
+    lazily: bool = False,
 ) -> RowGroups:
     """The row groups of `files`. File i is file ``source[i]`` of the table ``parts[part[i]]``.
 
-    A column is taken over if each part that has it has it cached, or has the footers in memory. Raises
-    :class:`FormatError` for a damaged footer.
+    A column is taken over if each part that has it has it cached, or has the footers in memory: at once, or `lazily`,
+    when it is asked for; the parts then stay in memory. Raises :class:`FormatError` for a damaged footer.
     """
     taken = [source[part == i] for i in range(len(parts))]  # of each part, in the order of `files`
     order = np.argsort(np.argsort(part, kind="stable"))  # of each file, its index in the concatenated `taken`
@@ -39,8 +45,15 @@ def merge(
         parts[0].storage, files, arrays, profiles, [footers[i] for i in order.tolist()], keys=parts[0].keys
     )
     if all(len(set(map(id, table.profiles))) == len(table.profiles) for table in parts):
-        for number, profile in enumerate(profiles):
-            _merge_columns(merged, number, profile, parts, groups, group_order)
+        columns = [_ProfileColumns(profile, parts, groups, group_order) for profile in profiles]
+        if lazily:
+            merged.stored = _LazyColumns(columns)
+        else:
+            for number, each in enumerate(columns):
+                for leaf in sorted(each.leaves):
+                    column = each.load(leaf)
+                    if column is not None:
+                        merged.put((number, leaf), column)
     return merged
 
 
@@ -75,41 +88,62 @@ def _expand(first: NDArray[np.int64], counts: NDArray[np.int64], files: NDArray[
     return np.repeat(first[files] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _merge_columns(
-    merged: RowGroups,
-    number: int,
-    profile: FileProfile,
-    parts: Sequence[RowGroups],
-    groups: Sequence[NDArray[np.int64]],
-    group_order: NDArray[np.int64],
-) -> None:
-    """Give the files with `profile`, the one called `number` in `merged`, every column that all parts have cached or
-    can make without reading."""
-    numbers: dict[int, int] = {}  # the parts with such files, and the number that each calls the profile
-    wanted: set[int] | None = None
-    for i, table in enumerate(parts):
-        own = next((k for k, other in enumerate(table.profiles) if other is profile), None)
-        if own is None or len(groups[i]) == 0:
-            continue
-        numbers[i] = own
-        if not table.has_footers(own):
-            cached = {leaf for key, leaf in table.column_keys() if key == own}
-            wanted = cached if wanted is None else wanted & cached
-    if wanted is None:  # all footers are in memory: take the columns that were asked for before
-        wanted = {leaf for i, own in numbers.items() for key, leaf in parts[i].column_keys() if key == own}
-    chunks_of_groups = []  # by part: of each row group taken, its chunk of the profile; -1 if it has another profile
-    for i, table in enumerate(parts):
-        chunk_of_group = np.full(len(table), -1, np.int64)
-        if i in numbers:
-            members = table.members(numbers[i])
-            chunk_of_group[members] = np.arange(len(members))
-        chunks_of_groups.append(chunk_of_group[groups[i]])
-    chosen = [some[some >= 0] for i, some in enumerate(chunks_of_groups) if i in numbers]
-    has_profile = np.concatenate(chunks_of_groups) >= 0
-    order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
-    for leaf in sorted(wanted):
-        chunks = [parts[i].chunks(own, profile.schema.leaves[leaf]) for i, own in numbers.items()]
-        merged.put((number, leaf), _concatenate(chunks, chosen, order))
+class _ProfileColumns:
+    """The columns of the files with `profile`: the `leaves` that all parts have cached, or can make without reading."""
+
+    def __init__(
+        self,
+        profile: FileProfile,
+        parts: Sequence[RowGroups],
+        groups: Sequence[NDArray[np.int64]],
+        group_order: NDArray[np.int64],
+    ) -> None:
+        numbers: dict[int, int] = {}  # the parts with such files, and the number that each calls the profile
+        wanted: set[int] | None = None
+        for i, table in enumerate(parts):
+            own = next((k for k, other in enumerate(table.profiles) if other is profile), None)
+            if own is None or len(groups[i]) == 0:
+                continue
+            numbers[i] = own
+            if not table.has_footers(own):
+                cached = {leaf for key, leaf in table.column_keys() if key == own}
+                wanted = cached if wanted is None else wanted & cached
+        if wanted is None:  # all footers are in memory: take the columns that were asked for before
+            wanted = {leaf for i, own in numbers.items() for key, leaf in parts[i].column_keys() if key == own}
+        self.leaves = wanted
+        self._parts = [(parts[i], own) for i, own in numbers.items()]
+        chunks_of_groups = []  # by part: of each row group taken, its chunk of the profile; -1 if it has another one
+        for i, table in enumerate(parts):
+            chunk_of_group = np.full(len(table), -1, np.int64)
+            if i in numbers:
+                members = table.members(numbers[i])
+                chunk_of_group[members] = np.arange(len(members))
+            chunks_of_groups.append(chunk_of_group[groups[i]])
+        self._chosen = [some[some >= 0] for i, some in enumerate(chunks_of_groups) if i in numbers]
+        has_profile = np.concatenate(chunks_of_groups) >= 0
+        self._order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
+
+    def load(self, leaf: int) -> ColumnArrays | None:
+        """The column of all parts; None if one of them cannot make it without reading."""
+        chunks = [table.cached_chunks((own, leaf)) for table, own in self._parts]
+        known = [each for each in chunks if each is not None]
+        return _concatenate(known, self._chosen, self._order) if len(known) == len(chunks) else None
+
+
+class _LazyColumns:
+    """Columns of several tables; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
+
+    damaged = False
+
+    def __init__(self, profiles: Sequence[_ProfileColumns]) -> None:
+        self._profiles = profiles
+        self.keys = frozenset((number, leaf) for number, each in enumerate(profiles) for leaf in each.leaves)
+
+    def load(self, key: ColumnKey) -> ColumnArrays | None:
+        return self._profiles[key[0]].load(key[1])
+
+    def raw(self, key: ColumnKey) -> None:
+        """None: these columns are not stored as arrays."""
 
 
 def _concatenate(
@@ -138,4 +172,14 @@ def _concatenate(
             for i in some.tolist()
         ]
         ciphers = [joined_ciphers[i] for i in order.tolist()]
-    return ColumnArrays(joined, nulls, values, offset, length, filled, filter_index, ciphers)
+    expressions = {
+        name: _expression(name, arrays, chosen).take(order)
+        for name in sorted({name for part in arrays for name in part.expressions})
+    }
+    return ColumnArrays(joined, nulls, values, offset, length, filled, filter_index, ciphers, expressions)
+
+
+def _expression(name: str, parts: Sequence[ColumnArrays], chosen: Sequence[NDArray[np.int64]]) -> TiledFilters:
+    """The filters of an expression in the `chosen` chunks of each part, which may have none."""
+    filters = [part.expressions.get(name, TiledFilters.none(len(part.offset))) for part in parts]
+    return TiledFilters.concatenate([part.take(some) for part, some in zip(filters, chosen, strict=True)])

@@ -32,6 +32,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.filters import ParquetFilters
@@ -64,6 +65,7 @@ class ColumnChunks:
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
     filters: ParquetFilters
+    expressions: Mapping[str, TiledFilters]
 
     @property
     def family(self) -> Family:
@@ -78,7 +80,7 @@ class ColumnChunks:
         filters = self.filters
         return ColumnArrays(
             self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
-            filters.filter_index(), filters.ciphers,
+            filters.filter_index(), filters.ciphers, self.expressions,
         )  # fmt: skip
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
@@ -165,6 +167,8 @@ class RowGroups:
         by_profile = np.argsort(profile, kind="stable")
         self._members = np.split(by_profile, np.cumsum(np.bincount(profile, minlength=len(profiles)))[:-1])
         self.stored = stored
+        self.indexed = 0
+        """How many of the files were found in an index."""
         self.outdated = False
         """Whether a file changed since it was listed. The cache then builds another table for the next plan."""
         self._footers = list(footers)
@@ -228,6 +232,17 @@ class RowGroups:
                 return self.put(key, arrays or self._extract(profile, leaf, reads or ReadCount()))
             return self._chunks[key]
 
+    def cached_chunks(self, key: ColumnKey) -> ColumnChunks | None:
+        """A column, if nothing must be read for it."""
+        with self._lock:
+            if key not in self._chunks:
+                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
+                if arrays is not None:
+                    return self.put(key, arrays)
+                if not self.has_footers(key[0]):
+                    return None
+        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""
         chunks, keys = self._chunks_of(key, arrays), self.keys
@@ -242,7 +257,9 @@ class RowGroups:
         file = self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         filters = ParquetFilters(ChunkPlaces(name, self.paths, file, self.index[members], limit), arrays)
-        return ColumnChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters)
+        return ColumnChunks(
+            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters, arrays.expressions
+        )
 
     def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
         """The columns in memory."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from itertools import takewhile
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +24,25 @@ from numpy.typing import NDArray
 
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.parquet.cache_file import DamagedEntryError, Entry, Section, code_fingerprint
+from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
+from bloomparquet.planning.index.lookup import data_root
+from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _TABLE = "table"
-_ERRORS = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError)
+_COUNTS = ("nulls", "values", "offset", "length", "filled")
+_FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
+_TILE, _AT, _TILES = "/tile", "/at", "/tiles"
+_ERRORS = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError, DamagedFileError, OSError)
 
 
 class Listing:
@@ -52,7 +59,7 @@ class Listing:
             "inodes": np.array([file.inode for file in files], np.uint64),
             "ctimes": np.array([file.ctime_ns for file in files], np.int64),
         }
-        self._root = _root(files)
+        self._root = data_root(files)
         self._storage = storage
 
     @property
@@ -76,17 +83,10 @@ class Listing:
         return self.prefix + digest.hexdigest()
 
 
-def _root(files: Sequence[FileInfo]) -> str:
-    """The deepest directory that holds all of `files` and lies above partition directories."""
-    paths = [file.path for file in files]
-    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
-
-
-class _CacheFileColumns:
+class _StoredColumns:
     """The columns in `entry`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: SectionFile) -> None:
         self._entry = entry
         names = [name for name in entry.sections if name != _TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
@@ -95,15 +95,15 @@ class _CacheFileColumns:
     def load(self, key: ColumnKey) -> ColumnArrays | None:
         section = self.raw(key)
         try:
-            return None if section is None else _column_of(section)
+            return None if section is None else _column_of(section, self._entry)
         except _ERRORS:
             self._drop(key)
             return None
 
     def raw(self, key: ColumnKey) -> Section | None:
         try:
-            return self._entry.section(_name(key))
-        except DamagedEntryError:
+            return self._entry.section(column_name(key))
+        except DamagedFileError:
             self._drop(key)
             return None
 
@@ -112,12 +112,11 @@ class _CacheFileColumns:
         self.damaged = True
 
 
-def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
-    """What is cached in `table`, as :meth:`CacheDirectory.write` takes it."""
-    table.fill_extents()
+def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
+    """The section of a table's files and row groups."""
     footers = [profile.skeleton for profile in table.profiles]
     arrays = table.arrays
-    sections: dict[str, Section] = {
+    return {
         _TABLE: {
             **listing.arrays,
             "counts": arrays.counts, "profile": arrays.profile, "limit": arrays.limit,
@@ -125,43 +124,82 @@ def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
             "footers": _bytes(b"".join(footers)), "footer_ends": np.cumsum([len(raw) for raw in footers]),
         }
     }  # fmt: skip
+
+
+def column_section(chunks: ColumnChunks) -> Section:
+    """The section of a column: what footers say of it, and not what was read of its filters."""
+    column = chunks.arrays()
+    return _section_of(replace(column, filter_index=FilterIndex.unread(column.offset)))
+
+
+def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
+    """What is cached in `table`, as :meth:`CacheDirectory.write` takes it."""
+    table.fill_extents()
+    sections = table_section(table, listing)
     cached = table.cached_columns()
     for key in sorted(table.column_keys()):
         if key in cached:
-            sections[_name(key)] = _section_of(cached[key].arrays())
+            sections[column_name(key)] = _section_of(cached[key].arrays())
         elif table.stored is not None and (raw := table.stored.raw(key)) is not None:
-            sections[_name(key)] = raw
+            sections[column_name(key)] = raw
     if table.stored is not None:
         table.stored.damaged = False  # all of it is written again
     return sections
 
 
+def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> RowGroups:
+    """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
+    try:
+        section = file.section(_TABLE, reads)
+        return _table_of(file, section, storage, None, _files_of(section, root))
+    except _ERRORS as error:
+        raise DamagedFileError(f"{file.path}: {error}") from error
+
+
+def files_of_segment(file: SectionFile, root: str, reads: ReadCount) -> list[FileInfo]:
+    """The files of a segment, as they were when it was made. Raises DamagedFileError."""
+    try:
+        return _files_of(file.section(_TABLE, reads), root)
+    except _ERRORS as error:
+        raise DamagedFileError(f"{file.path}: {error}") from error
+
+
 def read_table(
-    entry: Entry, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
+    entry: SectionFile, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
 ) -> RowGroups:
     """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
 
-    The table decrypts footers that it reads with `keys`. Raises :class:`DamagedEntryError` if the entry is damaged, or
+    The table decrypts footers that it reads with `keys`. Raises :class:`DamagedFileError` if the entry is damaged, or
     belongs to a different set of files.
     """
     try:
         section = entry.section(_TABLE)
         if not np.array_equal(section["storage"], _storage(storage)):
-            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different storage")
+            raise DamagedFileError(f"{entry.path}: the cache file belongs to a different storage")
         if files is None:
-            paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
-            numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
-            files = list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
+            files = _files_of(section, "")
         elif listing is None or not all(np.array_equal(section[key], array) for key, array in listing.arrays.items()):
-            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
-        profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
-        extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
-        arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
-        if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
-            raise DamagedEntryError(f"{entry.path}: the cache file belongs to a different set of files")
-        return RowGroups(storage, files, arrays, profiles, [None] * len(files), _CacheFileColumns(entry), keys)
+            raise DamagedFileError(f"{entry.path}: the cache file belongs to a different set of files")
+        return _table_of(entry, section, storage, keys, files)
     except _ERRORS as error:
-        raise DamagedEntryError(f"{entry.path}: {error}") from error
+        raise DamagedFileError(f"{entry.path}: {error}") from error
+
+
+def _files_of(section: Section, root: str) -> list[FileInfo]:
+    paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+    numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+    return list(map(FileInfo._make, zip([root + path for path in paths] if root else paths, *numbers, strict=True)))
+
+
+def _table_of(
+    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo]
+) -> RowGroups:
+    profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
+    extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
+    arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
+    if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
+        raise DamagedFileError(f"{file.path}: the cache file belongs to a different set of files")
+    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file), keys)
 
 
 def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
@@ -171,7 +209,8 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
 def _section_of(column: ColumnArrays) -> Section:
     filter_index = column.filter_index
     section: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
-    section |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
+    if not filter_index.is_unread:
+        section |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
     if column.bounds is not None:
         section["known"] = column.bounds.known
         for side in ("lower", "upper"):
@@ -181,19 +220,50 @@ def _section_of(column: ColumnArrays) -> Section:
     return section
 
 
-_COUNTS = ("nulls", "values", "offset", "length", "filled")
-_FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
-
-
-def _column_of(section: Section) -> ColumnArrays:
+def _column_of(section: Section, file: SectionFile) -> ColumnArrays:
     bounds = None
     if "known" in section:
         bounds = Bounds(_keys_of(section, "lower"), _keys_of(section, "upper"), section["known"])
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
-    state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FILTER_INDEX)
-    filter_index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors)
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
-    return ColumnArrays(bounds, nulls, values, offset, length, filled, filter_index)
+    tiled = _tiled_of(section, "", file)
+    if "state" in section:
+        state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FILTER_INDEX)
+        index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled)
+    else:
+        index = replace(FilterIndex.unread(offset), tiled=tiled)
+    expressions = {
+        name.removesuffix(_TILE): _tiled_of(section, name.removesuffix(_TILE), file)
+        for name in section
+        if name.endswith(_TILE) and name != _TILE
+    }
+    return ColumnArrays(bounds, nulls, values, offset, length, filled, index, None, expressions)
+
+
+def tile_arrays(expression: str, tile: NDArray[np.int32], at: NDArray[np.int32], names: Sequence[str]) -> Section:
+    """What a column's section says of its filters in tiles: in which each chunk's is, and at which position.
+    `expression` is ``""`` for the filters of the column itself."""
+    return {
+        expression + _TILE: tile, expression + _AT: at, expression + _TILES: _bytes(json.dumps(list(names)).encode()),
+    }  # fmt: skip
+
+
+def _tiled_of(section: Section, expression: str, file: SectionFile) -> TiledFilters:
+    if expression + _TILE not in section:
+        return TiledFilters.none(len(section["offset"]))
+    names = json.loads(section[expression + _TILES].tobytes())
+    tiles = tuple(Tile(file.path, file.tile(name), _positions) for name in names)
+    tile, at = section[expression + _TILE], section[expression + _AT]
+    if not len(tile) == len(at) == len(section["offset"]) or (len(tile) and int(tile.max()) >= len(tiles)):
+        raise ValueError("its tiles do not fit its chunks")
+    filters = np.array([each.slices.layout.filters for each in tiles] or [0])
+    if bool((at >= filters[tile])[tile >= 0].any()) or bool((at < 0).any()):
+        raise ValueError("its tiles have fewer filters than it says")
+    return TiledFilters(tile, at, tiles)
+
+
+def _positions(hashes: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
+    return bit_positions(hashes, bits // BITS_PER_BLOCK)
 
 
 def _error(kind: str, text: str) -> BloomParquetError:
@@ -251,5 +321,5 @@ def _bytes(raw: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(raw, np.uint8)
 
 
-def _name(key: ColumnKey) -> str:
+def column_name(key: ColumnKey) -> str:
     return f"{key[0]}/{key[1]}"

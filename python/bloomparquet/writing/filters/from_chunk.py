@@ -12,7 +12,7 @@ Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (Fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,24 +54,44 @@ _INT96_BYTES = 12
 
 
 def filter_chunk(
-    storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
+    storage: Storage,
+    file: FileInfo,
+    footer: Footer,
+    row_group: int,
+    leaf: LeafColumn,
+    bloom: Bloom,
+    count: ReadCount,
+    change: Callable[[pa.Array], pa.Array] | None = None,
 ) -> SplitBlockBloomFilter | None:
     """The filter of one column chunk, in the size that its values need. None for a chunk without values.
+
+    With `change`, the filter is of the changed values. `change` gets arrays of the physical type without nulls.
 
     Reads the chunk in one request. Memory holds the chunk (twice while it is decrypted), one decoded batch and the
     filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
     chunk.
     """
     try:
-        return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count)
+        return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count, change or _unchanged)
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
         raise kind(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}: {what}") from error
 
 
+def _unchanged(values: pa.Array) -> pa.Array:
+    return values
+
+
 def _filter_chunk(
-    storage: Storage, file: FileInfo, footer: Footer, row_group: int, leaf: LeafColumn, bloom: Bloom, count: ReadCount
+    storage: Storage,
+    file: FileInfo,
+    footer: Footer,
+    row_group: int,
+    leaf: LeafColumn,
+    bloom: Bloom,
+    count: ReadCount,
+    change: Callable[[pa.Array], pa.Array],
 ) -> SplitBlockBloomFilter | None:
     fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
     values = fields.values
@@ -99,12 +119,12 @@ def _filter_chunk(
             return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
         elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
         arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-        return build_filter(leaf, arrays, num_bytes, bloom)
+        return build_filter(leaf, map(change, arrays), num_bytes, bloom)
     # The null count in the footer would allow a smaller filter, but nothing confirms it.
     elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
     whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
     arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-    return build_filter(leaf, arrays, num_bytes, bloom)
+    return build_filter(leaf, map(change, arrays), num_bytes, bloom)
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:

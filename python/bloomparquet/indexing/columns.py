@@ -1,0 +1,97 @@
+"""Which columns an index has, and where their filters come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, shorten
+from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.query.columns import FileSchema
+from bloomparquet.query.names import dotted_name
+from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf
+
+Columns: TypeAlias = Sequence[str] | Mapping[str, Bloom | None] | None
+"""Which columns an index has: None for all; names; or names with the quality of the filters to make where the files
+have none. A name may be ``lower(email)`` or ``upper(email)``: then the filter is of the values in lower or upper case.
+"""
+
+_EXPRESSION = re.compile(r"\s*(lower|upper)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+class FilterToMake(NamedTuple):
+    """A filter that the files do not have: of leaf `leaf`, or with `case` of its values in that case."""
+
+    leaf: int
+    case: str
+    bloom: Bloom
+
+
+@dataclass(frozen=True)
+class IndexColumns:
+    """The columns as the user named them; `names` is None for all."""
+
+    names: Mapping[str, Bloom | None] | None
+
+    @classmethod
+    def parse(cls, columns: Columns) -> IndexColumns:
+        """Raises OptionError for what names no columns."""
+        if columns is None:
+            return cls(None)
+        if isinstance(columns, str):
+            raise OptionError(f"columns is {columns!r}; expected a list of names, such as [{columns!r}]")
+        named = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        if not named:
+            raise OptionError("columns is empty; expected at least one name, or None for all columns")
+        for name, bloom in named.items():
+            if not isinstance(name, str) or not isinstance(bloom, Bloom | None):
+                raise OptionError(
+                    f"columns has {name!r}: {bloom!r}; expected names, or names with a bloomparquet.Bloom each"
+                )
+            if bloom is None and _EXPRESSION.fullmatch(name):
+                named[name] = Bloom()
+        return cls(named)
+
+    def to_json(self) -> dict[str, Any]:
+        if self.names is None:
+            return {"all": True}
+        return {"named": {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:
+        """Raises KeyError or TypeError for what :meth:`to_json` did not make."""
+        if content.get("all"):
+            return cls(None)
+        return cls({name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()})
+
+    def leaves(self, schema: FileSchema, path: str) -> tuple[set[int], list[FilterToMake], set[str]]:
+        """The leaves of `schema` whose evidence is indexed, the filters to make, and the names that `schema` lacks.
+
+        Raises PlanError for an ambiguous name, UnsupportedError for a column that cannot have a useful filter.
+        """
+        if self.names is None:
+            return {leaf.index for leaf in schema.leaves}, [], set()
+        chosen: set[int] = set()
+        to_make: list[FilterToMake] = []
+        missing: set[str] = set()
+        for name, bloom in self.names.items():
+            expression = _EXPRESSION.fullmatch(name)
+            case, column = (expression[1].lower(), expression[2].strip()) if expression else ("", name)
+            try:
+                leaf = named_leaf(column, schema, path, case_sensitive=True)
+            except PlanError:
+                missing.add(name)
+                continue
+            chosen.add(leaf.index)
+            if bloom is None:
+                continue
+            if case and family_of(leaf.node) != "string":
+                raise UnsupportedError(
+                    f"{path}: {shorten(name)}: the column {shorten(dotted_name(leaf.path))} is {leaf.describe()}; "
+                    "expected text"
+                )
+            choose_leaves({leaf.path: bloom}, schema, path)  # raises an error if a filter would be useless
+            to_make.append(FilterToMake(leaf.index, case, bloom))
+        return chosen, to_make, missing

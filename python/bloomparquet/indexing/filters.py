@@ -1,0 +1,96 @@
+"""The filters of column chunks as an index stores them: read from the files, or made of the values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.indexing.columns import FilterToMake
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
+from bloomparquet.planning.evidence.section_file import NewTile
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.writing.filters.from_chunk import filter_chunk
+
+FOLDED_FPP = 1e-5
+"""A filter is folded while its fpp stays below this: a lookup over 100,000 row groups then reads at most about one more
+of them for it."""
+
+
+Filters = Iterator[tuple[int, SplitBlockBloomFilter]]
+"""Chunks, and the filter of each."""
+
+
+class NotAsciiError(Exception):
+    """A value has a character outside ASCII, where engines differ in upper and lower case."""
+
+
+class FilterSet:
+    """The filters of one column in n chunks, sorted into tiles by their number of blocks."""
+
+    def __init__(self, chunks: int) -> None:
+        self._chunks = chunks
+        self._by_blocks: dict[int, list[tuple[int, NDArray[np.uint8]]]] = {}
+
+    def add(self, chunk: int, bloom: SplitBlockBloomFilter) -> None:
+        folded = bloom.fitted(FOLDED_FPP)
+        self._by_blocks.setdefault(folded.n_blocks, []).append((chunk, folded.blocks.view(np.uint8).reshape(-1)))
+
+    def tiles(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[str, NewTile]]:
+        """The tile of each chunk, -1 for none; its position there; and the tiles by their names in the file."""
+        tile, at = np.full(self._chunks, -1, np.int32), np.zeros(self._chunks, np.int32)
+        tiles = {}
+        for number, (_, filters) in enumerate(sorted(self._by_blocks.items())):
+            chunks = [chunk for chunk, _ in filters]
+            tile[chunks], at[chunks] = number, np.arange(len(chunks))
+            matrix = np.stack([bits for _, bits in filters])
+            filters.clear()
+            layout = SliceLayout(len(matrix), matrix.shape[1] * 8)
+            tiles[f"{name}/{number}"] = NewTile(layout, partial(transpose, matrix))
+        return tile, at, tiles
+
+
+def stored_filters(table: RowGroups, chunks: ColumnChunks, reads: ReadCount) -> Filters:
+    """The filters in the files that can be used, by chunk. One that cannot is left to plans, which report it."""
+    for some, bitsets in chunks.filters.read_all(table.storage, reads):
+        for chunk, bits in zip(some, bitsets, strict=True):
+            yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
+
+
+def made_filters(
+    table: RowGroups, chunks: ColumnChunks, wanted: FilterToMake, has_filter: NDArray[np.bool_], reads: ReadCount
+) -> Filters:
+    """Filters of the values of the chunks that have none. Raises FormatError for a damaged chunk."""
+    change = partial(_in_case, wanted.case) if wanted.case else None
+    for chunk in np.flatnonzero(~has_filter).tolist():
+        row_group = int(chunks.members[chunk])
+        file = int(table.file[row_group])
+        try:
+            bloom = filter_chunk(
+                table.storage, table.files[file], table.footer(file), int(table.index[row_group]), chunks.leaf,
+                wanted.bloom, reads, change,
+            )  # fmt: skip
+        except NotAsciiError:
+            continue
+        if bloom is not None and bloom.bits_set:
+            yield chunk, bloom
+
+
+def _in_case(case: str, values: pa.Array) -> pa.Array:
+    """Text in lower or upper case, as every engine has it. Raises :class:`NotAsciiError`."""
+    text = values.cast(pa.large_binary()).view(pa.large_string())
+    if not pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+        raise NotAsciiError
+    changed = pc.ascii_lower(text) if case == "lower" else pc.ascii_upper(text)
+    return changed.view(pa.large_binary()).cast(pa.binary())
+
+
+def readable(error: BloomParquetError | OSError) -> str:
+    """The first line of an error, for a report."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

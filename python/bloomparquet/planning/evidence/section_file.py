@@ -1,0 +1,280 @@
+"""Files of named arrays, used only if their checksums match: cache files and the segments of an index.
+
+A file holds *sections*, groups of arrays that are used together, and *tiles* (:mod:`.bit_slices`). Each section has its
+own checksum, so that a reader checks and pages in only what it needs; a tile has one for each of its parts. Local files
+are mapped into memory, others are read in ranges. A file that another version of its writer wrote counts as absent; it
+is not an error.
+
+    magic (8 bytes) | format (u32) | size of the index (u32) | XXH3 of the index and the 16 bytes before (u64)
+    index: JSON {"writer": version, "seed": number, "bytes": of the file,
+                 "sections": {name: [offset, bytes, XXH3, [[array, dtype, shape, offset in the section], …]]},
+                 "tiles": {name: [offset, filters, slices]}}, padded with spaces
+    sections and tiles, one after another; each array and tile begins at a multiple of 64 bytes; the padding of sections
+    is included in the checksum
+
+Alternatives: .npz and Arrow IPC have no sufficient checksums, and .npz and SQLite cannot be mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError
+from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, SliceLayout
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import read_ranges
+
+Section = Mapping[str, NDArray[Any]]
+
+MAGIC = b"BLOOMPQ\n"
+_FORMAT = 2
+_HEAD = 24
+_ALIGN = 64
+_FIRST_READ = 256 * 1024
+_RESIDENT_BYTES = 32 * 1024 * 1024  # of records of one remote file
+
+
+class DamagedFileError(Exception):
+    """A file is damaged, or another version of its writer wrote it. It is used as if it were not there."""
+
+
+class Source(Protocol):
+    """The bytes of a file."""
+
+    path: str
+    size: int
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        """`size` bytes from `offset` on. May raise ``OSError`` and FormatError."""
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        """`count` records from `offset` on."""
+
+
+class MappedSource:
+    """A local file, mapped into memory. Raises :class:`DamagedFileError` for what is not a regular file, and with
+    `private` for a file of another user."""
+
+    def __init__(self, path: str | os.PathLike[str], *, private: bool) -> None:
+        self.path = os.fspath(path)
+        # Something else may have this name: opening a pipe must not block, and a link must not be followed.
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
+                raise DamagedFileError(f"{path}: not a file of sections")
+            if private and hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+                raise DamagedFileError(f"{path}: it belongs to another user")
+            self.map = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+        self.size = status.st_size
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        return memoryview(self.map)[offset : offset + size]
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        return _MappedRecords(np.frombuffer(self.map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+
+
+class _MappedRecords:
+    def __init__(self, records: Bits) -> None:
+        self._records = records
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        return self._records, numbers
+
+
+class StoredSource:
+    """A file on a storage, read in ranges."""
+
+    def __init__(self, storage: Storage, path: str, size: int) -> None:
+        self.path, self.size = path, size
+        self._storage = storage
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        if offset < 0 or offset + size > self.size:
+            raise DamagedFileError(f"{self.path}: bytes {offset} to {offset + size} lie beyond its end at {self.size}")
+        where = (np.zeros(1, np.int64), np.array([offset]), np.array([size]))
+        return read_ranges(self._storage, [self.path], *where, reads).buffer.data
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        return _StoredRecords(self._storage, self.path, offset, record_bytes)
+
+
+class _StoredRecords:
+    """Records of a remote file. Those that were asked last stay in memory."""
+
+    def __init__(self, storage: Storage, path: str, offset: int, record_bytes: int) -> None:
+        self._storage, self._path, self._offset, self._bytes = storage, path, offset, record_bytes
+        self._resident: OrderedDict[int, Bits] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        asked, positions = np.unique(numbers, return_inverse=True)
+        result = np.empty((len(asked), self._bytes), np.uint8)
+        with self._lock:
+            resident = {
+                i: self._resident[number] for i, number in enumerate(asked.tolist()) if number in self._resident
+            }
+        for i, record in resident.items():
+            result[i] = record
+        missing = np.array([i for i in range(len(asked)) if i not in resident], np.int64)
+        if len(missing):
+            offsets, sizes = self._offset + asked[missing] * self._bytes, np.full(len(missing), self._bytes)
+            ranges = read_ranges(self._storage, [self._path], np.zeros_like(missing), offsets, sizes, reads)
+            result[missing] = ranges.rows(self._bytes)
+            with self._lock:
+                for i in missing.tolist():
+                    self._resident[int(asked[i])] = result[i].copy()
+                while len(self._resident) * self._bytes > _RESIDENT_BYTES:
+                    self._resident.popitem(last=False)
+        return result, positions.reshape(numbers.shape)
+
+
+class SectionFile:
+    """An open file of sections, written by `writer`. Raises :class:`DamagedFileError`, FormatError or ``OSError`` if it
+    cannot be used."""
+
+    def __init__(self, source: Source, writer: str, reads: ReadCount | None = None) -> None:
+        self.path = source.path
+        self._source = source
+        reads = reads or ReadCount()
+        with source.read(0, min(_FIRST_READ, source.size), reads) as start:
+            head = bytes(start[:_HEAD])
+            size = int.from_bytes(head[12:16], "little")
+            if head[:8] != MAGIC or int.from_bytes(head[8:12], "little") != _FORMAT or _HEAD + size > source.size:
+                raise DamagedFileError(f"{self.path}: not a file of this version")
+            raw = bytes(start[_HEAD : _HEAD + size])
+        if len(raw) < size:
+            with source.read(_HEAD, size, reads) as rest:
+                raw = bytes(rest)
+        if xxhash.xxh3_64_intdigest(head[:16] + raw) != int.from_bytes(head[16:], "little"):
+            raise DamagedFileError(f"{self.path}: its index is damaged")
+        try:
+            index = json.loads(raw)
+            same_writer, size, self.seed = index["writer"] == writer, index["bytes"], int(index["seed"])
+            self._sections: dict[str, Any] = index["sections"]
+            self._tiles: dict[str, list[int]] = index["tiles"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{self.path}: {error}") from error
+        if not same_writer or size != source.size:
+            raise DamagedFileError(f"{self.path}: written by another version of the code, or truncated")
+
+    @property
+    def sections(self) -> list[str]:
+        return list(self._sections)
+
+    @property
+    def tiles(self) -> dict[str, SliceLayout]:
+        return {name: SliceLayout(filters, slices) for name, (_, filters, slices) in self._tiles.items()}
+
+    def section(self, name: str, reads: ReadCount | None = None) -> dict[str, NDArray[Any]]:
+        """The arrays of a section, read-only. Raises :class:`DamagedFileError`, FormatError or ``OSError``."""
+        offset, size, checksum, arrays = self._sections[name]
+        data = self._source.read(offset, size, reads or ReadCount())
+        if xxhash.xxh3_64_intdigest(data) != checksum:
+            raise DamagedFileError(f"{self.path}: its section {name} is damaged")
+        try:
+            return {
+                key: np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape) for key, dtype, shape, at in arrays
+            }
+        except (TypeError, ValueError) as error:
+            raise DamagedFileError(f"{self.path}: its section {name} is damaged: {error}") from error
+
+    def tile(self, name: str) -> BitSlices:
+        """A tile. Raises :class:`DamagedFileError`."""
+        offset, filters, slices = self._tiles[name]
+        layout = SliceLayout(filters, slices)
+        if offset < 0 or offset + layout.num_bytes > self._source.size:
+            raise DamagedFileError(f"{self.path}: its tile {name} lies beyond its end")
+        return BitSlices(layout, self.seed, self._source.records(offset, layout.row_bytes, layout.rows))
+
+    def tile_bytes(self, name: str, reads: ReadCount) -> tuple[SliceLayout, Bits]:
+        """All bytes of a tile, unchecked."""
+        offset, filters, slices = self._tiles[name]
+        layout = SliceLayout(filters, slices)
+        return layout, np.frombuffer(self._source.read(offset, layout.num_bytes, reads), np.uint8)
+
+
+class NewTile(NamedTuple):
+    """A tile to write. `make` gives its bytes in pieces, for the seed of the file."""
+
+    layout: SliceLayout
+    make: Callable[[int], Iterable[Bits]]
+
+
+def serialise(
+    sections: Mapping[str, Section], writer: str, tiles: Mapping[str, NewTile] | None = None
+) -> tuple[Iterator[bytes | memoryview], int]:
+    """The contents of a file in pieces, and its size."""
+    tiles = tiles or {}
+    plans = {
+        name: [(key, np.ascontiguousarray(array)) for key, array in section.items()]
+        for name, section in sections.items()
+    }
+    body: list[bytes | memoryview] = []
+    described: dict[str, Any] = {}
+    at = 0
+    for name, arrays in plans.items():
+        digest, size, layout = xxhash.xxh3_64(), 0, []
+        for key, array in arrays:
+            layout.append([key, array.dtype.newbyteorder("<").str, list(array.shape), size])
+            for piece in (array.reshape(-1).view(np.uint8).data, bytes(_padded(array.nbytes) - array.nbytes)):
+                digest.update(piece)
+                body.append(piece)
+            size += _padded(array.nbytes)
+        described[name] = [at, size, digest.intdigest(), layout]
+        at += size
+    # What the sections say of the files makes the checksums of the tiles differ from those of other files.
+    seed = xxhash.xxh3_64_intdigest(json.dumps(described).encode())
+    shapes: dict[str, list[int]] = {}
+    for name, tile in tiles.items():
+        shapes[name] = [at, tile.layout.filters, tile.layout.n_slices]
+        at += _padded(tile.layout.num_bytes)
+
+    def index(first: int, total: int) -> bytes:
+        return json.dumps(
+            {
+                "writer": writer, "seed": seed, "bytes": total,
+                "sections": {name: [first + each[0], *each[1:]] for name, each in described.items()},
+                "tiles": {name: [first + each[0], *each[1:]] for name, each in shapes.items()},
+            }
+        ).encode()  # fmt: skip
+
+    # The offsets depend on the size of the index, which depends on the digits of the offsets: leave room.
+    room = _padded(_HEAD + len(index(0, at)) + 20 * (len(described) + len(shapes) + 1))
+    total = room + at
+    raw = index(room, total).ljust(room - _HEAD)
+    head = MAGIC + _FORMAT.to_bytes(4, "little") + len(raw).to_bytes(4, "little")
+    checksum = xxhash.xxh3_64_intdigest(head + raw).to_bytes(8, "little")
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        yield from (head, checksum, raw, *body)
+        for tile in tiles.values():
+            for piece in tile.make(seed):
+                yield np.ascontiguousarray(piece).reshape(-1).data
+            yield bytes(_padded(tile.layout.num_bytes) - tile.layout.num_bytes)
+
+    return pieces(), total
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
+
+
+UNUSABLE = (DamagedFileError, FormatError, OSError)
+"""Why a file cannot be used."""

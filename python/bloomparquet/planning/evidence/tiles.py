@@ -1,0 +1,105 @@
+"""Filters of column chunks that lie in the tiles of an index, asked many at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError
+from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceError
+from bloomparquet.planning.evidence.interface import Question
+
+log = logging.getLogger("bloomparquet")
+
+BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
+"""The bits (values, k) that hashes set in a filter of so many bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The filters of some chunks. `path` is the file of the index, for messages; `positions` says how it is asked."""
+
+    path: str
+    slices: BitSlices
+    positions: BitPositions
+
+
+@dataclass(frozen=True, slots=True)
+class TiledFilters:
+    """Which of n chunks have their filter in a tile. Arrays of shape (n,): `tile`, an index into `tiles`, -1 for none;
+    `at`, the position in the tile."""
+
+    tile: NDArray[np.int32]
+    at: NDArray[np.int32]
+    tiles: tuple[Tile, ...] = ()
+
+    @classmethod
+    def none(cls, n: int) -> TiledFilters:
+        return cls(np.full(n, -1, np.int32), np.zeros(n, np.int32))
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which chunks have a filter here."""
+        return self.tile >= 0
+
+    def take(self, chunks: NDArray[np.int64]) -> TiledFilters:
+        """The filters of `chunks`, in that order."""
+        return TiledFilters(self.tile[chunks], self.at[chunks], self.tiles)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[TiledFilters]) -> TiledFilters:
+        """The filters of all `parts`, one after another."""
+        tiles: list[Tile] = []
+        numbers = []
+        for part in parts:
+            numbers.append(np.where(part.tile < 0, np.int32(-1), part.tile + np.int32(len(tiles))))
+            tiles += part.tiles
+        return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
+
+    def without(self, number: int) -> TiledFilters:
+        """These filters but those of one tile."""
+        return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
+
+    def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:
+        """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters that can be
+        used from now on: those of a damaged tile, which is logged, are not."""
+        usable = self
+        for number, some in _by_tile(self.tile[question.chunks]):
+            tile = self.tiles[number]
+            try:
+                answers[some] = self._ask_tile(tile, question.about(some))
+            except (DamagedSliceError, FormatError, OSError) as error:
+                log.warning(
+                    "%s: a part of the index cannot be used%s; the filters in the data files are read instead",
+                    tile.path, f" ({error})" if str(error) else ", its checksum does not match",
+                )  # fmt: skip
+                usable = usable.without(number)
+        return usable
+
+    def _ask_tile(self, tile: Tile, question: Question) -> NDArray[np.bool_]:
+        first, last, at = question.first, question.last, self.at[question.chunks]
+        low, high = int(first.min()), int(last.max())
+        hit = np.zeros(len(at), np.bool_)
+        same_values = bool((first == low).all() and (last == high).all())
+        positions = tile.positions(question.hashes[low:high], tile.slices.layout.n_slices)
+        for values, answers in tile.slices.ask(positions, question.reads):
+            asked = answers[:, at]
+            if not same_values:
+                value = np.arange(low + values.start, low + values.stop)[:, np.newaxis]
+                asked &= (first <= value) & (value < last)
+            hit |= asked.any(axis=0)
+            if hit.all():
+                break
+        return hit
+
+
+def _by_tile(tile: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each number in `tile` but -1, and where it stands."""
+    order = np.arange(len(tile)) if bool((tile[1:] >= tile[:-1]).all()) else np.argsort(tile, kind="stable")
+    in_order = tile[order]
+    starts = np.flatnonzero(np.diff(in_order, prepend=np.int32(-1)))  # none for -1, which comes first
+    yield from zip(in_order[starts].tolist(), np.split(order, starts)[1:], strict=True)

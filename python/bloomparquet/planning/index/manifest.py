@@ -1,0 +1,102 @@
+"""The manifest of an index: the one small file that says which segments belong to it.
+
+An index is a directory: ``manifest.json``, and segments (:mod:`bloomparquet.planning.evidence.section_file`). Segments
+never change. A build or a refresh writes new ones, then replaces the manifest in one step. So readers see the old index
+or the new one, and files that no manifest names are leftovers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import xxhash
+
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.ranges import read_extents
+
+DIRECTORY = "_bloomparquet_index"
+"""The directory of an index beside its data. Spark and pyarrow ignore names that begin with ``_``."""
+MANIFEST = "manifest.json"
+SEGMENT_SUFFIX = ".segment"
+VERSION = 1
+"""Raise it with every change of what segments hold or mean: an index of another version counts as absent."""
+WRITER = f"index {VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """A segment: its file name, its size, and how much it covers."""
+
+    name: str
+    bytes: int
+    files: int
+    row_groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`root`: the directory of the data, with a slash at its end; None if it is the parent of the index's directory.
+    `columns`: what was asked to be indexed, for a refresh. `digest` tells one state of an index from another."""
+
+    format: FileFormat
+    root: str | None
+    columns: Mapping[str, Any]
+    segments: tuple[SegmentEntry, ...]
+    digest: str = ""
+
+    def to_bytes(self) -> bytes:
+        content = {
+            "version": VERSION, "format": self.format.value, "root": self.root, "columns": dict(self.columns),
+            "segments": [asdict(each) for each in self.segments],
+        }  # fmt: skip
+        return json.dumps({"checksum": _digest(content), **content}, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> Manifest:
+        """Raises :class:`DamagedFileError`."""
+        try:
+            content = json.loads(raw)
+            checksum = content.pop("checksum")
+            if content["version"] != VERSION:
+                raise DamagedFileError(
+                    f"{path}: the index has version {content['version']}; this release reads version {VERSION}: build "
+                    "the index again"
+                )
+            if checksum != _digest(content):
+                raise DamagedFileError(f"{path}: the manifest's checksum does not match; build the index again")
+            segments = tuple(SegmentEntry(**each) for each in content["segments"])
+            return cls(FileFormat(content["format"]), content["root"], content["columns"], segments, checksum)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{path}: no manifest of an index ({error}); build the index again") from error
+
+
+def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> tuple[FileInfo, Manifest] | None:
+    """The manifest in `directory`, as listed and read; None if there is none.
+
+    Raises :class:`DamagedFileError` or ``OSError``.
+    """
+    path = f"{directory}/{MANIFEST}"
+    file = stat_manifest(storage, directory, reads)
+    if file is None:
+        return None
+    (raw,) = read_extents(storage, path, [(0, file.size)], reads)
+    return file, Manifest.from_bytes(path, bytes(raw))
+
+
+def stat_manifest(storage: Storage, directory: str, reads: ReadCount) -> FileInfo | None:
+    """The manifest in `directory` as it is now; None if there is none. Makes one request to a remote storage."""
+    reads.requests += not isinstance(storage, LocalStorage)
+    try:
+        (file,) = storage.list_files(f"{directory}/{MANIFEST}", recursive=False)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return file
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(content, sort_keys=True).encode())
