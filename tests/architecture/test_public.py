@@ -22,6 +22,7 @@ from tests.support.files import write
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
     "path", "where", "filesystem", "timezone", "case_sensitive", "on_filter_error", "skip_corrupt", "keys", "table_log",
+    "index",
 }  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     options: dict[str, Any] = {
         "filesystem": pa.fs.LocalFileSystem(),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
-        "keys": None, "table_log": "ignore",
+        "keys": None, "table_log": "ignore", "index": "off",
     }  # fmt: skip
     assert set(options) | {"path", "where"} == SHARED
     assert bp.plan(numbers, "ID = 7", **options).kept == 1

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
+from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
@@ -43,6 +44,7 @@ def read_table(
     skip_corrupt: bool = False,
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
+    index: PathLike = "auto",
 ) -> pa.Table:
     """Exactly the rows at `path` for which `where` is TRUE, in file order. Row groups (stripes of ORC) that cannot hold
     such a row are not read.
@@ -60,7 +62,7 @@ def read_table(
     batches = scan_batches(
         path, where, columns, merge_schema=merge_schema, filesystem=filesystem, timezone=timezone,
         case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
-        table_log=table_log,
+        table_log=table_log, index=index,
     )  # fmt: skip
     return batches.read_all()
 
@@ -78,6 +80,7 @@ def scan_batches(
     skip_corrupt: bool = False,
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
+    index: PathLike = "auto",
 ) -> pa.RecordBatchReader:
     """The rows of :func:`read_table` as record batches of one schema, one batch in memory at a time.
 
@@ -89,8 +92,9 @@ def scan_batches(
     1000
     """
     options = PlanOptions(
-        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt
-    )
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
+        index=os.fspath(index),
+    )  # fmt: skip
     predicate = parse_where(where)
     plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
     scan = _Scan(plan, columns, merge_schema, options)
