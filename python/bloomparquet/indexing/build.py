@@ -11,21 +11,20 @@ from typing import Any
 
 import pyarrow.fs
 
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, IndexColumns
 from bloomparquet.indexing.segment import (
-    MOST_FILTER_BYTES,
     MOST_ROW_GROUPS,
     Report,
     Target,
     read_files,
-    write_segment,
+    write_segments,
 )
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.lookup import OpenIndex, data_root, forget_indexes
+from bloomparquet.planning.index.lookup import OpenIndex, forget_indexes
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -168,12 +167,10 @@ def make_segments(
     """Write segments of the files of `dataset`, which no plan uses before :func:`commit`."""
     done, total = 0, len(dataset.files)
     for files, footers in _portions(dataset.storage, dataset.files, report):
-        segment = write_segment(target, dataset.storage, files, footers, columns, report)
+        yield from write_segments(target, dataset.storage, files, footers, columns, report)
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
-        if segment is not None:
-            yield segment
 
 
 def commit(
@@ -212,7 +209,7 @@ def collect_leftovers(target: Target, keep: Sequence[SegmentEntry]) -> None:
 
 def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> _Place:
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
-    root = data_root(dataset.files)
+    root = dataset.root
     if to is None:
         target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
         return _Place(dataset, target, None)
@@ -234,7 +231,7 @@ def _portions(
     """The files of each segment, with their footers."""
     some: list[FileInfo] = []
     footers: list[Footer] = []
-    row_groups = filter_bytes = 0
+    row_groups = 0
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
         kept, kept_footers = read_files(storage, read, report)
@@ -243,27 +240,14 @@ def _portions(
             if orc:
                 raise UnsupportedError(f"{orc[0].path} is an ORC file; an index is built of Parquet files")
         for file, footer in zip(kept, kept_footers, strict=True):
-            size = _filter_bytes(footer)
-            full = row_groups + len(footer.rows) > MOST_ROW_GROUPS or filter_bytes + size > MOST_FILTER_BYTES
-            if some and full:
+            if some and row_groups + len(footer.rows) > MOST_ROW_GROUPS:
                 yield some, footers
-                some, footers, row_groups, filter_bytes = [], [], 0, 0
+                some, footers, row_groups = [], [], 0
             some.append(file)
             footers.append(footer)
             row_groups += len(footer.rows)
-            filter_bytes += size
     if some:
         yield some, footers
-
-
-def _filter_bytes(footer: Footer) -> int:
-    """About the bytes of a file's filters, as far as the footer says."""
-    total = 0
-    with suppress(BloomParquetError):
-        for row_group in range(len(footer.rows)):
-            for leaf in range(len(footer.profile.schema.leaves)):
-                total += footer.read_chunk(row_group, leaf).bloom_length or 0
-    return total
 
 
 def _require_manifest(target: Target) -> Manifest:

@@ -28,6 +28,11 @@ Filters = Iterator[tuple[int, SplitBlockBloomFilter]]
 """Chunks, and the filter of each."""
 
 
+_FOLDABLE_FILL = 1 - (1 - FOLDED_FPP**0.125) ** 0.5
+"""A filter with a larger share of set bits has a larger fpp than FOLDED_FPP after one fold: that share to the power of
+eight is the least that the fpp can be."""
+
+
 class NotAsciiError(Exception):
     """A value has a character outside ASCII, where engines differ in upper and lower case."""
 
@@ -40,7 +45,7 @@ class FilterSet:
         self._by_blocks: dict[int, list[tuple[int, NDArray[np.uint8]]]] = {}
 
     def add(self, chunk: int, bloom: SplitBlockBloomFilter) -> None:
-        folded = bloom.fitted(FOLDED_FPP)
+        folded = bloom if bloom.bits_set > _FOLDABLE_FILL * 8 * bloom.num_bytes else bloom.fitted(FOLDED_FPP)
         self._by_blocks.setdefault(folded.n_blocks, []).append((chunk, folded.blocks.view(np.uint8).reshape(-1)))
 
     def tiles(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[str, NewTile]]:

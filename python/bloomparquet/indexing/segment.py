@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.indexing.columns import IndexColumns
+from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
-from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.planning.parquet.serialized import Listing, column_name, column_section, table_section, tile_arrays
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
@@ -71,7 +71,36 @@ def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> t
     return kept, kept_footers
 
 
-def write_segment(
+class _TooLargeError(Exception):
+    """The filters have so many bytes that `parts` segments are needed."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+
+def write_segments(
+    target: Target,
+    storage: Storage,
+    files: Sequence[FileInfo],
+    footers: Sequence[Footer],
+    columns: IndexColumns,
+    report: Report,
+) -> Iterator[SegmentEntry]:
+    """Write segments of `files`: one, or more if their filters are large. A file that is damaged, or changes meanwhile,
+    is left out. May raise ``OSError``."""
+    try:
+        segment = _write_segment(target, storage, files, footers, columns, report)
+    except _TooLargeError as error:
+        step = -(-len(files) // error.parts)
+        for first in range(0, len(files), step):
+            some = slice(first, first + step)
+            yield from write_segments(target, storage, files[some], footers[some], columns, report)
+    else:
+        if segment is not None:
+            yield segment
+
+
+def _write_segment(
     target: Target,
     storage: Storage,
     files: Sequence[FileInfo],
@@ -79,8 +108,7 @@ def write_segment(
     columns: IndexColumns,
     report: Report,
 ) -> SegmentEntry | None:
-    """Write a segment of `files`; None if none of them could be indexed. A file that is damaged, or changes meanwhile,
-    is left out. May raise ``OSError``."""
+    """Write one segment; None if none of `files` can be indexed. Raises :class:`_TooLargeError`."""
     while files:
         table = RowGroups.of_footers(storage, files, footers, None)
         try:
@@ -134,32 +162,43 @@ def _contents(
     """The sections and tiles of a segment. Raises BloomParquetError for evidence that cannot be read."""
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
+    chosen = _columns_of(table, columns, report)
+    filter_bytes = sum(chunks.filters.measure(table.storage, report.reads) for _, chunks, _ in chosen)
+    if filter_bytes > MOST_FILTER_BYTES and len(table.files) > 1:
+        raise _TooLargeError(min(len(table.files), -(-filter_bytes // MOST_FILTER_BYTES) + 1))
     sections = table_section(table, Listing(table.storage, relative))
     tiles: dict[str, NewTile] = {}
+    for name, chunks, to_make in chosen:
+        n = len(chunks.members)
+        filters = {"": FilterSet(n)}
+        for chunk, bloom in stored_filters(table, chunks, report.reads):
+            filters[""].add(chunk, bloom)
+        has_filter: NDArray[np.bool_] = chunks.filters.offset >= 0
+        for wanted in to_make:
+            have = np.zeros(n, np.bool_) if wanted.case else has_filter
+            into = filters.setdefault(wanted.case, FilterSet(n))
+            for chunk, bloom in made_filters(table, chunks, wanted, have, report.reads):
+                into.add(chunk, bloom)
+        section: dict[str, NDArray[Any]] = dict(column_section(chunks))
+        for expression, each in filters.items():
+            tile, at, made = each.tiles(f"{name}/{expression}")
+            section |= tile_arrays(expression, tile, at, list(made))
+            tiles |= made
+        sections[name] = section
+    return sections, tiles
+
+
+def _columns_of(
+    table: RowGroups, columns: IndexColumns, report: Report
+) -> list[tuple[str, ColumnChunks, list[FilterToMake]]]:
+    """The columns of a segment: the names of their sections, what footers say, and the filters to make."""
+    chosen = []
     for profile, of_profile in enumerate(table.profiles):
         first = table.paths[int(np.flatnonzero(table.arrays.profile == profile)[0])]
         leaves, to_make, missing = columns.leaves(of_profile.schema, first)
         report.note_missing(missing)
         for index in sorted(leaves):
-            leaf = of_profile.schema.leaves[index]
-            chunks = table.chunks(profile, leaf, report.reads)
-            n = len(chunks.members)
-            name = column_name((profile, index))
-            own = FilterSet(n)
-            has_filter: NDArray[np.bool_] = chunks.filters.offset >= 0
-            for chunk, bloom in stored_filters(table, chunks, report.reads):
-                own.add(chunk, bloom)
-            by_expression = {"": own}
-            for wanted in to_make:
-                if wanted.leaf == index:
-                    have = np.zeros(n, np.bool_) if wanted.case else has_filter
-                    into = by_expression.setdefault(wanted.case, FilterSet(n))
-                    for chunk, bloom in made_filters(table, chunks, wanted, have, report.reads):
-                        into.add(chunk, bloom)
-            section: dict[str, NDArray[Any]] = dict(column_section(chunks))
-            for expression, filters in by_expression.items():
-                tile, at, made = filters.tiles(f"{name}/{expression}")
-                section |= tile_arrays(expression, tile, at, list(made))
-                tiles |= made
-            sections[name] = section
-    return sections, tiles
+            chunks = table.chunks(profile, of_profile.schema.leaves[index], report.reads)
+            wanted = [each for each in to_make if each.leaf == index]
+            chosen.append((column_name((profile, index)), chunks, wanted))
+    return chosen

@@ -128,7 +128,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     unreadable: dict[FileInfo, BloomParquetError] = {}
     footer_reads, filter_reads = ReadCount(), ReadCount()
-    index = find_index(dataset.storage, files, options.index, footer_reads)
+    index_reads = ReadCount()
+    index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
     table = open_table(
         dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
         index=index,
@@ -154,6 +155,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         codes, row_group_counts = _judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
+    footer_reads.requests += index_reads.requests
+    footer_reads.bytes += index_reads.bytes
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,

@@ -108,6 +108,12 @@ class ParquetFilters(FilterStore):
                 raise self.errors[chunk]
             return buffer[starts[0] : starts[0] + self.num_bytes[chunk]]
 
+    def measure(self, storage: Storage, count: ReadCount) -> int:
+        """The bytes of all bitsets that can be used. Reads headers."""
+        with self._lock:
+            self._read_headers(storage, np.flatnonzero(self._state == UNREAD), count)
+            return int(self.num_bytes[self._state == READY].sum())
+
     def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
         """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
         out: they need the whole column to be judged."""

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,11 +21,22 @@ from bloomparquet.planning.parquet.serialized import read_segment
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _TABLES = 16
+_NOWHERE = -1, 0
 
 log = logging.getLogger("bloomparquet")
 
 Rest = Callable[[Sequence[FileInfo]], RowGroups]
 """The table of files that are not in the index. It may have fewer files: damaged ones may be left out."""
+
+
+class _Merged(NamedTuple):
+    """The table of `files`: those in the index, and `others`, the table of those that are `missing` there. Plans of one
+    data set ask for the same sequence of files, so it is compared by identity."""
+
+    files: Sequence[FileInfo]
+    missing: Sequence[FileInfo]
+    others: RowGroups | None
+    table: RowGroups
 
 
 class _Segments:
@@ -34,8 +46,7 @@ class _Segments:
         self.tables: list[RowGroups] = []
         self.places: dict[FileInfo, tuple[int, int]] = {}
         self.lock = threading.Lock()
-        self.merged: OrderedDict[tuple[Keys | None, tuple[FileInfo, ...]], tuple[RowGroups | None, RowGroups]]
-        self.merged = OrderedDict()
+        self.merged: OrderedDict[tuple[Keys | None, int], _Merged] = OrderedDict()
         for file in index.open_segments(reads):
             try:
                 table = read_segment(file, storage, index.root, reads)
@@ -59,22 +70,24 @@ def indexed_row_groups(
         segments = _segments.get(index)
         if segments is None:
             segments = _segments[index] = _Segments(index, storage, reads)
-    places = [segments.places.get(file, (-1, 0)) for file in files]
+    key = keys, id(files)
+    with segments.lock:
+        last = segments.merged.get(key)
+    if last is not None and last.files is files:
+        others = rest(last.missing) if last.missing else None
+        if others is last.others and not last.table.outdated:
+            return last.table
+    places = [segments.places.get(file, _NOWHERE) for file in files]
     table, position = np.array(places, np.int64).reshape(-1, 2).T
-    (missing,) = np.nonzero(table < 0)
+    missing = [files[i] for i in np.flatnonzero(table < 0).tolist()]
     if len(missing) == len(files):
         return rest(files)
-    others = rest([files[i] for i in missing.tolist()]) if len(missing) else None
-    key = keys, tuple(files)
-    with segments.lock:
-        known = segments.merged.get(key)
-        if known is not None and known[0] is others and not known[1].outdated:
-            segments.merged.move_to_end(key)
-            return known[1]
+    others = rest(missing) if missing else None
     merged = _merge(segments.tables, storage, keys, files, table, position, others)
     merged.indexed = len(files) - len(missing)
     with segments.lock:
-        segments.merged[key] = others, merged
+        segments.merged[key] = _Merged(files, missing, others, merged)
+        segments.merged.move_to_end(key)
         while len(segments.merged) > _TABLES:
             segments.merged.popitem(last=False)
     return merged

@@ -30,13 +30,12 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
-from bloomparquet.planning.index.lookup import data_root
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, data_root
 
 _TABLE = "table"
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
