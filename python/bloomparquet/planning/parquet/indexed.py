@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.section_file import UNUSABLE
 from bloomparquet.planning.index.lookup import OpenIndex
+from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import read_segment
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 _TABLES = 16
-_NOWHERE = -1, 0
 
 log = logging.getLogger("bloomparquet")
 
@@ -44,18 +44,18 @@ class _Segments:
 
     def __init__(self, index: OpenIndex, storage: Storage, reads: ReadCount) -> None:
         self.tables: list[RowGroups] = []
-        self.places: dict[FileInfo, tuple[int, int]] = {}
+        listings = []
         self.lock = threading.Lock()
         self.merged: OrderedDict[tuple[Keys | None, int], _Merged] = OrderedDict()
         for file in index.open_segments(reads):
             try:
-                table = read_segment(file, storage, index.root, reads)
+                table, listing = read_segment(file, storage, index.root, reads)
             except UNUSABLE as error:
                 log.warning("%s; the files of this part of the index are read without it", error)
                 continue
-            number = len(self.tables)
             self.tables.append(table)
-            self.places.update((info, (number, i)) for i, info in enumerate(table.files) if info.mtime_ns)
+            listings.append(listing)
+        self.places = Places(listings, index.root)
 
 
 _segments: WeakKeyDictionary[OpenIndex, _Segments] = WeakKeyDictionary()
@@ -77,8 +77,7 @@ def indexed_row_groups(
         others = rest(last.missing) if last.missing else None
         if others is last.others and not last.table.outdated:
             return last.table
-    places = [segments.places.get(file, _NOWHERE) for file in files]
-    table, position = np.array(places, np.int64).reshape(-1, 2).T
+    table, position = segments.places.find(files)
     missing = [files[i] for i in np.flatnonzero(table < 0).tolist()]
     if len(missing) == len(files):
         return rest(files)

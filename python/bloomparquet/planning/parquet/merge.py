@@ -12,7 +12,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo
 
@@ -40,7 +40,8 @@ def merge(
     extents = np.concatenate([table.arrays.extents[some] for table, some in zip(parts, groups, strict=True)])
     group_order = _expand(np.cumsum(counts) - counts, counts, order)
     arrays = GroupArrays(counts[order], profile_of_file, limit[order], rows[group_order], extents[group_order])
-    footers = [table.cached_footers[file] for table, some in zip(parts, taken, strict=True) for file in some.tolist()]
+    cached = zip((table.cached_footers for table in parts), taken, strict=True)
+    footers = [of_part[file] for of_part, some in cached for file in some.tolist()]
     merged = RowGroups(
         parts[0].storage, files, arrays, profiles, [footers[i] for i in order.tolist()], keys=parts[0].keys
     )
@@ -125,9 +126,9 @@ class _ProfileColumns:
 
     def load(self, leaf: int) -> ColumnArrays | None:
         """The column of all parts; None if one of them cannot make it without reading."""
-        chunks = [table.cached_chunks((own, leaf)) for table, own in self._parts]
-        known = [each for each in chunks if each is not None]
-        return _concatenate(known, self._chosen, self._order) if len(known) == len(chunks) else None
+        arrays = [table.cached_arrays((own, leaf)) for table, own in self._parts]
+        known = [each for each in arrays if each is not None]
+        return _concatenate(known, self._chosen, self._order) if len(known) == len(arrays) else None
 
 
 class _LazyColumns:
@@ -147,10 +148,9 @@ class _LazyColumns:
 
 
 def _concatenate(
-    parts: Sequence[ColumnChunks], chosen: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
+    arrays: Sequence[ColumnArrays], chosen: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
 ) -> ColumnArrays:
     """The `chosen` chunks of each part, concatenated and put in `order`."""
-    arrays = [chunks.arrays() for chunks in parts]
 
     def join(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([piece[some] for piece, some in zip(pieces, chosen, strict=True)])[order]

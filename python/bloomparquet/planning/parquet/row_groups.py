@@ -158,7 +158,6 @@ class RowGroups:
     ) -> None:
         self.storage, self.files, self.arrays, self.profiles = storage, files, arrays, profiles
         self.keys = keys
-        self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # row group of each file; the end
         self.index = np.arange(self.first[-1]) - self.first[self.file]
@@ -191,6 +190,11 @@ class RowGroups:
 
     def __len__(self) -> int:
         return len(self.file)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The path of each file."""
+        return [file.path for file in self.files]
 
     @cached_property
     def file_index(self) -> dict[FileInfo, int]:
@@ -232,16 +236,16 @@ class RowGroups:
                 return self.put(key, arrays or self._extract(profile, leaf, reads or ReadCount()))
             return self._chunks[key]
 
-    def cached_chunks(self, key: ColumnKey) -> ColumnChunks | None:
-        """A column, if nothing must be read for it."""
+    def cached_arrays(self, key: ColumnKey) -> ColumnArrays | None:
+        """The evidence about a column, if nothing must be read for it but a cache file or an index."""
         with self._lock:
-            if key not in self._chunks:
-                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                if arrays is not None:
-                    return self.put(key, arrays)
-                if not self.has_footers(key[0]):
-                    return None
-        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+            if key not in self._chunks and self.stored is not None and key in self.stored.keys:
+                stored = self.stored.load(key)
+                if stored is not None:
+                    return stored
+            if key not in self._chunks and not self.has_footers(key[0]):
+                return None
+        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]]).arrays()
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""

@@ -15,7 +15,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -146,11 +147,12 @@ def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
     return sections
 
 
-def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> RowGroups:
-    """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
+def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> tuple[RowGroups, Section]:
+    """The table in `file`, a segment of the index of the files below `root`, and its listing as arrays. Raises the
+    errors of :data:`UNUSABLE`."""
     try:
         section = file.section(_TABLE, reads)
-        return _table_of(file, section, storage, None, _files_of(section, root))
+        return _table_of(file, section, storage, None, _StoredFiles(section, root)), section
     except _ERRORS as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
 
@@ -188,6 +190,31 @@ def _files_of(section: Section, root: str) -> list[FileInfo]:
     paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
     numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
     return list(map(FileInfo._make, zip([root + path for path in paths] if root else paths, *numbers, strict=True)))
+
+
+class _StoredFiles(Sequence[FileInfo]):
+    """The files of a segment. Plans need only a few of them as objects."""
+
+    def __init__(self, section: Section, root: str) -> None:
+        self._section, self._root = section, root
+        paths = section["paths"]
+        arrays = [section[name] for name in ("sizes", "mtimes", "inodes", "ctimes")]
+        if {len(array) for array in arrays} != {np.count_nonzero(paths == 0) + 1}:
+            raise ValueError("its listing is inconsistent")
+
+    @cached_property
+    def _files(self) -> list[FileInfo]:
+        return _files_of(self._section, self._root)
+
+    def __len__(self) -> int:
+        return len(self._section["sizes"])
+
+    @overload
+    def __getitem__(self, index: int) -> FileInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FileInfo]: ...
+    def __getitem__(self, index: int | slice) -> FileInfo | Sequence[FileInfo]:
+        return self._files[index]
 
 
 def _table_of(
