@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.cli import render
+from bloomparquet.cli.advice import advice_commands
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
@@ -54,7 +54,7 @@ def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     assert row["advice"] == "replace"
     assert "of absent values" in row["reason"]
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.02)
-    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
+    assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
 def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     row = only(path)
     assert row["advice"] == "drop"
     assert "empty" in row["reason"]
-    assert render.advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
+    assert advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
 
 
 def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
     assert row["reason"].endswith("4 of 16 row groups have no filter")
-    assert len(render.advice_commands(advise(tmp_path), "x")) == 1
+    assert len(advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
         graft_filters(
             write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
         )
-    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
+    assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
 def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
     assert pq.read_metadata(path).num_row_groups == 0
     row = only(path)
     assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
-    assert render.advice_commands(advise(path), path) == []
+    assert advice_commands(advise(path), path) == []
     write_groups(path, [{"x": pa.array([], pa.int64())}])
     assert only(path)["advice"] == "none"
     with pytest.raises(bp.PlanError, match="no data files"):

@@ -30,6 +30,7 @@ from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
 
 _SAMPLES = 5  # per column
+_FILTERS = 32  # per column, whose bits tell the fpp
 _TRIED = 64  # chunks among which a small one is looked for, when those drawn are too large
 _FULL = 0.9  # share of set bits above which a filter does not tell how many values are in it
 _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.planning.parquet.filters
@@ -53,7 +54,7 @@ class Sample:
     encoded throughout.
 
     * `sizes`: the bytes of some filters in the files, with headers;
-    * `fpp`: the false positive probability of some of these; `empty`: how many have no bit set;
+    * `fpp`: the false positive probability of some of these, from their bits; `empty`: how many have no bit set;
     * `error`: why something could not be read;
     * `too_large`: some chunks were not read because of their size.
     """
@@ -87,13 +88,13 @@ def take_samples(
     drawn = [chunks if what is not Wanted.NOTHING else chunks[:0] for chunks, what in zip(drawn, wanted, strict=True)]
     left = most_bytes - (count.bytes - before)
     reads: list[_Read] = []
-    for turn in range(_SAMPLES):
+    for turn in range(_FILTERS):
         candidates = []
         for i, column in enumerate(columns):
             if turn < len(drawn[i]):
                 chunk = int(drawn[i][turn])
                 size = sizes.get((i, chunk))
-                if size is None and wanted[i] is Wanted.FILTERS:
+                if size is None and (wanted[i] is Wanted.FILTERS or turn >= _SAMPLES):
                     continue
                 cost = _data_cost(table, column, chunk) if size is None else size + _FIRST_READ
                 candidates.append(_Read(i, chunk, size is not None, cost))
@@ -101,7 +102,7 @@ def take_samples(
             if read.cost <= left:
                 left -= read.cost
                 reads.append(read)
-            else:
+            elif turn < _SAMPLES:
                 samples[read.column].too_large = True
     _read_all(table, columns, reads, samples, count)
     again = []
@@ -172,7 +173,7 @@ def _holding(column: TableColumn) -> NDArray[np.int64]:
 def _draw(column: TableColumn) -> NDArray[np.int64]:
     holding = _holding(column)
     # Drawn at even distances, samples of files that are each sorted would all show one part of the values.
-    return np.random.default_rng(len(holding)).permutation(holding)[:_SAMPLES]
+    return np.random.default_rng(len(holding)).permutation(holding)[:_FILTERS]
 
 
 def _evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -253,7 +254,7 @@ def _read_all(
         if read.stored:
             sample.fpp.append(measured.fpp)
             sample.empty += not measured.filled
-            if not 0 < measured.filled <= _FULL:
+            if not 0 < measured.filled <= _FULL or len(sample.chunks) == _SAMPLES:
                 continue
         sample.chunks.append(read.chunk)
         sample.ndv.append(measured.ndv)

@@ -157,8 +157,8 @@ record WrittenColumns(List<Leaf> leaves) {
                     + OptionNames.nearest(name, choices).map(each -> "; did you mean '" + each + "'?").orElse(""));
   }
 
-  /** Parses a false positive probability; {@link IllegalArgumentException} if it is none. */
-  static double fpp(String option, String given) {
+  /** Parses a false positive probability; {@link IllegalArgumentException} if it is none, or the {@code alternative}. */
+  static double fpp(String option, String given, String alternative) {
     try {
       double fpp = Double.parseDouble(given.trim());
       if (fpp > 0 && fpp < 1) {
@@ -167,6 +167,7 @@ record WrittenColumns(List<Leaf> leaves) {
     } catch (NumberFormatException error) {
       // the message below says what was expected
     }
-    throw new IllegalArgumentException("option " + option + " is '" + given + "'; expected a number between 0 and 1");
+    throw new IllegalArgumentException(
+        "option " + option + " is '" + given + "'; expected a number between 0 and 1" + alternative);
   }
 }
