@@ -221,6 +221,8 @@ def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
         ["add"],
         ["add", "x", "--fpp", "0"],
         ["add", "x", "--fpp", "1"],
+        ["shrink", "x", "--fpp", "Auto"],
+        ["advise", "x", "--fpp", "often"],
         ["add", "x", "--max-bytes", "3"],
         ["add", "x", "--max-bytes", "3x"],
         ["add", "x", "--max-bytes", "1g"],

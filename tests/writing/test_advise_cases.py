@@ -190,6 +190,7 @@ def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
     for name, row in locked.items():
         assert (row["advice"], row["values"], row["filters"]) == ("none", 0, 0)
         assert f"the key of column {name} is not given" in row["reason"]
+        assert row["false_row_groups_now"] is row["false_row_groups"] is None
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     opened = advise(path, keys=bp.Keys(columns=columns)).to_pylist()
     assert all(row["values"] > 0 and "encrypted" not in row["reason"] for row in opened)
@@ -207,6 +208,18 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
     assert len(advised) == 2
     assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
+
+
+def test_false_row_groups_of_encrypted_columns_need_their_keys(parquet_testing_dir: Path) -> None:
+    path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
+    key, columns = b"0123456789012345", {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
+    opened = by_column(advise(path, keys=bp.Keys(key, columns)))
+    filters = bp.inspect(path, keys=bp.Keys(key, columns)).to_pylist()
+    locked = by_column(advise(path, keys=bp.Keys(key)))
+    for name in columns:
+        fpps = [row["estimated_fpp"] for row in filters if row["column"] == name]
+        assert opened[name]["false_row_groups_now"] == pytest.approx(sum(fpps))
+        assert locked[name]["false_row_groups_now"] is None
 
 
 def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:

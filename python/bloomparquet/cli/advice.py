@@ -72,13 +72,13 @@ def _false_row_groups(columns: Sequence[Mapping[str, Any]]) -> list[RenderableTy
     most = max((number for _, *numbers in shown for number in numbers if number is not None), default=0.0)
     if not shown or (auto == MAX_AUTO_FPP and most <= TOLERANCE):
         return []
-    table = new_table("column", right=("now", f"with FPP {columns[0]['fpp']:g}"))
+    table = new_table("column", right=("now", f"with FPP {columns[0]['fpp']:.2g}"))
     for name, *numbers in shown:
         table.add_row(escaped(name), *map(_expected, numbers))
     return [
         "False row groups, which a lookup reads although they do not hold the value:\n",
         table,
-        f"\n--fpp auto is {auto:g} here: about {max(auto * row_groups, 1):,.0f} of {row_groups:,} row groups.\n",
+        f"\n--fpp auto is {auto:.2g} here: about {max(auto * row_groups, 1):,.0f} of {row_groups:,} row groups.\n",
     ]
 
 

@@ -29,7 +29,13 @@ class FalsePositives(click.ParamType["float | str"]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
         if value == "auto":
             return "auto"
-        return click.FloatRange(0, 1, min_open=True, max_open=True).convert(value, param, ctx)
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if not 0.0 < number < 1.0:
+            self.fail(f"{value!r} is neither auto nor a number above 0 and below 1.", param, ctx)
+        return number
 
 
 def fpp_option(default: float | str) -> Callable[[_Command], _Command]:
