@@ -101,7 +101,7 @@ def test_the_fpp_stays_within_its_bounds() -> None:
 @pytest.mark.parametrize(
     ("bloom", "message"),
     [
-        (lambda: bp.Bloom("Auto"), r"fpp is 'Auto'; expected 'auto', or a number above 0 and below 1"),  # type: ignore[arg-type]
+        (lambda: bp.Bloom("Auto"), r"fpp is 'Auto'; expected 'auto', or a number above 0 and below 1"),
         (lambda: bp.Bloom("auto", row_groups=0), "row_groups is 0; expected the number of row groups of the table"),
         (lambda: bp.Bloom(0.01, row_groups=7), "row_groups is 7 and fpp is 0.01; leave out row_groups"),
         (lambda: AUTO["x"], r"one file does not tell.*Bloom\(fpp='auto', row_groups=10_000\)"),
@@ -111,9 +111,10 @@ def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp
     with pytest.raises(bp.OptionError, match=message):
         bp.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet", bloom={"x": bloom()})
     assert not (tmp_path / "x.parquet").exists()
+    often: Any = "often"
     for change in (bp.shrink_filters, bp.advise):
         with pytest.raises(bp.OptionError, match="fpp is 'often'"):
-            change(write(tmp_path / "y.parquet", {"x": [1]}), fpp="often")  # type: ignore[operator]
+            change(write(tmp_path / "y.parquet", {"x": [1]}), fpp=often)
 
 
 def test_unreadable_files_are_not_counted(tmp_path: Path) -> None:

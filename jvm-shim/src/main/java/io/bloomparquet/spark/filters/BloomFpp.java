@@ -32,7 +32,25 @@ final class BloomFpp {
     if (fpp == null) {
       return OptionalDouble.empty();
     }
-    return OptionalDouble.of(fpp.trim().equalsIgnoreCase(AUTO) ? auto : WrittenColumns.fpp("bloomFpp", fpp, " or auto"));
+    return OptionalDouble.of(fpp.trim().equalsIgnoreCase(AUTO) ? auto : parse("bloomFpp", fpp, ", or auto"));
+  }
+
+  /** Parses a probability for one column, in an option of parquet-java. */
+  static double ofColumn(String option, String given) {
+    return parse(option, given, "");
+  }
+
+  private static double parse(String option, String given, String alternative) {
+    try {
+      double fpp = Double.parseDouble(given.trim());
+      if (fpp > 0 && fpp < 1) {
+        return fpp;
+      }
+    } catch (NumberFormatException error) {
+      // the message below says what was expected
+    }
+    throw new IllegalArgumentException(
+        "option " + option + " is '" + given + "'; expected a number between 0 and 1" + alternative);
   }
 
   private static long rowGroups(Map<String, String> given) {
@@ -47,7 +65,8 @@ final class BloomFpp {
     }
     throw new IllegalArgumentException(
         String.format(
-            "option bloomRowGroups is '%s'; expected the number of row groups that the whole table will have, such as %s",
+            "option bloomRowGroups is '%s'; expected the number of row groups that the whole table will have, such as "
+                + "%s",
             text, DEFAULT_ROW_GROUPS));
   }
 }

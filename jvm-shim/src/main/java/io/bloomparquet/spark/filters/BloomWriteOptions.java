@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.VariantType;
 
 /**
  * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code
- * bloomFpp=0.01} or {@code auto} ({@link BloomFpp}), {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link
- * BloomWriteSupport}).
+ * bloomFpp=0.01} ({@link BloomFpp}), {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row
+ * group ({@link BloomWriteSupport}).
  *
  * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column
  * {@code expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out
@@ -127,7 +127,7 @@ public final class BloomWriteOptions implements FilterOptions {
       return;
     }
     String key = FPP + "#" + path;
-    double fpp = given.containsKey(key) ? WrittenColumns.fpp(key, given.get(key), "") : defaultFpp;
+    double fpp = given.containsKey(key) ? BloomFpp.ofColumn(key, given.get(key)) : defaultFpp;
     planned.put(path, new FilterPlan.Column(fpp, !named));
     substitute.putAll(ofParquetJava);
   }

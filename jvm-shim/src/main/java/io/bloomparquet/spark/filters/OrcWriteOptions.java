@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code
- * bloomFpp=0.01} or {@code auto} ({@link BloomFpp}). ORC's own writer makes them, one for each row group and column, sized for {@code
+ * bloomFpp=0.01} ({@link BloomFpp}). ORC's own writer makes them, one for each row group and column, sized for {@code
  * orc.row.index.stride} distinct values.
  *
  * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in
