@@ -62,8 +62,9 @@ def test_a_lookup_reads_about_one_false_row_group(seed: int, tmp_path: Path) -> 
     plans = [bp.plan(dataset, bp.Eq("x", value)) for value in absent.tolist()]
     assert {plan.total for plan in plans} == {total}
     false = sum(plan.kept for plan in plans)
-    most, least = LOOKUPS * TOLERANCE, LOOKUPS * SMALLEST_SHARE * total * auto_fpp(total)
-    assert least - 5 * math.sqrt(least) <= false <= most + 5 * math.sqrt(most)  # five standard deviations
+    expected = sum(row["estimated_fpp"] for row in filters_of(path))
+    assert SMALLEST_SHARE <= expected <= TOLERANCE
+    assert abs(false - LOOKUPS * expected) <= 5 * math.sqrt(LOOKUPS * expected)  # five standard deviations
     for table, _ in files:  # and no row is lost
         assert bp.read_table(dataset, bp.Eq("x", table["x"][len(table) // 2].as_py())).num_rows == 1
 
@@ -84,10 +85,11 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
 
 
 def test_a_given_number_of_row_groups_is_not_counted(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": range(1000)}, rows_per_group=500)
-    bp.add_filters(path, bloom={"x": bp.Bloom(fpp="auto", row_groups=100_000)})
-    fpps = bp.inspect(path)["estimated_fpp"].to_pylist()
-    assert 0 < max(fpps) <= TOLERANCE / 100_000
+    path = write(tmp_path / "x.parquet", {"x": range(1000), "y": range(1000)}, rows_per_group=500)
+    bp.add_filters(path, bloom={"x": bp.Bloom(fpp="auto", row_groups=100_000), "y": bp.Bloom(fpp="auto")})
+    fpps = {row["column"]: row["estimated_fpp"] for row in bp.inspect(path).to_pylist()}
+    assert 0 < fpps["x"] <= TOLERANCE / 100_000
+    assert TOLERANCE / 100_000 < fpps["y"] <= TOLERANCE * MAX_AUTO_FPP  # counted: two
 
 
 def test_the_fpp_stays_within_its_bounds() -> None:
@@ -130,13 +132,13 @@ def test_unreadable_files_are_not_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fpp", [0.2, 0.01])
 def test_advice_counts_the_false_row_groups_of_all_filters(fpp: float, tmp_path: Path) -> None:
-    for i in range(4):  # 32 row groups: all filters are in the sample
-        values = np.random.default_rng(i).integers(0, 2**60, 8 * 500 + 50 * i)
+    for i in range(2):  # all filters are in the sample
+        values = np.random.default_rng(i).integers(0, 2**60, 8 * (500 + 100 * i))
         bp.write_table(pa.table({"x": values}), tmp_path / f"{i}.parquet", bloom={"x": bp.Bloom(fpp)},
                        row_group_size=500 + 100 * i)  # fmt: skip
     row = only(str(tmp_path))
     fpps = bp.inspect(str(tmp_path))["estimated_fpp"].to_pylist()
-    assert len(fpps) == row["filters"] <= 32
+    assert len(fpps) == row["filters"] == 16
     assert row["false_row_groups_now"] == pytest.approx(sum(fpps))
     assert row["fpp"] == MAX_AUTO_FPP
     assert row["false_row_groups"] <= TOLERANCE * MAX_AUTO_FPP * row["row_groups"]
@@ -148,7 +150,7 @@ def test_advice_for_a_large_table_is_its_auto_fpp(tmp_path: Path) -> None:
     fpps = bp.inspect(path)["estimated_fpp"].to_pylist()
     row = only(path)
     assert (row["fpp"], row["advice"]) == (1 / 1500, "replace")
-    assert row["false_row_groups_now"] == pytest.approx(sum(fpps), rel=0.2)  # 32 of 1,500 filters are in the sample
+    assert row["false_row_groups_now"] == pytest.approx(sum(fpps), rel=0.3)  # 16 of 1,500 filters are in the sample
     assert SMALLEST_SHARE <= row["false_row_groups"] <= TOLERANCE
 
     answer, out = advise(path), io.StringIO()
