@@ -19,6 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.cli.render import human_bytes
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
 from tests.support import files
 from tests.support.commands import Run
 
@@ -197,6 +198,17 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
     assert bp.read_table(str(events)).equals(table)
     for value in (7919, 104729, (5999 * 7919 + 3 * 104729) % 1_000_003):
         assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
+
+
+def test_fpp_auto_counts_the_row_groups_of_all_files(run: Run, tmp_path: Path) -> None:
+    for i in range(4):
+        files.write(tmp_path / f"{i}.parquet", {"id": [j * 7919 % 1_000_003 for j in range(5000)]}, rows_per_group=100)
+    for command in (["add", "--replace", "--columns", "id"], ["shrink"]):
+        assert run("add", str(tmp_path), "--replace", "--columns", "id", "--fpp", "0.000001").code == 0
+        result = run(*command, str(tmp_path), "--fpp", "auto")
+        highest = float(cells(result.out, "id")[-1].removesuffix(" %")) / 100
+        assert 0.1 / 200 < highest <= TOLERANCE / 200
+    assert "--fpp auto is 0.005 here: about 1 of 200 row groups." in run("advise", str(tmp_path)).out.splitlines()
 
 
 def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
