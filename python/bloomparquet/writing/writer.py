@@ -320,13 +320,13 @@ class ParquetWriter:
         if wanted is None:  # a struct field with the dotted name of a column that was asked for
             return None
         insert_equal_floats(self._leaves[chunk_id[1]], bloom)
-        return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
+        return bloom if wanted.ndv is not None else bloom.fitted(wanted.target_fpp)
 
     def _recommended(self, footer: Footer) -> Filters:
         """The filters to write: of named columns, and of other columns for which they pay."""
         filters = self._filters
         for leaf_index in self._unasked:
-            if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].fpp):
+            if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].target_fpp):
                 filters.update(dict.fromkeys((chunk_id for chunk_id in filters if chunk_id[1] == leaf_index), None))
         return filters
 

@@ -45,6 +45,7 @@ public final class OptionNames {
           "timeZone",
           "bloomColumns",
           "bloomFpp",
+          "bloomRowGroups",
           "compression",
           "partitionOverwriteMode");
 
