@@ -11,7 +11,7 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError, shorte
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import dotted_name
-from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf
+from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf, parse_bloom
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, Bloom | None] | None
 """Which columns an index has: None for all; names; or names with the quality of the filters to make where the files
@@ -52,6 +52,8 @@ class IndexColumns:
                 )
             if bloom is None and _EXPRESSION.fullmatch(name):
                 named[name] = Bloom()
+            elif bloom is not None:
+                parse_bloom({name: bloom})  # raises an error for an fpp that needs the number of row groups
         return cls(named)
 
     def to_json(self) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class ParquetFilters(FilterStore):
         self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
         self._resident, self._resident_at = index.resident, index.resident_at.copy()
         super().__init__(index.tiled, dict(index.errors), index.warned)
+        self.absent = index.absent
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
@@ -89,7 +90,7 @@ class ParquetFilters(FilterStore):
         with self._lock:
             return FilterIndex(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
-                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled,
+                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled, self.absent.copy(),
                 frozenset(self._warned),
             )  # fmt: skip
 

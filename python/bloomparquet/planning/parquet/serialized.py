@@ -29,6 +29,7 @@ from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_po
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
@@ -255,7 +256,9 @@ def _column_of(section: Section, file: SectionFile) -> ColumnArrays:
     tiled = _tiled_of(section, "", file)
     if "state" in section:
         state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FILTER_INDEX)
-        index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled)
+        index = FilterIndex(
+            state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, Absences(len(state))
+        )
     else:
         index = replace(FilterIndex.unread(offset), tiled=tiled)
     expressions = {
