@@ -16,16 +16,18 @@ _IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 
 class Places:
-    """The files of several segments, one after another. `listings` are their arrays, with paths below `root`."""
+    """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
+    `root`."""
 
     def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str) -> None:
+        listings = listings[::-1]  # of several versions of a file, the newest is looked up
         above = root.encode("utf-8", "surrogatepass")
         paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
         self._paths = pa.array(paths, pa.binary())
         self._identity = {name: np.concatenate([each[name] for each in listings]) for name in _IDENTITY}
         counts = [len(listing["sizes"]) for listing in listings]
-        self._segment = np.repeat(np.arange(len(counts)), counts)
-        self._first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        self._segment = np.repeat(np.arange(len(counts))[::-1], counts)
+        self._position = np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)])
 
     def find(self, files: Sequence[FileInfo]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The segment of each file, -1 if it is in none as it is now, and its position there.
@@ -41,5 +43,4 @@ class Places:
         for (_, stored), given in zip(self._identity.items(), numbers, strict=True):
             same &= stored[where] == np.array(given, stored.dtype)
         same &= np.array(numbers[1], np.int64) > 0
-        segment = np.where(same, self._segment[where], -1)
-        return segment, where - self._first[segment]
+        return np.where(same, self._segment[where], -1), self._position[where]
