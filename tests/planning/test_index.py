@@ -24,3 +24,16 @@ def test_a_refresh_indexes_the_new_version_of_a_file(tmp_path: Path) -> None:
     bp.drop_index(tmp_path)
     assert not os.path.exists(tmp_path / "_bloomparquet_index")
     assert bp.plan(tmp_path, "x = 102").indexed == 0
+
+
+def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:
+    write(tmp_path / "0.parquet", {"x": [0, 9]}, ["x"])
+    bp.build_index(tmp_path)
+    counts = []
+    for i in range(1, 20):
+        write(tmp_path / f"{i}.parquet", {"x": [10 * i, 10 * i + 9]}, ["x"])
+        counts.append(bp.refresh_index(tmp_path).segments)
+    assert max(counts) == 8
+    assert len(list((tmp_path / "_bloomparquet_index").glob("*.segment"))) == counts[-1]
+    plan = bp.plan(tmp_path, "x = 59")
+    assert (plan.indexed, plan.kept, plan.footer_reads.requests) == (20, 1, 1)  # one: the manifest

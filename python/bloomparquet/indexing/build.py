@@ -39,6 +39,10 @@ from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
+SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
+MOST_SMALL_SEGMENTS = 8
+"""So many segments of fewer than SMALL_ROW_GROUPS row groups become one at the next refresh."""
+
 _FILES_AT_ONCE = 1024
 
 Progress = Callable[[int, int], object]
@@ -120,8 +124,8 @@ def refresh_index(
 ) -> IndexInfo:
     """Bring the index of the files at `path` up to date: files that are new or changed are indexed.
 
-    The columns are those of the build. Small segments, and segments most of whose files are gone, are made anew; the
-    others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
+    The columns are those of the build. Segments most of whose files are gone, and small ones once there are eight, are
+    made anew; the others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
     """
     place = _locate(path, to, filesystem, table_log)
     target = place.target
@@ -264,12 +268,14 @@ def _kept_segments(target: Target, manifest: Manifest, live: set[FileInfo]) -> t
     """The segments that a refresh keeps, and the files that they cover."""
     opened = OpenIndex(target.storage, target.directory, target.root, manifest)
     by_path = {f"{target.directory}/{entry.name}": entry for entry in manifest.segments}
+    small = [entry for entry in manifest.segments if entry.row_groups < SMALL_ROW_GROUPS]
+    merged = small if len(small) >= MOST_SMALL_SEGMENTS else []
     kept: list[SegmentEntry] = []
     covered: set[FileInfo] = set()
     for file in opened.open_segments(ReadCount()):
         entry = by_path[file.path]
         current = _live_files(file, target.root, live)
-        if len(current) * 2 >= entry.files:
+        if entry not in merged and len(current) * 2 >= entry.files:
             kept.append(entry)
             covered |= current
     return kept, covered
