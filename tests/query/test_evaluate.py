@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.evaluate import bind_mask, mask
+from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -40,7 +41,6 @@ from bloomparquet.query.predicate import (
     Or,
     Predicate,
     StartsWith,
-    normalize,
 )
 
 ZONE = "America/New_York"

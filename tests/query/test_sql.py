@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.elements import ContainsAny, ItemIn
+from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -31,7 +32,6 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     StartsWith,
-    normalize,
     to_sql,
 )
 from bloomparquet.query.sql import parse_where

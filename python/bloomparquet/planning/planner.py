@@ -28,7 +28,8 @@ from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.evaluate import mask
-from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
+from bloomparquet.query.normal_form import normalize
+from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,

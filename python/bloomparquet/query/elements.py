@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.literals import Value, describe, normalize_value, normalize_values
-from bloomparquet.query.literals import to_sql as literal_to_sql
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -25,6 +23,8 @@ from bloomparquet.query.predicate import (
     column_to_sql,
     values_to_sql,
 )
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
+from bloomparquet.query.values import to_sql as literal_to_sql
 
 Part = Literal["element", "key", "value"]
 """The elements of a list; the keys or the values of a map."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
-from bloomparquet.query.literals import EPOCH, Value, coerce, describe
+from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -41,6 +41,7 @@ from bloomparquet.query.predicate import (
 )
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
+from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol
 
 from bloomparquet.query.elements import ContainsAny, ItemIn, Part
-from bloomparquet.query.literals import Value
 from bloomparquet.query.predicate import Always, Column, Predicate
+from bloomparquet.query.values import Value
 
 SUPPORTED = (
     "for lists and maps array_contains, arrays_overlap with array(…), map_contains_key, exists(c, x -> x = …), and "
