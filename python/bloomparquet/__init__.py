@@ -25,6 +25,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
+from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.predicate import (
     And,
@@ -61,6 +62,7 @@ __all__ = [
     "And",
     "Bloom",
     "BloomParquetError",
+    "CaseIn",
     "ColumnOutcome",
     "ContainsAny",
     "Dataset",

@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from bloomparquet.errors import PlanError, join_names, quoted, shorten
 from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
+from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, family_of, invert
+from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
@@ -121,7 +123,7 @@ class _Binder:
                 return self.bind(p.Always(isinstance(leaf, p.IsNull)))
             test: Test = pc.is_null if isinstance(leaf, p.IsNull) else pc.is_valid
         elif kind is None or pa.types.is_null(kind):
-            if isinstance(leaf, Membership) and not leaf.values:
+            if isinstance(leaf, Membership | CaseIn) and not leaf.values:
                 return self.bind(p.Always(isinstance(leaf, p.NotIn)))
             return self.bind(p.Always(False if isinstance(leaf, p.EqNullSafe) else None))
         else:
@@ -135,9 +137,14 @@ class _Binder:
                 f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"
             )
         domain = domain_of(kind)
-        if isinstance(leaf, Membership):
+        if isinstance(leaf, CaseIn):
+            require_text(leaf, family, shorten(str(kind)))
+        if isinstance(leaf, Membership | CaseIn):
             values = self.convert(leaf.values, family, timezone=self.timezone, column=name, kind=str(kind))
             contains = _contains(domain, values)
+            if isinstance(leaf, CaseIn):
+                case = leaf.case
+                return lambda column: contains(map_case(column, case))
             return contains if isinstance(leaf, p.In) else invert(contains)
         if isinstance(leaf, p.StartsWith) and family not in ("string", "binary"):
             raise PlanError(

@@ -6,9 +6,9 @@ from bloomparquet.query.predicate import (
     Always,
     And,
     Comparison,
-    ElementPredicate,
     Eq,
     EqNullSafe,
+    FunctionPredicate,
     Gt,
     GtEq,
     In,
@@ -33,9 +33,9 @@ _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, 
 def normalize(predicate: Predicate) -> Predicate:
     """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
 
-    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith and
-    predicates on elements, which may have None there. And and Or have at least two children, none of their own class.
-    Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
+    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
+    CaseIn and predicates on elements; these may have None there. And and Or have at least two children, none of their
+    own class. Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
     """
     return _normalize(predicate, negated=False)
 
@@ -72,8 +72,8 @@ def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
         if None in leaf.values:
             return Always(False)
         return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
-    if isinstance(leaf, ElementPredicate):
-        return Not(leaf) if negated else leaf.without_nulls()
+    if isinstance(leaf, FunctionPredicate):
+        return leaf.normalized(negated=negated)
     if isinstance(leaf, StartsWith):
         if leaf.prefix is None:
             return Always(False)

@@ -11,7 +11,9 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── Membership  (column, values)       In  NotIn
         ├── IsNull, IsNotNull
         ├── StartsWith  (column, prefix)
-        └── ElementPredicate                   see `elements`
+        └── FunctionPredicate
+            ├── CaseIn                         see `case_mapping`
+            └── ElementPredicate               see `elements`
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ class Leaf(Predicate):
         object.__setattr__(self, "column", _to_column(column))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)})"
+        return f"{type(self).__name__}({repr_column(self.column)})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -149,7 +151,7 @@ class Comparison(Leaf):
         object.__setattr__(self, "value", normalize_value(value))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)}, {self.value!r})"
+        return f"{type(self).__name__}({repr_column(self.column)}, {self.value!r})"
 
 
 class Eq(Comparison):
@@ -212,7 +214,7 @@ class Membership(Leaf):
         object.__setattr__(self, "values", normalize_values(values))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)}, {self.values!r})"
+        return f"{type(self).__name__}({repr_column(self.column)}, {self.values!r})"
 
 
 class In(Membership):
@@ -253,20 +255,33 @@ class StartsWith(Leaf):
         object.__setattr__(self, "prefix", value)
 
     def __repr__(self) -> str:
-        return f"StartsWith({_repr_column(self.column)}, {self.prefix!r})"
+        return f"StartsWith({repr_column(self.column)}, {self.prefix!r})"
 
 
-class ElementPredicate(Leaf):
-    """Base of the predicates on elements of lists and maps; see :mod:`bloomparquet.query.elements`."""
+class FunctionPredicate(Leaf):
+    """Base of the predicates on what a function makes of a column."""
 
     __slots__ = ()
 
-    def without_nulls(self) -> Predicate:
-        """A predicate without None among its values that is TRUE for the same rows."""
+    def normalized(self, *, negated: bool) -> Predicate:
+        """The negation normal form of this predicate, or of its negation."""
         raise NotImplementedError
 
     def to_sql(self, max_values: int | None) -> str:
         """The SQL text, with at most `max_values` values of a list."""
+        raise NotImplementedError
+
+
+class ElementPredicate(FunctionPredicate):
+    """Base of the predicates on elements of lists and maps; see :mod:`bloomparquet.query.elements`."""
+
+    __slots__ = ()
+
+    def normalized(self, *, negated: bool) -> Predicate:
+        return Not(self) if negated else self.without_nulls()
+
+    def without_nulls(self) -> Predicate:
+        """A predicate without None among its values that is TRUE for the same rows."""
         raise NotImplementedError
 
 
@@ -307,6 +322,11 @@ def column_to_sql(column: Column) -> str:
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 
+def repr_column(column: Column) -> str:
+    """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
+    return repr(column[0] if len(column) == 1 else column)
+
+
 def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
     """A list of literals; at most `max_values` of them are shown."""
     shown = [literal_to_sql(value) for value in values[:max_values]]
@@ -327,7 +347,7 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
         return f"{name} {leaf.symbol} {literal_to_sql(leaf.value)}"
     if isinstance(leaf, Membership):
         return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({values_to_sql(leaf.values, max_values)})"
-    if isinstance(leaf, ElementPredicate):
+    if isinstance(leaf, FunctionPredicate):
         return leaf.to_sql(max_values)
     if isinstance(leaf, StartsWith):
         return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
@@ -359,7 +379,3 @@ def _to_column(column: str | Iterable[str]) -> Column:
     if not path or not all(isinstance(part, str) and part for part in path):
         raise PlanError(f"the column is {column!r}; expected a name, or a path of names")
     return path
-
-
-def _repr_column(column: Column) -> str:
-    return repr(column[0] if len(column) == 1 else column)
