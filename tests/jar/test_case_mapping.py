@@ -19,7 +19,7 @@ from tests.support.spark import conf
 # Letters with special rules, with letters, marks and punctuation that decide how a sigma is mapped.
 CONFUSING = (
     "aAkKiIsS\u00df\u017f\u212a\u0130\u0131\u03a3\u03c3\u03c2\u03b1\u0391\ufb01\u01c5\u0149\u1e9e\U00010400"
-    "\u0345\u0307\u0301\u00ad.'-1 "
+    "\u0345\u0307\u0301\u00ad\u02b0\u05d0\u4e2d.'-1 "
 )
 
 
@@ -32,7 +32,7 @@ def test_python_maps_all_letters_as_spark_does(jar_spark: SparkSession, tmp_path
     rng = random.Random(7)
     letters = [chr(i) for i in range(0x20000) if not 0xD800 <= i < 0xE000]
     phrases = ["".join(rng.choices(CONFUSING, k=rng.randint(2, 8))) for _ in range(20_000)]
-    table = pa.table({"c": [*letters, *(f"A{letter}\u03a3" for letter in letters), *phrases]})
+    table = pa.table({"c": [*letters, *phrases]})
     pq.write_table(table, tmp_path / "x.parquet")
     answer = jar_spark.read.parquet(str(tmp_path)).selectExpr("c", "lower(c) AS lower", "upper(c) AS upper").toArrow()
     assert answer.num_rows == table.num_rows
@@ -53,18 +53,14 @@ GROUPS: list[list[str | None]] = [
 # Conditions, and how many row groups are skipped: the last by its ids, and that of nulls unless NULL matches.
 WHERES = {
     "lower(c) = 'ann@x.org'": 2,
-    "'CARL' = upper(c)": 2,
     "lower(c) IN ('bob', 'dora', NULL)": 2,
     "lower(c) <=> 'bob'": 2,
     "lower(c) <=> NULL": 1,
-    "lower(c) <> 'bob'": 2,
     "NOT (lower(c) <=> 'bob')": 1,
     "lower(c) NOT IN ('bob', 'carl')": 2,
-    "lower(c) IN ('karl', 'k')": 2,
-    "lower(c) = 'i\u0307'": 2,
-    "upper(c) = 'STRASSE'": 2,
+    "lower(c) IN ('karl', 'k', 'i\u0307')": 2,
+    "'STRASSE' = upper(c)": 2,
     "lower(c) = '\u03bf\u03b4\u03bf\u03c2'": 2,
-    "upper(c) = 'bob'": 2,
     f"lower(c) IN ({', '.join(repr(f'x{i}') for i in range(20))}, 'bob')": 2,
     "lower(s.c) = 'bob' OR upper(c) = 'DORA'": 2,
     "lower(s.c) <=> 'bob' OR NOT upper(c) = 'DORA'": 2,
@@ -86,7 +82,7 @@ def test_all_readers_agree(where: str, path: str, readers: Readers) -> None:
     """The condition on `id` has evidence, so that there is a plan."""
     ran = readers.ask(path, f"({where}) AND id < 39", by_python="where")
     assert ran.plan.planned
-    assert ran.plan.skipped == {"statistics": WHERES[where]}
+    assert ran.plan.skipped.total() == ran.plan.skipped["statistics"] == WHERES[where]
     assert ran.plan.where is not None
     assert ("lower(" in ran.plan.where or "upper(" in ran.plan.where) == ("<=> NULL" not in where)
 
