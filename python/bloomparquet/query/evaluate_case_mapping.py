@@ -1,9 +1,11 @@
 """Maps the case of text as Spark's ``lower`` and ``upper`` do.
 
-Spark maps text outside ASCII by ICU, in the case mapping of the JVM's default locale. This module follows ICU in every
-locale but those with case mappings of their own (Azeri, Armenian, Greek, Lithuanian, Turkish). `map_text` uses Python's
-`str.lower` and `str.upper`, which implement the same rules of the Unicode Standard (section 3.13, with the special
-cases that depend on the context or change the length), in the Unicode version of the Python release.
+Spark maps ASCII text letter by letter, and other text by ICU in the JVM's default locale. A few locales have rules of
+their own (Azeri, Armenian, Greek, Lithuanian, Turkish); this module follows all others. Arrow's functions for text
+outside ASCII do not serve, because they map each letter by itself: no final sigma, no letter that becomes two. Python's
+`str.lower` and `str.upper` have ICU's rules, in the Unicode version of the Python release.
+
+Source: The Unicode Standard, section 3.13, "Default Case Algorithms".
 """
 
 from __future__ import annotations
