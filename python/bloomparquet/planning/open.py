@@ -86,6 +86,11 @@ def open_table(
     return table
 
 
+def has_expression_filters(dataset: Dataset) -> bool:
+    """Whether there may be Bloom filters of ``lower(column)`` or ``upper(column)``. Data files have none."""
+    return False
+
+
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
     """Raise PlanError if one of `damaged`, which cannot be read as Parquet files, is an ORC file."""
     orc = orc_files(storage, damaged, reads)

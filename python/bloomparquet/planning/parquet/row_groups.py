@@ -18,13 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import (
-    BloomParquetError,
-    EncryptionError,
-    FileChangedError,
-    FormatError,
-    KeyRetrievalError,
-)
+from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, FormatError, KeyRetrievalError
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS, ChunkFields
@@ -36,6 +30,7 @@ from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.filters import ParquetFilters
+from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
@@ -82,6 +77,9 @@ class ColumnChunks:
             self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
             filters.filter_index(), filters.ciphers, self.expressions,
         )  # fmt: skip
+
+    def expression_filters(self, case: Case) -> None:
+        """None: the files have no filters of expressions."""
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.profile.traits, timezone)
