@@ -88,6 +88,10 @@ class ChunkFields(NamedTuple):
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:NUMBERS]))})"
 
 
+NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
+"""The fields of a chunk that cannot be read."""
+
+
 @dataclass(slots=True)
 class ChunkColumns:
     """The fields of n column chunks that are evidence, as columns. Counts and offsets are -1, and bounds None, where a
@@ -107,8 +111,8 @@ class ChunkColumns:
     @classmethod
     def unknown(cls, size: int) -> ChunkColumns:
         """The columns of chunks without any field."""
-        numbers = np.full((4, size), -1, np.int64)
-        return cls(*numbers, [None] * size, [None] * size, np.zeros(size, np.bool_))
+        values, nulls, offset, length = np.full((4, size), -1, np.int64)
+        return cls(values, nulls, offset, length, [None] * size, [None] * size, np.zeros(size, np.bool_))
 
     @classmethod
     def of(cls, chunks: Sequence[ChunkFields]) -> ChunkColumns:

@@ -10,7 +10,7 @@ import numpy as np
 from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
+from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys
 from bloomparquet.parquet.metadata.read_column import read_column
@@ -69,6 +69,7 @@ class _EncryptedChunks:
         """Read the chunks of one file, one after the other, into `columns` from `first` on. A key that was `refused` is
         not requested again."""
         for i in range(len(footer.rows)):
+            fields, cipher = NO_FIELDS, None
             try:
                 if refused is not None:
                     raise refused
@@ -79,7 +80,6 @@ class _EncryptedChunks:
                 self.errors[first + i] = type(error)(f"{chunk}: {error}")
             except FormatError as error:
                 raise damaged(path, error) from error
-            else:
-                columns.put(first + i, fields)
-                if cipher is not None:
-                    self.ciphers[first + i] = cipher
+            columns.put(first + i, fields)
+            if cipher is not None:
+                self.ciphers[first + i] = cipher
