@@ -59,7 +59,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Footer:
     """One file's footer: the serialised FileMetaData `raw`, and where things are in it.
 
