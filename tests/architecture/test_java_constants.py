@@ -36,7 +36,6 @@ CONSTANTS = {
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "DEFAULT_TIMEOUT": default("planningTimeout"),
-    "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
     "VERSION": planner_worker.VERSION,
     "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }

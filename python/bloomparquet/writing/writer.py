@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
@@ -387,7 +388,7 @@ def _is_recommended(footer: Footer, leaf_index: int, filters: Filters, fpp: floa
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
     column, traits = footer.profile.schema.leaves[leaf_index], footer.profile.traits
-    bounds = bounds_of(column, traits, chunks)
+    bounds = bounds_of(column, traits, ChunkColumns.of(chunks))
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]
     shared = measure_overlap(bounds, [row_group for row_group, _ in some], [bloom for _, bloom in some])

@@ -149,13 +149,10 @@ PLANNING: tuple[Option, ...] = (
     Option(
         "planning",
         "auto",
-        one_of("auto", "driver", "off"),
-        "Whether the driver plans which row groups to read. `auto`: up to `maxFilesPlannedOnDriver` files; `driver`: "
-        "always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
+        one_of("auto", "off"),
+        "Whether the driver plans which row groups to read. `auto`: whenever a query has a filter that can skip row "
+        "groups; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
         JAR,
-    ),
-    Option(
-        "maxFilesPlannedOnDriver", "100000", COUNT, "If `planning` is `auto`, a scan of more files has no plan.", JAR
     ),
     Option(
         "planningTimeout",

@@ -30,7 +30,6 @@ public final class OptionNames {
           "tableLog",
           "pushFilters",
           "planning",
-          "maxFilesPlannedOnDriver",
           "planningTimeout",
           "cache",
           "onFilterError",
