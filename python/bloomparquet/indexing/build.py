@@ -25,6 +25,7 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
+from bloomparquet.planning.index.listing import files_of_segment
 from bloomparquet.planning.index.lookup import OpenIndex, data_root, forget_indexes
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
@@ -35,7 +36,6 @@ from bloomparquet.planning.index.manifest import (
     read_manifest,
 )
 from bloomparquet.planning.open import orc_files
-from bloomparquet.planning.parquet.serialized import files_of_segment
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.table_formats import OnTableLog

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
 from pyspark_bloomparquet.jar.protocol import (
