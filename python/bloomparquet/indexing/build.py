@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow.fs
 
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, IndexColumns
 from bloomparquet.indexing.segment import (
     MOST_FILTER_BYTES,
     MOST_ROW_GROUPS,
+    PARQUET,
+    Reader,
     Report,
     Target,
-    read_files,
     write_segment,
 )
-from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
@@ -41,6 +41,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storag
 from bloomparquet.storage.table_formats import OnTableLog
 
 _FILES_AT_ONCE = 1024
+_FILES_OF_A_FORMAT = 16
 
 Progress = Callable[[int, int], object]
 """Called with the number of files that are done, and of all files."""
@@ -48,8 +49,9 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """An index. `directory` is where it is; `files` and `row_groups` are what it covers, in `segments` files of
-    together `bytes` bytes. `left_out`: the files that are planned without it, with the reason."""
+    """An index. `directory` is where it is; `files` and `row_groups` (of ORC: those within the stripes) are what it
+    covers, in `segments` files of together `bytes` bytes. `left_out`: the files that are planned without it, with the
+    reason."""
 
     directory: str
     files: int
@@ -77,8 +79,8 @@ def build_index(
     table_log: OnTableLog = "error",
     progress: Progress | None = None,
 ) -> IndexInfo:
-    """Build the index of the Parquet files at `path`, from which plans then read a few kilobytes instead of footers
-    and filters.
+    """Build the index of the Parquet or ORC files at `path`, from which plans then read a few kilobytes instead of
+    footers and filters.
 
     The index holds what the files' footers and Bloom filters say. No data is read, except for columns with a
     :class:`Bloom`: filters are made of their values where the files have none, for files that must not be changed. It
@@ -91,8 +93,9 @@ def build_index(
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
-    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter and
-    for ORC files, ``OSError`` if the index cannot be written. Encrypted and damaged files are left out.
+    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter, and
+    for a :class:`Bloom` if the files are ORC files; ``OSError`` if the index cannot be written. Encrypted and damaged
+    files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -134,7 +137,7 @@ def refresh_index(
     live = set(place.dataset.files)
     kept, covered = _kept_segments(target, manifest, live)
     new = [file for file in place.dataset.files if file not in covered]
-    report = Report()
+    report = Report(manifest.format)
     made = list(make_segments(target, _with_files(place.dataset, new), wanted, report, progress)) if new else []
     return commit(target, place.recorded, wanted, [*kept, *made], report)
 
@@ -165,10 +168,19 @@ def read_index_info(
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`."""
+    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`. Sets ``report.format`` if it
+    is not known yet."""
     done, total = 0, len(dataset.files)
-    for files, footers in _portions(dataset.storage, dataset.files, report):
-        segment = write_segment(target, dataset.storage, files, footers, columns, report)
+    if report.format is None:
+        report.format = _find_format(dataset, report)
+    if report.format is FileFormat.ORC and columns.makes_filters:
+        raise UnsupportedError(
+            f"{target.root}: filters cannot be made of ORC files; name the columns without a bloomparquet.Bloom, and "
+            "without lower() or upper()"
+        )
+    reader = _reader_of(report.format)
+    for files, footers in _portions(dataset.storage, dataset.files, report, reader):
+        segment = write_segment(target, dataset.storage, files, footers, columns, report, reader)
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
@@ -180,7 +192,7 @@ def commit(
     target: Target, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry], report: Report
 ) -> IndexInfo:
     """Make `segments` the index. What an earlier index or a killed build left is removed afterwards."""
-    manifest = Manifest(FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
+    manifest = Manifest(report.format or FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
     path = f"{target.directory}/{MANIFEST}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
@@ -228,42 +240,44 @@ def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
     return Dataset(dataset.storage, tuple(files), (), ((),) * len(files))
 
 
+def _find_format(dataset: Dataset, report: Report) -> FileFormat:
+    """The format of the files; the first of them tell it."""
+    if dataset.format is not None:
+        return dataset.format
+    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], report.reads)
+    return FileFormat.ORC if orc else FileFormat.PARQUET
+
+
+def _reader_of(file_format: FileFormat) -> Reader:
+    if file_format is FileFormat.PARQUET:
+        return PARQUET
+    from bloomparquet.indexing.orc import ORC  # lazy import: keeps ORC off the start-up path
+
+    return ORC
+
+
 def _portions(
-    storage: Storage, files: Sequence[FileInfo], report: Report
-) -> Iterator[tuple[list[FileInfo], list[Footer]]]:
+    storage: Storage, files: Sequence[FileInfo], report: Report, reader: Reader
+) -> Iterator[tuple[list[FileInfo], list[Any]]]:
     """The files of each segment, with their footers."""
     some: list[FileInfo] = []
-    footers: list[Footer] = []
+    footers: list[Any] = []
     row_groups = filter_bytes = 0
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
-        kept, kept_footers = read_files(storage, read, report)
-        if not kept and not some and first == 0:
-            orc = orc_files(storage, read, report.reads)
-            if orc:
-                raise UnsupportedError(f"{orc[0].path} is an ORC file; an index is built of Parquet files")
+        kept, kept_footers = reader.read_files(storage, read, report)
         for file, footer in zip(kept, kept_footers, strict=True):
-            size = _filter_bytes(footer)
-            full = row_groups + len(footer.rows) > MOST_ROW_GROUPS or filter_bytes + size > MOST_FILTER_BYTES
+            groups, size = reader.size(footer)
+            full = row_groups + groups > MOST_ROW_GROUPS or filter_bytes + size > MOST_FILTER_BYTES
             if some and full:
                 yield some, footers
                 some, footers, row_groups, filter_bytes = [], [], 0, 0
             some.append(file)
             footers.append(footer)
-            row_groups += len(footer.rows)
+            row_groups += groups
             filter_bytes += size
     if some:
         yield some, footers
-
-
-def _filter_bytes(footer: Footer) -> int:
-    """About the bytes of a file's filters, as far as the footer says."""
-    total = 0
-    with suppress(BloomParquetError):
-        for row_group in range(len(footer.rows)):
-            for leaf in range(len(footer.profile.schema.leaves)):
-                total += footer.read_chunk(row_group, leaf).bloom_length or 0
-    return total
 
 
 def _require_manifest(target: Target) -> Manifest:

@@ -54,6 +54,11 @@ class IndexColumns:
                 named[name] = Bloom()
         return cls(named)
 
+    @property
+    def makes_filters(self) -> bool:
+        """Whether filters are made of values."""
+        return any(bloom is not None for bloom in (self.names or {}).values())
+
     def to_json(self) -> dict[str, Any]:
         if self.names is None:
             return {"all": True}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
 from bloomparquet.planning.evidence.stored_arrays import tile_arrays
 from bloomparquet.planning.index.listing import Listing
@@ -32,8 +34,9 @@ MOST_FILTER_BYTES = 512 << 20
 @dataclass(slots=True)
 class Report:
     """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
-    columns that no file had so far; `seen`, whether any file had a schema at all."""
+    columns that no file had so far. `format` is that of the files, None until it is known."""
 
+    format: FileFormat | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None
     reads: ReadCount = field(default_factory=ReadCount)
@@ -49,6 +52,29 @@ class Target:
     storage: Storage
     directory: str
     root: str
+
+
+class Contents(NamedTuple):
+    """What a segment holds of some files."""
+
+    sections: dict[str, Section]
+    tiles: dict[str, NewTile]
+    files: int
+    row_groups: int
+
+
+class Reader(NamedTuple):
+    """How the files of one format are read for an index.
+
+    ``read_files(storage, files, report)`` gives the footers of the files that can be indexed, and notes the others in
+    the report. ``size(footer)`` is the number of row groups of a file, and about the bytes of their filters.
+    ``contents(storage, files, footers, root, columns, report)`` raises BloomParquetError for evidence that cannot be
+    read.
+    """
+
+    read_files: Callable[[Storage, Sequence[FileInfo], Report], tuple[list[FileInfo], list[Any]]]
+    size: Callable[[Any], tuple[int, int]]
+    contents: Callable[[Storage, Sequence[FileInfo], Sequence[Any], str, IndexColumns, Report], Contents]
 
 
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
@@ -77,29 +103,30 @@ def write_segment(
     target: Target,
     storage: Storage,
     files: Sequence[FileInfo],
-    footers: Sequence[Footer],
+    footers: Sequence[Any],
     columns: IndexColumns,
     report: Report,
+    reader: Reader,
 ) -> SegmentEntry | None:
     """Write a segment of `files`; None if none of them could be indexed. A file that is damaged, or changes meanwhile,
     is left out. May raise ``OSError``."""
     while files:
-        table = RowGroups.of_footers(storage, files, footers, None)
         try:
-            sections, tiles = _contents(table, target.root, columns, report)
+            contents = reader.contents(storage, files, footers, target.root, columns, report)
         except BloomParquetError as error:
             if len(files) == 1:
                 report.left_out[files[0].path] = readable(error)
                 return None
             good = [
-                _is_sound(storage, file, footer, columns, report) for file, footer in zip(files, footers, strict=True)
+                _is_sound(storage, file, footer, columns, report, reader)
+                for file, footer in zip(files, footers, strict=True)
             ]
             if all(good):
                 raise
         else:
             good = are_unchanged(storage, files)
             if all(good):
-                return _write(target, table, sections, tiles)
+                return _write(target, contents)
             changed = [file for file, unchanged in zip(files, good, strict=True) if not unchanged]
             report.left_out.update((file.path, "changed while it was read") for file in changed)
         files = [file for file, sound in zip(files, good, strict=True) if sound]
@@ -107,33 +134,48 @@ def write_segment(
     return None
 
 
-def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexColumns, report: Report) -> bool:
+def _is_sound(
+    storage: Storage, file: FileInfo, footer: Any, columns: IndexColumns, report: Report, reader: Reader
+) -> bool:
     """Whether the evidence of one file can be read. If not, its error is noted."""
-    table = RowGroups.of_footers(storage, [file], [footer], None)
     try:
-        _contents(table, "", columns, Report(reads=report.reads))
+        reader.contents(storage, [file], [footer], "", columns, Report(reads=report.reads))
     except BloomParquetError as error:
         report.left_out[file.path] = readable(error)
         return False
     return True
 
 
-def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles: dict[str, NewTile]) -> SegmentEntry:
+def _write(target: Target, contents: Contents) -> SegmentEntry:
     name = secrets.token_hex(8) + SEGMENT_SUFFIX
-    pieces, size = serialise(sections, WRITER, tiles)
+    pieces, size = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
         for piece in pieces:
             output.write(piece)
         output.commit()
-    return SegmentEntry(name, size, len(table.files), len(table))
+    return SegmentEntry(name, size, contents.files, contents.row_groups)
+
+
+def _size(footer: Footer) -> tuple[int, int]:
+    total = 0
+    with suppress(BloomParquetError):
+        for row_group in range(len(footer.rows)):
+            for leaf in range(len(footer.profile.schema.leaves)):
+                total += footer.read_chunk(row_group, leaf).bloom_length or 0
+    return len(footer.rows), total
 
 
 def _contents(
-    table: RowGroups, root: str, columns: IndexColumns, report: Report
-) -> tuple[dict[str, Section], dict[str, NewTile]]:
-    """The sections and tiles of a segment. Raises BloomParquetError for evidence that cannot be read."""
+    storage: Storage,
+    files: Sequence[FileInfo],
+    footers: Sequence[Footer],
+    root: str,
+    columns: IndexColumns,
+    report: Report,
+) -> Contents:
+    table = RowGroups.of_footers(storage, files, footers, None)
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
     sections = table_section(table, Listing(table.storage, relative))
@@ -164,4 +206,7 @@ def _contents(
                 section |= tile_arrays(expression, tile, at, list(made))
                 tiles |= made
             sections[name] = section
-    return sections, tiles
+    return Contents(sections, tiles, len(files), len(table))
+
+
+PARQUET = Reader(read_files, _size, _contents)
