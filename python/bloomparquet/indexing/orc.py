@@ -126,13 +126,14 @@ def _folded(bloom: OrcBloomFilter) -> NDArray[np.uint64]:
     """The words of a filter, made smaller while few absent values pass.
 
     A hash sets its bits modulo their number. So the filter of fewer bits, a divisor of them, is the union of parts of
-    this one.
+    this one. All bits of a hash follow from two of them: values that agree on both pass, however few bits are set.
     """
     words = bloom.words
     for divisor in _DIVISORS:
         while len(words) % divisor == 0:
             smaller = np.bitwise_or.reduce(words.reshape(divisor, -1), axis=0)
-            if (int(np.bitwise_count(smaller).sum()) / (smaller.nbytes * 8)) ** bloom.k > FOLDED_FPP:
+            bits, bits_set = smaller.nbytes * 8, int(np.bitwise_count(smaller).sum())
+            if (bits_set / bits) ** bloom.k + bits_set / bloom.k / bits**2 > FOLDED_FPP:
                 break
             words = smaller
     return words
