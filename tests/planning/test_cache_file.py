@@ -20,10 +20,10 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
 from bloomparquet.planning.evidence import cache_file
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.evidence.cache_file import CacheDirectory, default_directory, open_cache_file
+from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
+from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.disk_cache import (
     ROOM,
