@@ -15,15 +15,16 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_n
 from bloomparquet.indexing.columns import Columns, IndexColumns
 from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
+    PARQUET,
+    Reader,
     Report,
     Target,
-    read_files,
     write_segments,
 )
-from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
+from bloomparquet.planning.index.listing import files_of_segment
 from bloomparquet.planning.index.lookup import OpenIndex, forget_indexes
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
@@ -34,7 +35,6 @@ from bloomparquet.planning.index.manifest import (
     read_manifest,
 )
 from bloomparquet.planning.open import orc_files
-from bloomparquet.planning.parquet.serialized import files_of_segment
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
@@ -44,6 +44,7 @@ MOST_SMALL_SEGMENTS = 8
 """So many segments of fewer than SMALL_ROW_GROUPS row groups become one at the next refresh."""
 
 _FILES_AT_ONCE = 1024
+_FILES_OF_A_FORMAT = 16
 
 Progress = Callable[[int, int], object]
 """Called with the number of files that are done, and of all files."""
@@ -51,8 +52,9 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """An index. `directory` is where it is; `files` and `row_groups` are what it covers, in `segments` files of
-    together `bytes` bytes. `left_out`: the files that are planned without it, with the reason."""
+    """An index. `directory` is where it is; `files` and `row_groups` (of ORC: those within the stripes) are what it
+    covers, in `segments` files of together `bytes` bytes. `left_out`: the files that are planned without it, with the
+    reason."""
 
     directory: str
     files: int
@@ -80,8 +82,8 @@ def build_index(
     table_log: OnTableLog = "error",
     progress: Progress | None = None,
 ) -> IndexInfo:
-    """Build the index of the Parquet files at `path`, from which plans then read a few kilobytes instead of footers
-    and filters.
+    """Build the index of the Parquet or ORC files at `path`, from which plans then read a few kilobytes instead of
+    footers and filters.
 
     The index holds what the files' footers and Bloom filters say. No data is read, except for columns with a
     :class:`Bloom`: filters are made of their values where the files have none, for files that must not be changed. It
@@ -94,8 +96,9 @@ def build_index(
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
-    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter and
-    for ORC files, ``OSError`` if the index cannot be written. Encrypted and damaged files are left out.
+    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter, and
+    for a :class:`Bloom` if the files are ORC files; ``OSError`` if the index cannot be written. Encrypted and damaged
+    files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -137,7 +140,7 @@ def refresh_index(
     live = set(place.dataset.files)
     kept, covered = _kept_segments(target, manifest, live)
     new = [file for file in place.dataset.files if file not in covered]
-    report = Report()
+    report = Report(manifest.format)
     made = list(make_segments(target, _with_files(place.dataset, new), wanted, report, progress)) if new else []
     return commit(target, place.recorded, wanted, [*kept, *made], report)
 
@@ -168,10 +171,19 @@ def read_index_info(
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`."""
+    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`. Sets ``report.format`` if it
+    is not known yet."""
     done, total = 0, len(dataset.files)
-    for files, footers in _portions(dataset.storage, dataset.files, report):
-        yield from write_segments(target, dataset.storage, files, footers, columns, report)
+    if report.format is None:
+        report.format = _find_format(dataset, report)
+    if report.format is FileFormat.ORC and columns.makes_filters:
+        raise UnsupportedError(
+            f"{target.root}: filters cannot be made of ORC files; name the columns without a bloomparquet.Bloom, and "
+            "without lower() or upper()"
+        )
+    reader = _reader_of(report.format)
+    for files, footers in _portions(dataset.storage, dataset.files, report, reader):
+        yield from write_segments(target, dataset.storage, files, footers, columns, report, reader)
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
@@ -181,7 +193,7 @@ def commit(
     target: Target, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry], report: Report
 ) -> IndexInfo:
     """Make `segments` the index. What an earlier index or a killed build left is removed afterwards."""
-    manifest = Manifest(FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
+    manifest = Manifest(report.format or FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
     path = f"{target.directory}/{MANIFEST}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
@@ -229,27 +241,40 @@ def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
     return Dataset(dataset.storage, tuple(files), (), ((),) * len(files))
 
 
+def _find_format(dataset: Dataset, report: Report) -> FileFormat:
+    """The format of the files; the first of them tell it."""
+    if dataset.format is not None:
+        return dataset.format
+    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], report.reads)
+    return FileFormat.ORC if orc else FileFormat.PARQUET
+
+
+def _reader_of(file_format: FileFormat) -> Reader:
+    if file_format is FileFormat.PARQUET:
+        return PARQUET
+    from bloomparquet.indexing.orc import ORC  # lazy import: keeps ORC off the start-up path
+
+    return ORC
+
+
 def _portions(
-    storage: Storage, files: Sequence[FileInfo], report: Report
-) -> Iterator[tuple[list[FileInfo], list[Footer]]]:
+    storage: Storage, files: Sequence[FileInfo], report: Report, reader: Reader
+) -> Iterator[tuple[list[FileInfo], list[Any]]]:
     """The files of each segment, with their footers."""
     some: list[FileInfo] = []
-    footers: list[Footer] = []
+    footers: list[Any] = []
     row_groups = 0
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
-        kept, kept_footers = read_files(storage, read, report)
-        if not kept and not some and first == 0:
-            orc = orc_files(storage, read, report.reads)
-            if orc:
-                raise UnsupportedError(f"{orc[0].path} is an ORC file; an index is built of Parquet files")
+        kept, kept_footers = reader.read_files(storage, read, report)
         for file, footer in zip(kept, kept_footers, strict=True):
-            if some and row_groups + len(footer.rows) > MOST_ROW_GROUPS:
+            groups = reader.row_groups(footer)
+            if some and row_groups + groups > MOST_ROW_GROUPS:
                 yield some, footers
                 some, footers, row_groups = [], [], 0
             some.append(file)
             footers.append(footer)
-            row_groups += len(footer.rows)
+            row_groups += groups
     if some:
         yield some, footers
 

@@ -56,10 +56,16 @@ class IndexColumns:
                 parse_bloom({name: bloom})  # raises an error for an fpp that needs the number of row groups
         return cls(named)
 
+    @property
+    def makes_filters(self) -> bool:
+        """Whether filters are made of values."""
+        return any(bloom is not None for bloom in (self.names or {}).values())
+
     def to_json(self) -> dict[str, Any]:
         if self.names is None:
             return {"all": True}
-        return {"named": {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}}
+        named = {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}
+        return {"named": named, "expressions": [name for name in named if _EXPRESSION.fullmatch(name)]}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:

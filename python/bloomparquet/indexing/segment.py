@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,13 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
+from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, column_name, column_section, table_section, tile_arrays
+from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
@@ -30,8 +33,9 @@ MOST_FILTER_BYTES = 512 << 20
 @dataclass(slots=True)
 class Report:
     """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
-    columns that no file had so far; `seen`, whether any file had a schema at all."""
+    columns that no file had so far. `format` is that of the files, None until it is known."""
 
+    format: FileFormat | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None
     reads: ReadCount = field(default_factory=ReadCount)
@@ -47,6 +51,29 @@ class Target:
     storage: Storage
     directory: str
     root: str
+
+
+class Contents(NamedTuple):
+    """What a segment holds of some files."""
+
+    sections: dict[str, Section]
+    tiles: dict[str, NewTile]
+    files: int
+    row_groups: int
+
+
+class Reader(NamedTuple):
+    """How the files of one format are read for an index.
+
+    ``read_files(storage, files, report)`` gives the footers of the files that can be indexed, and notes the others in
+    the report. ``row_groups(footer)`` is the number of row groups of a file.
+    ``contents(storage, files, footers, root, columns, report)`` raises BloomParquetError for evidence that cannot be
+    read, and :class:`TooLargeError`.
+    """
+
+    read_files: Callable[[Storage, Sequence[FileInfo], Report], tuple[list[FileInfo], list[Any]]]
+    row_groups: Callable[[Any], int]
+    contents: Callable[[Storage, Sequence[FileInfo], Sequence[Any], str, IndexColumns, Report], Contents]
 
 
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
@@ -71,7 +98,7 @@ def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> t
     return kept, kept_footers
 
 
-class _TooLargeError(Exception):
+class TooLargeError(Exception):
     """The filters have so many bytes that `parts` segments are needed."""
 
     def __init__(self, parts: int) -> None:
@@ -82,19 +109,20 @@ def write_segments(
     target: Target,
     storage: Storage,
     files: Sequence[FileInfo],
-    footers: Sequence[Footer],
+    footers: Sequence[Any],
     columns: IndexColumns,
     report: Report,
+    reader: Reader,
 ) -> Iterator[SegmentEntry]:
     """Write segments of `files`: one, or more if their filters are large. A file that is damaged, or changes meanwhile,
     is left out. May raise ``OSError``."""
     try:
-        segment = _write_segment(target, storage, files, footers, columns, report)
-    except _TooLargeError as error:
+        segment = _write_segment(target, storage, files, footers, columns, report, reader)
+    except TooLargeError as error:
         step = -(-len(files) // error.parts)
         for first in range(0, len(files), step):
             some = slice(first, first + step)
-            yield from write_segments(target, storage, files[some], footers[some], columns, report)
+            yield from write_segments(target, storage, files[some], footers[some], columns, report, reader)
     else:
         if segment is not None:
             yield segment
@@ -104,28 +132,29 @@ def _write_segment(
     target: Target,
     storage: Storage,
     files: Sequence[FileInfo],
-    footers: Sequence[Footer],
+    footers: Sequence[Any],
     columns: IndexColumns,
     report: Report,
+    reader: Reader,
 ) -> SegmentEntry | None:
-    """Write one segment; None if none of `files` can be indexed. Raises :class:`_TooLargeError`."""
+    """Write one segment; None if none of `files` can be indexed. Raises :class:`TooLargeError`."""
     while files:
-        table = RowGroups.of_footers(storage, files, footers, None)
         try:
-            sections, tiles = _contents(table, target.root, columns, report)
+            contents = reader.contents(storage, files, footers, target.root, columns, report)
         except BloomParquetError as error:
             if len(files) == 1:
                 report.left_out[files[0].path] = readable(error)
                 return None
             good = [
-                _is_sound(storage, file, footer, columns, report) for file, footer in zip(files, footers, strict=True)
+                _is_sound(storage, file, footer, columns, report, reader)
+                for file, footer in zip(files, footers, strict=True)
             ]
             if all(good):
                 raise
         else:
             good = are_unchanged(storage, files)
             if all(good):
-                return _write(target, table, sections, tiles)
+                return _write(target, contents)
             changed = [file for file, unchanged in zip(files, good, strict=True) if not unchanged]
             report.left_out.update((file.path, "changed while it was read") for file in changed)
         files = [file for file, sound in zip(files, good, strict=True) if sound]
@@ -133,39 +162,53 @@ def _write_segment(
     return None
 
 
-def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexColumns, report: Report) -> bool:
+def _is_sound(
+    storage: Storage, file: FileInfo, footer: Any, columns: IndexColumns, report: Report, reader: Reader
+) -> bool:
     """Whether the evidence of one file can be read. If not, its error is noted."""
-    table = RowGroups.of_footers(storage, [file], [footer], None)
     try:
-        _contents(table, "", columns, Report(reads=report.reads))
+        reader.contents(storage, [file], [footer], "", columns, Report(reads=report.reads))
     except BloomParquetError as error:
         report.left_out[file.path] = readable(error)
         return False
     return True
 
 
-def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles: dict[str, NewTile]) -> SegmentEntry:
+def _write(target: Target, contents: Contents) -> SegmentEntry:
     name = secrets.token_hex(8) + SEGMENT_SUFFIX
-    pieces, size = serialise(sections, WRITER, tiles)
+    pieces, size = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
         for piece in pieces:
             output.write(piece)
         output.commit()
-    return SegmentEntry(name, size, len(table.files), len(table))
+    return SegmentEntry(name, size, contents.files, contents.row_groups)
+
+
+def require_room(filter_bytes: int, files: Sequence[FileInfo]) -> None:
+    """Raise :class:`TooLargeError` if so many bytes of filters are too many for one segment of `files`."""
+    if filter_bytes > MOST_FILTER_BYTES and len(files) > 1:
+        raise TooLargeError(min(len(files), -(-filter_bytes // MOST_FILTER_BYTES) + 1))
+
+
+def _row_groups(footer: Footer) -> int:
+    return len(footer.rows)
 
 
 def _contents(
-    table: RowGroups, root: str, columns: IndexColumns, report: Report
-) -> tuple[dict[str, Section], dict[str, NewTile]]:
-    """The sections and tiles of a segment. Raises BloomParquetError for evidence that cannot be read."""
+    storage: Storage,
+    files: Sequence[FileInfo],
+    footers: Sequence[Footer],
+    root: str,
+    columns: IndexColumns,
+    report: Report,
+) -> Contents:
+    table = RowGroups.of_footers(storage, files, footers, None)
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
     chosen = _columns_of(table, columns, report)
-    filter_bytes = sum(chunks.filters.measure(table.storage, report.reads) for _, chunks, _ in chosen)
-    if filter_bytes > MOST_FILTER_BYTES and len(table.files) > 1:
-        raise _TooLargeError(min(len(table.files), -(-filter_bytes // MOST_FILTER_BYTES) + 1))
+    require_room(sum(chunks.filters.measure(storage, report.reads) for _, chunks, _ in chosen), files)
     sections = table_section(table, Listing(table.storage, relative))
     tiles: dict[str, NewTile] = {}
     for name, chunks, to_make in chosen:
@@ -185,7 +228,7 @@ def _contents(
             section |= tile_arrays(expression, tile, at, list(made))
             tiles |= made
         sections[name] = section
-    return sections, tiles
+    return Contents(sections, tiles, len(files), len(table))
 
 
 def _columns_of(
@@ -202,3 +245,6 @@ def _columns_of(
             wanted = [each for each in to_make if each.leaf == index]
             chosen.append((column_name((profile, index)), chunks, wanted))
     return chosen
+
+
+PARQUET = Reader(read_files, _row_groups, _contents)

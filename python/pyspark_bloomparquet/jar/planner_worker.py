@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
@@ -149,7 +149,7 @@ class Worker:
             )
             dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
             predicate = to_predicate(request["predicate"])
-            if needs_expression_filters(predicate) and not has_expression_filters(dataset):
+            if needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
                 return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b"", cache
             plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):

@@ -60,6 +60,16 @@ class TiledFilters:
             tiles += part.tiles
         return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
 
+    def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
+        """These filters, but chunk ``chunks[i]`` has filter i of `other`."""
+        numbers = {id(tile): number for number, tile in enumerate(self.tiles)}
+        added = [tile for tile in other.tiles if id(tile) not in numbers]
+        numbers |= {id(tile): len(self.tiles) + i for i, tile in enumerate(added)}
+        translation = np.array([*(numbers[id(tile)] for tile in other.tiles), -1], np.int32)  # -1 stays -1
+        tile, at = self.tile.copy(), self.at.copy()
+        tile[chunks], at[chunks] = translation[other.tile], other.at
+        return TiledFilters(tile, at, (*self.tiles, *added))
+
     def without(self, number: int) -> TiledFilters:
         """These filters but those of one tile."""
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)

@@ -24,7 +24,8 @@ class Places:
         above = root.encode("utf-8", "surrogatepass")
         paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
         self._paths = pa.array(paths, pa.binary())
-        self._identity = {name: np.concatenate([each[name] for each in listings]) for name in _IDENTITY}
+        numbers = {name: [each[name] for each in listings] for name in _IDENTITY} if listings else {}
+        self._identity = {name: np.concatenate(arrays) for name, arrays in numbers.items()}
         counts = [len(listing["sizes"]) for listing in listings]
         self._segment = np.repeat(np.arange(len(counts))[::-1], counts)
         self._position = np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)])
@@ -40,7 +41,7 @@ class Places:
         asked = pa.array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"), pa.binary())
         where = pc.index_in(asked, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
         same = where >= 0
-        for (_, stored), given in zip(self._identity.items(), numbers, strict=True):
+        for stored, given in zip(self._identity.values(), numbers, strict=True):
             same &= stored[where] == np.array(given, stored.dtype)
         same &= np.array(numbers[1], np.int64) > 0
         return np.where(same, self._segment[where], -1), self._position[where]

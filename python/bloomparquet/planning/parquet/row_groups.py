@@ -22,10 +22,9 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.extract import damaged, extract_column
-from bloomparquet.planning.parquet.filters import ParquetFilters
+from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
@@ -56,7 +55,7 @@ class ColumnChunks:
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
     filters: ParquetFilters
-    expressions: Mapping[str, TiledFilters]
+    expressions: Mapping[str, ExpressionFilters]
 
     @property
     def family(self) -> Family:
@@ -71,11 +70,12 @@ class ColumnChunks:
         filters = self.filters
         return ColumnArrays(
             self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
-            filters.filter_index(), filters.ciphers, self.expressions,
+            filters.filter_index(), filters.ciphers,
+            {case: each.tiled for case, each in self.expressions.items()},
         )  # fmt: skip
 
-    def expression_filters(self, case: Case) -> None:
-        """None: the files have no filters of expressions."""
+    def expression_filters(self, case: Case) -> ExpressionFilters | None:
+        return self.expressions.get(case)
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.profile.traits, timezone)
@@ -247,8 +247,9 @@ class RowGroups:
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         filters = ParquetFilters(ChunkPlaces(name, self.paths, file, self.index[members], limit), arrays)
         return ColumnChunks(
-            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters, arrays.expressions
-        )
+            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
+            {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},
+        )  # fmt: skip
 
     def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
         """The columns in memory."""
