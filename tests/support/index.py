@@ -24,13 +24,14 @@ def plan_by(index: str, path: Any, where: Any, **options: Any) -> bp.ScanPlan:
 
 
 def outcome(index: str, path: Any, where: Any, **options: Any) -> tuple[Any, ...]:
-    """What a plan says of every row group, its predicate, and its errors; or the error that it raises."""
+    """What a plan says of every row group, its predicate, and its errors; or the error that it raises. NaN in the
+    predicate does not differ."""
     try:
         plan = plan_by(index, path, where, **options)
     except (bp.BloomParquetError, OSError) as error:
         return type(error), str(error)
     unreadable = sorted((file.path, str(error)) for file, error in plan.unreadable.items())
-    return plan.row_groups, plan.where, sorted({str(error) for error in plan.errors}), unreadable
+    return plan.row_groups, repr(plan.where), sorted({str(error) for error in plan.errors}), unreadable
 
 
 def assert_same_plans(path: Any, *predicates: Any, indexed: int | None = None, **options: Any) -> None:

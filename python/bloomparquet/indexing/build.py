@@ -25,7 +25,7 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.lookup import OpenIndex, data_root, forget_indexes
+from bloomparquet.planning.index.lookup import OpenIndex, forget_indexes, index_root
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -212,16 +212,17 @@ def collect_leftovers(target: Target, keep: Sequence[SegmentEntry]) -> None:
 
 def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> _Place:
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
-    root = data_root(dataset.files)
+    root = index_root(dataset.files)
     if to is None:
-        target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
+        target = Target(dataset.storage, root + DIRECTORY, root)
         return _Place(dataset, target, None)
     storage, directory = open_storage(os.fspath(to))
     if os.fspath(to) in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    return _Place(dataset, Target(storage, directory.rstrip("/"), root + "/"), root + "/")
+    recorded = os.path.join(os.path.abspath(root), "") if isinstance(dataset.storage, LocalStorage) else root
+    return _Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:

@@ -143,6 +143,8 @@ def _contents(
         for index in sorted(leaves):
             leaf = of_profile.schema.leaves[index]
             chunks = table.chunks(profile, leaf, report.reads)
+            if chunks.unreadable:  # plans report it
+                raise chunks.unreadable[0]
             n = len(chunks.members)
             name = column_name((profile, index))
             own = FilterSet(n)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,7 @@ from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_po
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import UNUSABLE, DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
 from bloomparquet.planning.index.lookup import data_root
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
@@ -42,6 +43,8 @@ _TABLE = "table"
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
 _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 _TILE, _AT, _TILES = "/tile", "/at", "/tiles"
+log = logging.getLogger("bloomparquet")
+
 _ERRORS = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError, DamagedFileError, OSError)
 
 
@@ -86,8 +89,9 @@ class Listing:
 class _StoredColumns:
     """The columns in `entry`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    def __init__(self, entry: SectionFile) -> None:
-        self._entry = entry
+    def __init__(self, entry: SectionFile, chunks: Sequence[int], level: int) -> None:
+        """`chunks`: how many each profile has. Damage is logged at `level`."""
+        self._entry, self._chunks, self._level = entry, chunks, level
         names = [name for name in entry.sections if name != _TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
@@ -95,19 +99,20 @@ class _StoredColumns:
     def load(self, key: ColumnKey) -> ColumnArrays | None:
         section = self.raw(key)
         try:
-            return None if section is None else _column_of(section, self._entry)
-        except _ERRORS:
-            self._drop(key)
+            return None if section is None else _column_of(section, self._entry, self._chunks[key[0]])
+        except _ERRORS as error:
+            self._drop(key, error)
             return None
 
     def raw(self, key: ColumnKey) -> Section | None:
         try:
             return self._entry.section(column_name(key))
-        except DamagedFileError:
-            self._drop(key)
+        except UNUSABLE as error:
+            self._drop(key, error)
             return None
 
-    def _drop(self, key: ColumnKey) -> None:
+    def _drop(self, key: ColumnKey, error: Exception) -> None:
+        log.log(self._level, "%s: a column cannot be used (%s); it is read from the footers", self._entry.path, error)
         self.keys -= {key}
         self.damaged = True
 
@@ -151,7 +156,7 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
     """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
     try:
         section = file.section(_TABLE, reads)
-        return _table_of(file, section, storage, None, _files_of(section, root))
+        return _table_of(file, section, storage, None, _files_of(section, root), logging.WARNING)
     except _ERRORS as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
 
@@ -180,7 +185,7 @@ def read_table(
             files = _files_of(section, "")
         elif listing is None or not all(np.array_equal(section[key], array) for key, array in listing.arrays.items()):
             raise DamagedFileError(f"{entry.path}: the cache file belongs to a different set of files")
-        return _table_of(entry, section, storage, keys, files)
+        return _table_of(entry, section, storage, keys, files, logging.INFO)
     except _ERRORS as error:
         raise DamagedFileError(f"{entry.path}: {error}") from error
 
@@ -192,14 +197,18 @@ def _files_of(section: Section, root: str) -> list[FileInfo]:
 
 
 def _table_of(
-    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo]
+    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo], level: int
 ) -> RowGroups:
     profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
     extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
     arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
     if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
         raise DamagedFileError(f"{file.path}: the cache file belongs to a different set of files")
-    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file), keys)
+    in_range = (arrays.counts >= 0) & (arrays.profile >= 0) & (arrays.profile < len(profiles))
+    if not in_range.all() or not sum(arrays.counts.tolist()) == len(arrays.rows) == len(extents):
+        raise DamagedFileError(f"{file.path}: its row groups do not fit its files")
+    chunks = np.bincount(arrays.profile, arrays.counts, len(profiles)).astype(np.int64).tolist()
+    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks, level), keys)
 
 
 def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
@@ -220,10 +229,15 @@ def _section_of(column: ColumnArrays) -> Section:
     return section
 
 
-def _column_of(section: Section, file: SectionFile) -> ColumnArrays:
+def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
+    """The column of `n` chunks in `section`. Raises an error of `_ERRORS`."""
     bounds = None
     if "known" in section:
         bounds = Bounds(_keys_of(section, "lower"), _keys_of(section, "upper"), section["known"])
+        if not len(bounds.lower) == len(bounds.upper) == n:
+            raise ValueError("its bounds do not fit its chunks")
+    if any(len(section[name]) != n for name in (*_COUNTS, "known", *_FILTER_INDEX[:-1]) if name in section):
+        raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
     tiled = _tiled_of(section, "", file)
@@ -305,8 +319,10 @@ def _keys_of(section: Section, side: str) -> NDArray[Any]:
 
 def _texts_of(section: Section, name: str) -> NDArray[Any]:
     """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
-    ends = section[f"{name}_ends"]
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(section[f"{name}_bytes"])]
+    ends, text = section[f"{name}_ends"], section[f"{name}_bytes"]
+    if ends.dtype != np.int64 or ends[0] != 0 or (ends[1:] < ends[:-1]).any() or ends[-1] > text.nbytes:
+        raise ValueError("its texts do not lie in its bytes")  # pyarrow does not check it
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
     array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
     keys: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return keys
