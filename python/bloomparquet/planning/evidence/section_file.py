@@ -211,7 +211,8 @@ class SectionFile:
             raise DamagedFileError(f"{self.path}: its section {name} is damaged")
         try:
             return {
-                key: np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape) for key, dtype, shape, at in arrays
+                str(key): np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape)
+                for key, dtype, shape, at in arrays
             }
         except (OverflowError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self.path}: its section {name} is damaged: {error}") from error
