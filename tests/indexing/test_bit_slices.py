@@ -88,7 +88,7 @@ def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> Non
         ask_all(SEED + 1)
 
 
-@pytest.mark.parametrize(("filters", "slices"), list(product([0, -1, 1 << 30, "3", 2.5, None], [256])) + [(8, 0)])
+@pytest.mark.parametrize(("filters", "slices"), [*product([0, -1, 1 << 30, "3", 2.5, None], [256]), (8, 0)])
 def test_impossible_tiles_are_refused(filters: object, slices: object) -> None:
     with pytest.raises(ValueError, match="a tile of"):
         SliceLayout(filters, slices)  # type: ignore[arg-type]

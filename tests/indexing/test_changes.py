@@ -80,7 +80,7 @@ def test_each_plan_uses_the_index_as_it_is_then(tmp_path: Path) -> None:
         (lambda: bp.refresh_index(tmp_path), 2),
         (lambda: numbers(tmp_path / "0.parquet", 1), 1),
         (lambda: bp.build_index(tmp_path), 2),
-        (lambda: (tmp_path / "1.parquet").unlink(), 1),
+        ((tmp_path / "1.parquet").unlink, 1),
         (lambda: bp.build_index(tmp_path, columns={"x": bp.Bloom(), "y": bp.Bloom()}), 1),
         (lambda: bp.drop_index(tmp_path), 0),
         (lambda: bp.build_index(tmp_path), 1),

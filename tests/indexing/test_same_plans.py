@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
@@ -200,7 +199,7 @@ def test_lists_of_values(arrangement: str, tmp_path: Path) -> None:
 
 
 def test_files_with_other_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column may be missing, of another type, below a struct, or have a dot in its name; cases of names may differ."""
+    """A column may be missing, of another type, below a struct, or have a dot in its name; case may differ."""
     tables = {
         "int32": {"x": pa.array([1, 2, 3], pa.int32()), "y": ["a", "b", "c"]},
         "int64": {"y": ["d", "e", "f"], "x": pa.array([1, 5, 2**40], pa.int64())},

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.indexing.columns import IndexColumns
+from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
@@ -21,6 +21,8 @@ from bloomparquet.planning.parquet.serialized import Listing, column_name, colum
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
+
+Chosen = tuple[set[int], list[FilterToMake]]
 
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
@@ -83,8 +85,9 @@ def write_segment(
     is left out. May raise ``OSError``."""
     while files:
         table = RowGroups.of_footers(storage, files, footers, None)
+        chosen = _choose_leaves(table, columns, report)
         try:
-            sections, tiles = _contents(table, target.root, columns, report)
+            sections, tiles = _contents(table, target.root, chosen, report)
         except BloomParquetError as error:
             if len(files) == 1:
                 report.left_out[files[0].path] = readable(error)
@@ -108,8 +111,9 @@ def write_segment(
 def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexColumns, report: Report) -> bool:
     """Whether the evidence of one file can be read. If not, its error is noted."""
     table = RowGroups.of_footers(storage, [file], [footer], None)
+    chosen = _choose_leaves(table, columns, Report())
     try:
-        _contents(table, "", columns, Report(reads=report.reads))
+        _contents(table, "", chosen, Report(reads=report.reads))
     except BloomParquetError as error:
         report.left_out[file.path] = readable(error)
         return False
@@ -128,20 +132,29 @@ def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles
     return SegmentEntry(name, size, len(table.files), len(table))
 
 
+def _choose_leaves(table: RowGroups, columns: IndexColumns, report: Report) -> list[Chosen]:
+    """For each profile, the leaves to index and the filters to make. Raises the errors of :meth:`IndexColumns.leaves`:
+    they are about what the user asked for, not about a file that can be left out."""
+    chosen: list[Chosen] = []
+    for profile, of_profile in enumerate(table.profiles):
+        first = table.paths[int(np.flatnonzero(table.arrays.profile == profile)[0])]
+        leaves, to_make, missing = columns.leaves(of_profile.schema, first)
+        report.note_missing(missing)
+        chosen.append((leaves, to_make))
+    return chosen
+
+
 def _contents(
-    table: RowGroups, root: str, columns: IndexColumns, report: Report
+    table: RowGroups, root: str, chosen: Sequence[Chosen], report: Report
 ) -> tuple[dict[str, Section], dict[str, NewTile]]:
     """The sections and tiles of a segment. Raises BloomParquetError for evidence that cannot be read."""
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
     sections = table_section(table, Listing(table.storage, relative))
     tiles: dict[str, NewTile] = {}
-    for profile, of_profile in enumerate(table.profiles):
-        first = table.paths[int(np.flatnonzero(table.arrays.profile == profile)[0])]
-        leaves, to_make, missing = columns.leaves(of_profile.schema, first)
-        report.note_missing(missing)
+    for profile, (leaves, to_make) in enumerate(chosen):
         for index in sorted(leaves):
-            leaf = of_profile.schema.leaves[index]
+            leaf = table.profiles[profile].schema.leaves[index]
             chunks = table.chunks(profile, leaf, report.reads)
             if chunks.unreadable:  # plans report it
                 raise chunks.unreadable[0]

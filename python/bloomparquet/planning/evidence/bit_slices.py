@@ -62,8 +62,10 @@ class SliceLayout:
         most = 64 * _MOST_WORDS
         if not (isinstance(self.filters, int) and isinstance(self.n_slices, int)):
             raise ValueError(f"a tile of {self.filters!r} filters with {self.n_slices!r} bits; expected integers")
-        if not (0 < self.filters <= most and 0 < self.n_slices):
-            raise ValueError(f"a tile of {self.filters} filters with {self.n_slices} bits; expected 1 to {most} filters")
+        if not (0 < self.filters <= most and self.n_slices > 0):
+            raise ValueError(
+                f"a tile of {self.filters} filters with {self.n_slices} bits; expected 1 to {most} filters"
+            )
 
     @property
     def rows(self) -> int:
