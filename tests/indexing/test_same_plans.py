@@ -343,6 +343,18 @@ def test_the_current_directory_has_its_own_index(tmp_path: Path, monkeypatch: py
             assert bp.plan(path, "x = 5", index=directory).indexed == 1
 
 
+def test_an_index_does_not_lie_among_the_data(tmp_path: Path) -> None:
+    """There, its files would be read as data, unless their directory is hidden."""
+    write(tmp_path / "data" / "x.parquet", EVENS, ["x"])
+    for to in ("data/index", "data/deep/er", "data"):
+        with pytest.raises(bp.OptionError, match="inside the data"):
+            bp.build_index(tmp_path / "data", to=tmp_path / to)
+    for to in ("data/_index", "data/.x/index", "index", "data2"):
+        bp.build_index(tmp_path / "data", to=tmp_path / to)
+        plan = bp.plan(tmp_path / "data", "x = 5", index=tmp_path / to)
+        assert (plan.indexed, plan.kept) == (1, 0)
+
+
 def test_logs_stay_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Plans over sound files log nothing, with an index or without."""
     write(tmp_path / "x.parquet", EVENS, ["x"])

@@ -37,7 +37,7 @@ from bloomparquet.planning.index.manifest import (
 from bloomparquet.planning.open import orc_files
 from bloomparquet.planning.parquet.serialized import files_of_segment
 from bloomparquet.storage.atomic import replacing
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
 _FILES_AT_ONCE = 1024
@@ -222,6 +222,13 @@ def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTabl
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
     recorded = os.path.join(os.path.abspath(root), "") if isinstance(dataset.storage, LocalStorage) else root
+    below = directory.rstrip("/") + "/"
+    inner = below.removeprefix(recorded)
+    if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
+        raise OptionError(
+            f"to is {os.fspath(to)!r}, which is inside the data at {recorded}: the files of the index would be read as "
+            "data; expected a directory elsewhere, or a name that begins with _"
+        )
     return _Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
 
 
