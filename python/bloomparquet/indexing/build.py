@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.fs
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
-from bloomparquet.indexing.columns import Columns, IndexColumns
+from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
 from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
     PARQUET,
@@ -36,7 +36,7 @@ from bloomparquet.planning.index.manifest import (
 )
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.atomic import replacing
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
@@ -183,7 +183,10 @@ def make_segments(
         )
     reader = _reader_of(report.format)
     for files, footers in _portions(dataset.storage, dataset.files, report, reader):
-        yield from write_segments(target, dataset.storage, files, footers, columns, report, reader)
+        try:
+            yield from write_segments(target, dataset.storage, files, footers, columns, report, reader)
+        except ColumnsError as error:
+            raise error.reason from None
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
@@ -227,14 +230,22 @@ def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTabl
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = dataset.root
     if to is None:
-        target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
+        target = Target(dataset.storage, root + DIRECTORY, root)
         return _Place(dataset, target, None)
     storage, directory = open_storage(os.fspath(to))
     if os.fspath(to) in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    return _Place(dataset, Target(storage, directory.rstrip("/"), root + "/"), root + "/")
+    recorded = os.path.join(os.path.abspath(root), "") if isinstance(dataset.storage, LocalStorage) else root
+    below = directory.rstrip("/") + "/"
+    inner = below.removeprefix(recorded)
+    if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
+        raise OptionError(
+            f"to is {os.fspath(to)!r}, which is inside the data at {recorded}: the files of the index would be read as "
+            "data; expected a directory elsewhere, or a name that begins with _"
+        )
+    return _Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, shorten
+from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, shorten
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import dotted_name
@@ -19,6 +19,14 @@ have none. A name may be ``lower(email)`` or ``upper(email)``: then the filter i
 """
 
 _EXPRESSION = re.compile(r"\s*(lower|upper)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+class ColumnsError(Exception):
+    """The columns that the user named do not fit the files. Not an error of one file, which could be left out."""
+
+    def __init__(self, reason: BloomParquetError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class FilterToMake(NamedTuple):
@@ -77,8 +85,14 @@ class IndexColumns:
     def leaves(self, schema: FileSchema, path: str) -> tuple[set[int], list[FilterToMake], set[str]]:
         """The leaves of `schema` whose evidence is indexed, the filters to make, and the names that `schema` lacks.
 
-        Raises PlanError for an ambiguous name, UnsupportedError for a column that cannot have a useful filter.
+        Raises ColumnsError for a column that cannot have a useful filter.
         """
+        try:
+            return self._leaves(schema, path)
+        except UnsupportedError as error:
+            raise ColumnsError(error) from error
+
+    def _leaves(self, schema: FileSchema, path: str) -> tuple[set[int], list[FilterToMake], set[str]]:
         if self.names is None:
             return {leaf.index for leaf in schema.leaves}, [], set()
         chosen: set[int] = set()

@@ -242,6 +242,8 @@ def _columns_of(
         report.note_missing(missing)
         for index in sorted(leaves):
             chunks = table.chunks(profile, of_profile.schema.leaves[index], report.reads)
+            if chunks.unreadable:  # plans report it
+                raise chunks.unreadable[0]
             wanted = [each for each in to_make if each.leaf == index]
             chosen.append((column_name((profile, index)), chunks, wanted))
     return chosen

@@ -73,8 +73,10 @@ class Dataset:
 
     @cached_property
     def root(self) -> str:
-        """The deepest directory that holds all files and lies above partition directories, without a slash."""
-        return data_root(self.files) if self.files else ""
+        """The deepest directory that holds all files and lies above partition directories: with a slash, or ``""`` for
+        the current directory."""
+        root = data_root(self.files) if self.files else ""
+        return root + "/" if root or any(file.path.startswith("/") for file in self.files[:1]) else ""
 
     @classmethod
     def open(

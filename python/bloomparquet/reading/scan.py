@@ -145,8 +145,12 @@ class _Scan:
 
     def _first_schema(self) -> Iterator[pa.Schema]:
         """The schema of the first readable file."""
-        one_by_one = (schema for file in self._plan.dataset.files for schema in self._open([file]).schemas())
+        storage, files = self._plan.dataset.storage, self._plan.dataset.files
+        one_by_one = (schema for file in files for schema in checked(storage, file, self._schemas_of(file)))
         return islice(one_by_one, 1)
+
+    def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
+        yield from self._open([file]).schemas()
 
     def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
         partitions = Names(self._partitions.column_names, self._case_sensitive)

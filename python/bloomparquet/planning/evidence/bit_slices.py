@@ -53,10 +53,19 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout:
-    """The shape of a tile: of `filters` filters with `n_slices` bits each."""
+    """The shape of a tile: of `filters` filters with `n_slices` bits each. Raises ValueError for an impossible one."""
 
     filters: int
     n_slices: int
+
+    def __post_init__(self) -> None:
+        most = 64 * _MOST_WORDS
+        if not (isinstance(self.filters, int) and isinstance(self.n_slices, int)):
+            raise ValueError(f"a tile of {self.filters!r} filters with {self.n_slices!r} bits; expected integers")
+        if not (0 < self.filters <= most and self.n_slices > 0):
+            raise ValueError(
+                f"a tile of {self.filters} filters with {self.n_slices} bits; expected 1 to {most} filters"
+            )
 
     @property
     def rows(self) -> int:

@@ -145,6 +145,20 @@ class _StoredRecords:
         return result, positions.reshape(numbers.shape)
 
 
+class _SectionEntry(NamedTuple):
+    """What the index says of a section."""
+
+    offset: int
+    size: int
+    checksum: int
+    arrays: list[Any]
+
+
+class _TileEntry(NamedTuple):
+    offset: int
+    layout: SliceLayout
+
+
 class SectionFile:
     """An open file of sections, written by `writer`. Raises :class:`DamagedFileError`, FormatError or ``OSError`` if it
     cannot be used."""
@@ -166,13 +180,20 @@ class SectionFile:
             raise DamagedFileError(f"{self.path}: its index is damaged")
         try:
             index = json.loads(raw)
-            same_writer, size, self.seed = index["writer"] == writer, index["bytes"], int(index["seed"])
-            self._sections: dict[str, Any] = index["sections"]
-            self._tiles: dict[str, list[int]] = index["tiles"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"{self.path}: {error}") from error
-        if not same_writer or size != source.size:
-            raise DamagedFileError(f"{self.path}: written by another version of the code, or truncated")
+            if index["writer"] != writer or index["bytes"] != source.size:
+                raise DamagedFileError(f"{self.path}: written by another version of the code, or truncated")
+            self.seed = index["seed"] & (1 << 64) - 1
+            self._sections = {name: _SectionEntry(*each) for name, each in index["sections"].items()}
+            self._tiles = {
+                name: _TileEntry(offset, SliceLayout(filters, slices))
+                for name, (offset, filters, slices) in index["tiles"].items()
+            }
+            for section in self._sections.values():
+                _require_within(source.size, section.offset, section.size)
+            for tile in self._tiles.values():
+                _require_within(source.size, tile.offset, tile.layout.num_bytes)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{self.path}: its index is damaged: {error}") from error
 
     @property
     def sections(self) -> list[str]:
@@ -180,7 +201,7 @@ class SectionFile:
 
     @property
     def tiles(self) -> dict[str, SliceLayout]:
-        return {name: SliceLayout(filters, slices) for name, (_, filters, slices) in self._tiles.items()}
+        return {name: tile.layout for name, tile in self._tiles.items()}
 
     def section(self, name: str, reads: ReadCount | None = None) -> dict[str, NDArray[Any]]:
         """The arrays of a section, read-only. Raises :class:`DamagedFileError`, FormatError or ``OSError``."""
@@ -190,23 +211,19 @@ class SectionFile:
             raise DamagedFileError(f"{self.path}: its section {name} is damaged")
         try:
             return {
-                key: np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape) for key, dtype, shape, at in arrays
+                str(key): np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape)
+                for key, dtype, shape, at in arrays
             }
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self.path}: its section {name} is damaged: {error}") from error
 
     def tile(self, name: str) -> BitSlices:
-        """A tile. Raises :class:`DamagedFileError`."""
-        offset, filters, slices = self._tiles[name]
-        layout = SliceLayout(filters, slices)
-        if offset < 0 or offset + layout.num_bytes > self._source.size:
-            raise DamagedFileError(f"{self.path}: its tile {name} lies beyond its end")
+        offset, layout = self._tiles[name]
         return BitSlices(layout, self.seed, self._source.records(offset, layout.row_bytes, layout.rows))
 
     def tile_bytes(self, name: str, reads: ReadCount) -> tuple[SliceLayout, Bits]:
         """All bytes of a tile, unchecked."""
-        offset, filters, slices = self._tiles[name]
-        layout = SliceLayout(filters, slices)
+        offset, layout = self._tiles[name]
         return layout, np.frombuffer(self._source.read(offset, layout.num_bytes, reads), np.uint8)
 
 
@@ -270,6 +287,12 @@ def serialise(
             yield bytes(_padded(tile.layout.num_bytes) - tile.layout.num_bytes)
 
     return pieces(), total
+
+
+def _require_within(total: int, offset: int, size: int) -> None:
+    """ValueError unless `size` bytes from `offset` on lie in a file of `total` bytes."""
+    if not (isinstance(offset, int) and isinstance(size, int) and 0 <= offset <= offset + size <= total):
+        raise ValueError(f"{size!r} bytes from {offset!r} on do not lie within its {total} bytes")
 
 
 def _padded(size: int) -> int:

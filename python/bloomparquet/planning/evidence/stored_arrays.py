@@ -34,8 +34,10 @@ def pack(pieces: Sequence[bytes], name: str) -> Section:
 
 def unpack(section: Section, name: str) -> NDArray[Any]:
     """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
-    ends = section[f"{name}_ends"]
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(section[f"{name}_bytes"])]
+    ends, text = section[f"{name}_ends"], section[f"{name}_bytes"]
+    if ends.dtype != np.int64 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()) or ends[-1] > text.nbytes:
+        raise ValueError("its texts do not lie in its bytes")  # pyarrow does not check it
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
     array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
     keys: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return keys

@@ -19,13 +19,15 @@ BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 """The bits (values, k) that hashes set in a filter of so many bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Tile:
-    """The filters of some chunks. `path` is the file of the index, for messages; `positions` says how it is asked."""
+    """The filters of some chunks. `path` is the file of the index, for messages; `positions` says how it is asked;
+    `damaged`, whether a checksum did not match, which is logged once."""
 
     path: str
     slices: BitSlices
     positions: BitPositions
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ class TiledFilters:
         usable = self
         for number, some in _by_tile(self.tile[question.chunks]):
             tile = self.tiles[number]
+            if tile.damaged:
+                usable = usable.without(number)
+                continue
             try:
                 answers[some] = self._ask_tile(tile, question.about(some))
             except (DamagedSliceError, FormatError, OSError) as error:
@@ -87,6 +92,7 @@ class TiledFilters:
                     "%s: a part of the index cannot be used%s; the filters in the data files are read instead",
                     tile.path, f" ({error})" if str(error) else ", its checksum does not match",
                 )  # fmt: skip
+                tile.damaged = isinstance(error, DamagedSliceError)
                 usable = usable.without(number)
         return usable
 

@@ -6,6 +6,7 @@ An index is never needed. One that cannot be read is logged once, and plans go o
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -59,49 +60,55 @@ class OpenIndex:
         return [segment for segment in opened if segment is not None]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
-    """The result of the last look: the manifest's file, None if there was none, and what it opened."""
+    """The result of a look: the manifest's file, None if there was none; what it opened; and why it cannot be used."""
 
     file: FileInfo | None
     opened: OpenIndex | None
-    at: float
+    problem: str | None
 
 
-_seen: OrderedDict[tuple[Hashable, str, str], _Seen] = OrderedDict()
+_seen: OrderedDict[tuple[Hashable, str, str], tuple[_Seen, float]] = OrderedDict()  # the last look, and its time
 _lock = threading.Lock()
 
 
 def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> OpenIndex | None:
-    """The index of the files below the directory `root` of `storage`. `location` is ``"auto"`` for the one beside them,
-    ``"off"`` for none, or its directory. None if there is none, or if it cannot be used."""
+    """The index of the files below `root` of `storage`, a directory with a slash at its end. `location` is ``"auto"``
+    for the one beside them, ``"off"`` for none, or its directory. None if there is none, or if it cannot be used."""
     if location == "off":
         return None
-    directory = f"{root}/{DIRECTORY}"
+    directory = root + DIRECTORY
     if location != "auto":
         storage, directory = open_storage(location)
     directory = directory.rstrip("/")
     key = storage.key, directory, root
-    is_local = isinstance(storage, LocalStorage)
     with _lock:
-        seen = _seen.get(key)
-    if seen is not None and not is_local and time.monotonic() - seen.at < _REMOTE_SECONDS:
-        return seen.opened
-    try:
-        file = stat_manifest(storage, directory, reads)
-        if seen is None or file != seen.file:
-            seen = _Seen(file, None if file is None else _open(storage, directory, root, reads), 0.0)
-    except UNUSABLE as error:
-        if seen is None or seen.opened is not None:
-            log.warning("%s; plans do not use the index", _text(directory, error))
-        seen = _Seen(None, None, 0.0)
-    seen.at = time.monotonic()
+        last, at = _seen.get(key, (None, 0.0))
+    if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
+        return last.opened
+    seen = _look(storage, directory, root, reads, last)
+    if seen.problem is not None and (last is None or seen.problem != last.problem):
+        log.warning("%s; plans do not use the index", seen.problem)
     with _lock:
-        _seen[key] = seen
+        _seen[key] = seen, time.monotonic()
         _seen.move_to_end(key)
         while len(_seen) > _REMEMBERED:
             _seen.popitem(last=False)
     return seen.opened
+
+
+def _look(storage: Storage, directory: str, root: str, reads: ReadCount, last: _Seen | None) -> _Seen:
+    """The index in `directory` as it is now: the `last` one, if the manifest did not change."""
+    file = None
+    try:
+        file = stat_manifest(storage, directory, reads)
+        if last is not None and file == last.file and (file is not None or last.problem is None):
+            return last
+        return _Seen(file, None if file is None else _open(storage, directory, root, reads), None)
+    except UNUSABLE as error:
+        # Another error may be gone at the next look.
+        return _Seen(file if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
 
 
 def forget_indexes() -> None:
@@ -115,10 +122,14 @@ def _open(storage: Storage, directory: str, root: str, reads: ReadCount) -> Open
     if read is None:
         return None
     _, manifest = read
-    covered = manifest.root if manifest.root is not None else directory.rpartition("/")[0] + "/"
-    if not (root + "/").startswith(covered):
-        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {root}/")
-    return OpenIndex(storage, directory, covered, manifest)
+    covered = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1]
+    below, above = root, covered
+    if isinstance(storage, LocalStorage):  # the same directory may be named in several ways
+        below, above = (os.path.join(os.path.abspath(path), "") for path in (root, covered))
+    if not below.startswith(above):
+        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {root}")
+    inner = below[len(above) :]
+    return OpenIndex(storage, directory, root.removesuffix(inner) if root.endswith(inner) else above, manifest)
 
 
 def _source(storage: Storage, path: str, size: int) -> Source:

@@ -61,6 +61,16 @@ class Manifest:
         }  # fmt: skip
         return json.dumps({"checksum": _digest(content), **content}, indent=1).encode()
 
+    def _require_types(self) -> None:
+        """TypeError for a field of a wrong type."""
+        for each in self.segments:
+            if not isinstance(each.name, str) or "/" in each.name:
+                raise TypeError(f"a segment is called {each.name!r}")
+            if not all(isinstance(number, int) for number in (each.bytes, each.files, each.row_groups)):
+                raise TypeError(f"the segment {each.name} has sizes that are no integers")
+        if not isinstance(self.root, str | None) or not isinstance(self.columns, Mapping):
+            raise TypeError("root or columns have an unexpected type")
+
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Manifest:
         """Raises :class:`DamagedFileError`."""
@@ -75,8 +85,10 @@ class Manifest:
             if checksum != _digest(content):
                 raise DamagedFileError(f"{path}: the manifest's checksum does not match; build the index again")
             segments = tuple(SegmentEntry(**each) for each in content["segments"])
-            return cls(FileFormat(content["format"]), content["root"], content["columns"], segments, checksum)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            manifest = cls(FileFormat(content["format"]), content["root"], content["columns"], segments, checksum)
+            manifest._require_types()
+            return manifest
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: no manifest of an index ({error}); build the index again") from error
 
 

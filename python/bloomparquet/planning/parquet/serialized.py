@@ -9,6 +9,7 @@ too: 250 files with 46 columns have 5.7 MB of footers, while one stored column t
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.evidence.absences import Absences
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import UNUSABLE, DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, TILE, as_bytes, flat_keys, keys_of, tiled_of
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles, files_of, storage_digest
@@ -33,6 +34,8 @@ from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Gr
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
+log = logging.getLogger("bloomparquet")
+
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
 _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
@@ -40,8 +43,9 @@ _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", 
 class _StoredColumns:
     """The columns in `entry`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    def __init__(self, entry: SectionFile) -> None:
-        self._entry = entry
+    def __init__(self, entry: SectionFile, chunks: Sequence[int], level: int) -> None:
+        """`chunks`: how many each profile has. Damage is logged at `level`."""
+        self._entry, self._chunks, self._level = entry, chunks, level
         names = [name for name in entry.sections if name != TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
@@ -49,19 +53,20 @@ class _StoredColumns:
     def load(self, key: ColumnKey) -> ColumnArrays | None:
         section = self.raw(key)
         try:
-            return None if section is None else _column_of(section, self._entry)
-        except MALFORMED:
-            self._drop(key)
+            return None if section is None else _column_of(section, self._entry, self._chunks[key[0]])
+        except MALFORMED as error:
+            self._drop(key, error)
             return None
 
     def raw(self, key: ColumnKey) -> Section | None:
         try:
             return self._entry.section(column_name(key))
-        except DamagedFileError:
-            self._drop(key)
+        except UNUSABLE as error:
+            self._drop(key, error)
             return None
 
-    def _drop(self, key: ColumnKey) -> None:
+    def _drop(self, key: ColumnKey, error: Exception) -> None:
+        log.log(self._level, "%s: a column cannot be used (%s); it is read from the footers", self._entry.path, error)
         self.keys -= {key}
         self.damaged = True
 
@@ -105,7 +110,7 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
     """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
     try:
         section = file.section(TABLE, reads)
-        return _table_of(file, section, storage, None, StoredFiles(section, root))
+        return _table_of(file, section, storage, None, StoredFiles(section, root), logging.WARNING)
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
 
@@ -126,20 +131,24 @@ def read_table(
             files = files_of(section, "")
         elif listing is None or not all(np.array_equal(section[key], array) for key, array in listing.arrays.items()):
             raise DamagedFileError(f"{entry.path}: the cache file belongs to a different set of files")
-        return _table_of(entry, section, storage, keys, files)
+        return _table_of(entry, section, storage, keys, files, logging.INFO)
     except MALFORMED as error:
         raise DamagedFileError(f"{entry.path}: {error}") from error
 
 
 def _table_of(
-    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo]
+    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo], level: int
 ) -> RowGroups:
     profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
     extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
     arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
     if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
         raise DamagedFileError(f"{file.path}: the cache file belongs to a different set of files")
-    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file), keys)
+    in_range = (arrays.counts >= 0) & (arrays.profile >= 0) & (arrays.profile < len(profiles))
+    if not in_range.all() or not sum(arrays.counts.tolist()) == len(arrays.rows) == len(extents):
+        raise DamagedFileError(f"{file.path}: its row groups do not fit its files")
+    chunks = np.bincount(arrays.profile, arrays.counts, len(profiles)).astype(np.int64).tolist()
+    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks, level), keys)
 
 
 def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
@@ -160,10 +169,15 @@ def _section_of(column: ColumnArrays) -> Section:
     return section
 
 
-def _column_of(section: Section, file: SectionFile) -> ColumnArrays:
+def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
+    """The column of `n` chunks in `section`. Raises an error of MALFORMED."""
     bounds = None
     if "known" in section:
         bounds = Bounds(keys_of(section, "lower"), keys_of(section, "upper"), section["known"])
+        if not len(bounds.lower) == len(bounds.upper) == n:
+            raise ValueError("its bounds do not fit its chunks")
+    if any(len(section[name]) != n for name in (*_COUNTS, "known", *_FILTER_INDEX[:-1]) if name in section):
+        raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
     tiled = tiled_of(section, "", file, len(offset), _positions_of)

@@ -1,0 +1,233 @@
+"""A damaged, mixed up or hostile index never loses a row or fails a plan, and is logged once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+
+import bloomparquet as bp
+from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.planning.index.manifest import _digest
+from tests.support.files import write
+from tests.support.index import index_files, outcome, plan_by, segments
+
+WHERES = ("x IN (4, 7, 51) OR y = 'v12'", "x = 1")
+HEAD = 24
+Tree = Any
+
+
+def make_data(root: Path, first: int = 0) -> Path:
+    for i in range(2):
+        numbers = list(range(first + 30 * i, first + 30 * i + 30, 2))
+        table = {"x": np.random.default_rng(i).permutation(numbers), "y": [f"v{number:02}" for number in numbers]}
+        write(root / f"{i}.parquet", table, ["x", "y"], rows_per_group=4, compression="none", use_dictionary=False)
+    return root
+
+
+class Data:
+    """A data set with an index; what plans over it say without the index."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        bp.build_index(root)
+        self.expected = [outcome("off", root, where) for where in WHERES]
+        (self.segment,) = segments(root)
+        self.manifest = self.segment.with_name("manifest.json")
+        self._sound = {path: path.read_bytes() for path in index_files(root).values()}
+
+    def restore(self) -> None:
+        shutil.rmtree(self.segment.parent)
+        self.segment.parent.mkdir()
+        for path, content in self._sound.items():
+            path.write_bytes(content)
+        forget_indexes()
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """In one step: plans may have mapped the old file."""
+        path.with_suffix(".new").write_bytes(content)
+        path.with_suffix(".new").replace(path)
+        forget_indexes()
+
+    def assert_right(self, what: object) -> None:
+        assert [outcome("auto", self.root, where) for where in WHERES] == self.expected, what
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    return Data(make_data(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture
+def data(shared: Data) -> Iterator[Data]:
+    yield shared
+    shared.restore()
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("name", ["manifest", "segment"])
+def test_no_flipped_bit_loses_a_row(name: str, data: Data, caplog: pytest.LogCaptureFixture) -> None:
+    path: Path = getattr(data, name)
+    content, random = path.read_bytes(), np.random.default_rng(1)
+    noticed = 0
+    for at in random.permutation(len(content))[:200].tolist():
+        caplog.clear()
+        changed = content[at] ^ 1 << random.integers(0, 8)
+        data.replace(path, content[:at] + bytes([changed]) + content[at + 1 :])
+        data.assert_right(at)
+        assert len(set(messages(caplog))) == len(messages(caplog)), "logged twice"
+        noticed += bool(caplog.records)
+    assert noticed >= (200 if name == "manifest" else 30)  # most of a segment is not read by these plans
+
+
+def test_a_damaged_tile_is_logged_once(data: Data, caplog: pytest.LogCaptureFixture) -> None:
+    """Also by plans of other files of the data set, and other plans go on to use the rest of the index."""
+    content = data.segment.read_bytes()
+    index = json.loads(content[HEAD : HEAD + int.from_bytes(content[12:16], "little")])
+    start = min(offset for offset, _, _ in index["tiles"].values())
+    data.replace(data.segment, content[:start] + bytes(byte ^ 1 for byte in content[start:]))
+    plan = plan_by("auto", data.root, "x = 7")
+    assert (plan.indexed, plan.footer_reads.requests, plan.kept) == (2, 1, 0)  # the manifest is read
+    assert plan.filter_reads.requests > 0
+    for path in (data.root, data.root / "0.parquet", data.root / "1.parquet", data.root):
+        assert outcome("auto", path, "x = 7") == outcome("off", path, "x = 7")
+    (message,) = messages(caplog)
+    assert str(data.segment) in message
+
+
+def fifo(data: Data, path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def directory(data: Data, path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "x").write_bytes(b"x" * 100)
+
+
+def link(data: Data, path: Path) -> None:
+    path.rename(path.with_name("other"))
+    path.symlink_to("/dev/zero")
+
+
+FILES: dict[str, Callable[[Data, Path], object]] = {
+    "missing": lambda data, path: path.unlink(),
+    "empty": lambda data, path: data.replace(path, b""),
+    "truncated by a byte": lambda data, path: data.replace(path, path.read_bytes()[:-1]),
+    "truncated to its head": lambda data, path: data.replace(path, path.read_bytes()[:HEAD]),
+    "truncated in the middle": lambda data, path: data.replace(path, path.read_bytes()[: path.stat().st_size // 2]),
+    "extended": lambda data, path: data.replace(path, path.read_bytes() + b" " * 8 + b"x"),
+    "nested brackets": lambda data, path: data.replace(path, b"[" * 100_000),
+    "a pipe": fifo,
+    "a directory": directory,
+    "a link to a device": link,
+}
+
+
+@pytest.mark.parametrize("name", ["manifest", "segment"])
+@pytest.mark.parametrize("how", FILES)
+def test_unusable_files_are_logged_once(how: str, name: str, data: Data, caplog: pytest.LogCaptureFixture) -> None:
+    path: Path = getattr(data, name)
+    bp.plan(data.root, "x = 3", index="auto")
+    FILES[how](data, path)
+    forget_indexes()
+    data.assert_right(how)
+    data.assert_right(how)
+    assert len(messages(caplog)) == (0 if (how, name) == ("missing", "manifest") else 1), messages(caplog)
+    assert plan_by("auto", data.root, "x = 3").indexed == 0
+    data.restore()
+    assert plan_by("auto", data.root, "x = 3").indexed == 2
+
+
+def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of another data set with files of equal names and sizes; and of an older build of the same data set."""
+    other = Data(make_data(tmp_path / "other", first=1))
+    sizes = [(path.name, path.stat().st_size) for path in sorted(data.root.glob("*.parquet"))]
+    assert sizes == [(path.name, path.stat().st_size) for path in sorted(other.root.glob("*.parquet"))]
+    for i in range(2):  # and with equal times
+        status = (data.root / f"{i}.parquet").stat()
+        os.utime(other.root / f"{i}.parquet", ns=(status.st_atime_ns, status.st_mtime_ns))
+    bp.build_index(other.root)
+    (segment,) = segments(other.root)
+    assert segment.stat().st_size == data.segment.stat().st_size
+    data.replace(data.segment, segment.read_bytes())
+    data.assert_right("the segment of another data set")
+    data.replace(data.segment, b"")
+    data.replace(data.segment.with_name(segment.name), segment.read_bytes())
+    data.replace(data.manifest, segment.with_name("manifest.json").read_bytes())
+    data.assert_right("the index of another data set")
+    assert plan_by("auto", data.root, "x = 3").indexed == 0
+    data.restore()
+    older = data.segment.read_bytes()
+    write(data.root / "1.parquet", {"x": list(range(31, 61, 2)), "y": ["v12"] * 15}, ["x", "y"], rows_per_group=4)
+    bp.build_index(data.root)
+    (segment,) = segments(data.root)
+    data.replace(segment, older.ljust(segment.stat().st_size))
+    for where in WHERES:
+        assert outcome("auto", data.root, where) == outcome("off", data.root, where)
+    make_data(data.root)
+
+
+def leaves(tree: Tree, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of each node below the root of a JSON value."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, child in items:
+        yield (*path, key)
+        yield from leaves(child, (*path, key))
+
+
+HOSTILE: list[Any] = [-1, 0, 7, 2**40, 2**62, 10**30, 1.5, "", "0/0", "../x", None, [], [1], {}, {"a": 1}, [[1, 2], 3]]
+
+
+def mutations(tree: Tree, count: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Some places in a JSON value, each with the whole value after a change there."""
+    places = list(leaves(tree))
+    random = np.random.default_rng(len(places))
+    for _ in range(count):
+        path = places[random.integers(len(places))]
+        changed = json.loads(json.dumps(tree))
+        node = changed
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = HOSTILE[random.integers(len(HOSTILE))]
+        yield path, changed
+
+
+def test_hostile_manifests_are_not_used(data: Data) -> None:
+    sound = json.loads(data.manifest.read_bytes())
+    del sound["checksum"]
+    for path, content in mutations(sound, 100):
+        data.replace(data.manifest, json.dumps({"checksum": _digest(content), **content}).encode())
+        data.assert_right((path, content))
+    for other in ([], 1, None, "x", {}, {"checksum": 1}, {**sound, "version": 2}, {**sound, "version": None}):
+        data.replace(data.manifest, json.dumps(other).encode())
+        data.assert_right(other)
+
+
+def test_hostile_segments_fail_no_plan(data: Data) -> None:
+    """Numbers beyond the file allocate nothing, and what has a wrong type is not used."""
+    raw = data.segment.read_bytes()
+    size = int.from_bytes(raw[12:16], "little")
+    sound = json.loads(raw[HEAD : HEAD + size])
+    for path, content in mutations(sound, 150):
+        index = json.dumps(content).encode().ljust(size)
+        if len(index) > size:
+            continue
+        checksum = xxhash.xxh3_64_intdigest(raw[:16] + index).to_bytes(8, "little")
+        data.replace(data.segment, raw[:16] + checksum + index + raw[HEAD + size :])
+        is_lie = path[0] == "sections" and len(path) > 2  # where arrays are, and which: they may be exchanged
+        for where, expected in zip(WHERES, data.expected, strict=True):
+            actual = outcome("auto", data.root, where)
+            assert actual == expected or (is_lie and not isinstance(actual[0], type)), (path, content, where)
