@@ -253,11 +253,11 @@ def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
 
 
 def _find_format(dataset: Dataset, report: Report) -> FileFormat:
-    """The format of the files; the first of them tell it."""
+    """The format of most of the first files."""
     if dataset.format is not None:
         return dataset.format
     orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], report.reads)
-    return FileFormat.ORC if orc else FileFormat.PARQUET
+    return FileFormat.ORC if 2 * len(orc) >= min(len(dataset.files), _FILES_OF_A_FORMAT) else FileFormat.PARQUET
 
 
 def _reader_of(file_format: FileFormat) -> Reader:

@@ -18,6 +18,7 @@ Alternatives: .npz and Arrow IPC have no sufficient checksums, and .npz and SQLi
 from __future__ import annotations
 
 import json
+import logging
 import math
 import mmap
 import os
@@ -35,6 +36,8 @@ from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, SliceLayout
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
+
+log = logging.getLogger("bloomparquet")
 
 Section = Mapping[str, NDArray[Any]]
 
@@ -166,6 +169,7 @@ class SectionFile:
     def __init__(self, source: Source, writer: str, reads: ReadCount | None = None) -> None:
         self.path = source.path
         self._source = source
+        self._warned: set[str] = set()
         reads = reads or ReadCount()
         with source.read(0, min(_FIRST_READ, source.size), reads) as start:
             head = bytes(start[:_HEAD])
@@ -194,6 +198,12 @@ class SectionFile:
                 _require_within(source.size, tile.offset, tile.layout.num_bytes)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self.path}: its index is damaged: {error}") from error
+
+    def warn(self, message: str, level: int = logging.WARNING) -> None:
+        """Log what is wrong with this file, unless the same was logged before."""
+        if message not in self._warned:
+            self._warned.add(message)
+            log.log(level, "%s: %s", self.path, message)
 
     @property
     def sections(self) -> list[str]:

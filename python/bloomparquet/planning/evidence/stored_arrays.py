@@ -87,7 +87,7 @@ def tiled_of(
     if expression + TILE not in section:
         return TiledFilters.none(chunks)
     names = json.loads(section[expression + _TILES].tobytes())
-    tiles = tuple(Tile(file.path, file.tile(name), positions(name)) for name in names)
+    tiles = tuple(Tile(file, file.tile(name), positions(name)) for name in names)
     tile, at = section[expression + TILE], section[expression + _AT]
     if not len(tile) == len(at) == chunks or (len(tile) and int(tile.max()) >= len(tiles)):
         raise ValueError("its tiles do not fit its chunks")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceError
 from bloomparquet.planning.evidence.interface import Question
-
-log = logging.getLogger("bloomparquet")
+from bloomparquet.planning.evidence.section_file import SectionFile
 
 BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 """The bits (values, k) that hashes set in a filter of so many bits."""
@@ -21,10 +19,10 @@ BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 
 @dataclass(slots=True, eq=False)
 class Tile:
-    """The filters of some chunks. `path` is the file of the index, for messages; `positions` says how it is asked;
-    `damaged`, whether a checksum did not match, which is logged once."""
+    """The filters of some chunks, in a `file` of the index. `positions` says how it is asked; `damaged`, whether a
+    checksum did not match."""
 
-    path: str
+    file: SectionFile
     slices: BitSlices
     positions: BitPositions
     damaged: bool = False
@@ -88,10 +86,8 @@ class TiledFilters:
             try:
                 answers[some] = self._ask_tile(tile, question.about(some))
             except (DamagedSliceError, FormatError, OSError) as error:
-                log.warning(
-                    "%s: a part of the index cannot be used%s; the filters in the data files are read instead",
-                    tile.path, f" ({error})" if str(error) else ", its checksum does not match",
-                )  # fmt: skip
+                reason = f" ({error})" if str(error) else ", its checksum does not match"
+                tile.file.warn(f"a part of the index cannot be used{reason}; the filters in the data files are read")
                 tile.damaged = isinstance(error, DamagedSliceError)
                 usable = usable.without(number)
         return usable

@@ -108,7 +108,7 @@ class _StoredTails:
             first, last = self._section[f"{_TAILS}_ends"][i : i + 2].tolist()
             return parse_tail(self._files[i], self._section[f"{_TAILS}_bytes"][first:last].tobytes())
         except MALFORMED as error:
-            log.warning("%s: %s; the tails of the data files are read instead", self._file.path, error)
+            self._file.warn(f"its tails cannot be used ({error}); those of the data files are read")
         (tail,) = read_tails(self._storage, [self._files[i]], ReadCount())
         if isinstance(tail, BloomParquetError):
             raise tail
@@ -135,7 +135,7 @@ class _StoredColumns:
                 tiled_of(section, "", self._file, row_groups, _positions_of),
             )
         except MALFORMED as error:
-            log.warning("%s: %s; a column is read from the data files instead", self._file.path, error)
+            self._file.warn(f"a column cannot be used ({error}); it is read from the data files")
             self._names.discard(name)
             return None
 

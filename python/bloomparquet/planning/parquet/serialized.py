@@ -34,8 +34,6 @@ from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Gr
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
-log = logging.getLogger("bloomparquet")
-
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
 _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
@@ -66,7 +64,7 @@ class _StoredColumns:
             return None
 
     def _drop(self, key: ColumnKey, error: Exception) -> None:
-        log.log(self._level, "%s: a column cannot be used (%s); it is read from the footers", self._entry.path, error)
+        self._entry.warn(f"a column cannot be used ({error}); it is read from the footers", self._level)
         self.keys -= {key}
         self.damaged = True
 
