@@ -15,13 +15,15 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.parquet.metadata import column_chunks, row_group_scan
 from bloomparquet.parquet.metadata import footer as footers
 from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns, ChunkFields
-from bloomparquet.parquet.metadata.column_chunks import MANY, ChunkTemplates
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column
 from tests.support.core import Field, column_metadata, decode, encode
 
+MANY = 64
 _COLUMNS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "i": (pa.int64(), lambda rng: rng.choice([None, 0, -1, 2**40, -(2**62)])),
     "s": (pa.string(), lambda rng: rng.choice([None, *("x" * size for size in (0, 1, 127, 128, 300))])),
@@ -29,6 +31,12 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "l": (pa.list_(pa.int32()), lambda rng: rng.choice([None, [], [1, 2]])),
     "t": (pa.struct({"u": pa.binary(3)}), lambda rng: rng.choice([None, {"u": None}, {"u": b"abc"}])),
 }
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (column_chunks, row_group_scan, footers):
+        monkeypatch.setattr(module, "MANY", MANY)
 
 
 def footer_bytes(rng: random.Random, columns: str = "".join(_COLUMNS), **options: Any) -> bytes:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,9 @@ _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long 
 _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
 _MAX_VALUES = 1 << 13  # of one chunk
 _ROUNDS = 8  # forms of many chunks that are read at once
-MANY = 64
-"""From this number of structs on, reading them all at once takes less time than reading one after the other."""
+_MANY_TO_READ = 64  # from this number of chunks on, reading them all at once takes less time than one after the other
+MANY = 512
+"""From this number of structs on, finding the ends of all at once takes less time than one after the other."""
 
 _WANTED = Wanted(SLOTS, NUMBERS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
 
@@ -113,11 +115,18 @@ class ChunkTemplates:
 
     def skip(self, buffer: bytes, position: int, budget: DecodeBudget) -> int:
         """The end of the chunk at `position`. FormatError if it is damaged."""
-        end = None
-        if self._known:
-            template, path = self._known[0]
+        known = self._known
+        if known:
+            template, path = known[0]
             end = template.skip(path, buffer, position)
-        return self._match(buffer, position, [None] * len(SLOTS), budget) if end is None else end
+            if end is not None:
+                return end
+        for template, path in islice(self.candidates(), min(len(known), 1), None):
+            end = template.skip(path, buffer, position)
+            if end is not None:
+                self._prefer(template, path)
+                return end
+        return self._learn(buffer, position, [None] * len(SLOTS), budget)
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The fields of the chunk at `position`. FormatError if it is damaged."""
@@ -139,7 +148,7 @@ class ChunkTemplates:
                 end = self.skip(buffer.data, int(positions[i]), budget)
                 ends[i] = end if end <= limits[i] else -1
 
-        for _, matches, matched, chunks in self._match_all(buffer, positions, limits, skip_one):
+        for _, matches, matched, chunks in self._match_all(buffer, positions, limits, skip_one, MANY):
             ends[chunks] = matches.ends[matched]
         return ends
 
@@ -163,7 +172,7 @@ class ChunkTemplates:
                         columns.put(int(rows[i]), fields)
                         is_read[i] = True
 
-        for template, matches, matched, chunks in self._match_all(buffer, positions, limits, read_one):
+        for template, matches, matched, chunks in self._match_all(buffer, positions, limits, read_one, _MANY_TO_READ):
             if template.present or any(slot not in BOUNDS for slot in matches.strings):
                 continue  # encrypted
             at = rows[chunks]
@@ -188,15 +197,16 @@ class ChunkTemplates:
         positions: NDArray[np.int64],
         limits: NDArray[np.int64],
         read_one: Callable[[int], None],
+        many: int,
     ) -> Iterator[tuple[Template, Matches, NDArray[np.bool_], NDArray[np.int64]]]:
         """Read the chunks at `positions` in rounds. In each, `read_one` reads one chunk, which finds the template that
         many others may match. Gives the template, what it read, where it matched, and the numbers of these chunks.
 
-        Chunks of rare forms, and the last few, are left to `read_one`.
+        Chunks of rare forms, and the last ones if they are not `many`, are left to `read_one`.
         """
         left = np.arange(len(positions))
         for _ in range(_ROUNDS):
-            if len(left) < MANY:
+            if len(left) < many:
                 break
             read_one(int(left[0]))
             left = left[1:]
@@ -209,7 +219,7 @@ class ChunkTemplates:
         for i in left.tolist():
             read_one(i)
 
-    def _match(self, buffer: bytes, position: int, values: list[Any], budget: DecodeBudget | None = None) -> int:
+    def _match(self, buffer: bytes, position: int, values: list[Any]) -> int:
         """The end of the chunk at `position`; its fields go into `values`."""
         for i, (template, path) in enumerate(self.candidates()):
             end = template.read(path, buffer, position, values)
@@ -218,6 +228,10 @@ class ChunkTemplates:
                     self._prefer(template, path)
                 return end
             values[:] = [None] * len(values)  # a partial match has set some
+        return self._learn(buffer, position, values)
+
+    def _learn(self, buffer: bytes, position: int, values: list[Any], budget: DecodeBudget | None = None) -> int:
+        """:meth:`_match` for a chunk of a new form."""
         learned = self._pool.learn(buffer, position)
         if learned is None:
             if budget is not None:
