@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -49,14 +49,21 @@ Progress = Callable[[int, int], object]
 @dataclass(frozen=True)
 class IndexInfo:
     """An index. `directory` is where it is; `files` and `row_groups` are what it covers, in `segments` files of
-    together `bytes` bytes. `left_out`: the files that are planned without it, with the reason."""
+    together `bytes` bytes; `columns` are those that were named, None for all. `left_out`: the files that are planned
+    without it, with the reason.
+
+    :func:`read_index_info` also compares it with the data set: `covered` files are planned from it as they are now, and
+    `outdated` files are new or changed, so that a refresh would index them."""
 
     directory: str
+    columns: tuple[str, ...] | None
     files: int
     row_groups: int
     segments: int
     bytes: int
     left_out: Mapping[str, str]
+    covered: int | None = None
+    outdated: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ def build_index(
     >>> bp.plan("events.parquet", "user_id = 4711")
     1 of 4 row groups kept; 3 skipped by Bloom filter; index: 1 of 1 files
     >>> bp.drop_index("events.parquet")
+    True
     """
     wanted = IndexColumns.parse(columns)
     place = _locate(path, to, filesystem, table_log)
@@ -141,25 +149,35 @@ def refresh_index(
 
 def drop_index(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
-) -> None:
-    """Delete the index of the files at `path`. Nothing happens if there is none."""
+) -> bool:
+    """Delete the index of the files at `path`. Returns whether there was one."""
     target = _locate(path, to, filesystem, table_log).target
-    filesystem = target.storage.filesystem
+    filesystem, existed = target.storage.filesystem, False
     with suppress(FileNotFoundError):
         filesystem.delete_file(f"{target.directory}/{MANIFEST}")  # first: no reader may miss a segment
+        existed = True
     collect_leftovers(target, ())
     with suppress(OSError):  # something else lies there
         if isinstance(target.storage, LocalStorage):
             os.rmdir(target.directory)
     forget_indexes()
+    return existed
 
 
 def read_index_info(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
-    """The index of the files at `path`, as it is. Raises PlanError if there is none."""
-    target = _locate(path, to, filesystem, table_log).target
-    return _info(target, _require_manifest(target), Report())
+    """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
+    cover, to say why. Raises PlanError if there is none."""
+    place = _locate(path, to, filesystem, table_log)
+    manifest = _require_manifest(place.target)
+    opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
+    files, covered = set(place.dataset.files), set[FileInfo]()
+    for segment in opened.open_segments(ReadCount()):
+        covered |= _live_files(segment, opened.root, files)
+    report = Report()
+    outdated, _ = read_files(place.dataset.storage, sorted(files - covered), report)
+    return replace(_info(place.target, manifest, report), covered=len(covered), outdated=len(outdated))
 
 
 def make_segments(
@@ -301,4 +319,6 @@ def _live_files(file: SectionFile, root: str, live: set[FileInfo]) -> set[FileIn
 def _info(target: Target, manifest: Manifest, report: Report) -> IndexInfo:
     segments = manifest.segments
     files, row_groups, size = (sum(map(attrgetter(name), segments)) for name in ("files", "row_groups", "bytes"))
-    return IndexInfo(target.directory, files, row_groups, len(segments), size, report.left_out)
+    columns = manifest.columns.get("named")
+    names = None if columns is None else tuple(columns)
+    return IndexInfo(target.directory, names, files, row_groups, len(segments), size, report.left_out)

@@ -13,7 +13,7 @@ from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceError
 from bloomparquet.planning.evidence.interface import Question
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 """The bits (values, k) that hashes set in a filter of so many bits."""

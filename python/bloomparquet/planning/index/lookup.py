@@ -28,7 +28,7 @@ from bloomparquet.storage.ranges import in_threads
 _REMEMBERED = 64
 _REMOTE_SECONDS = 60.0  # how long a look at a remote storage is believed
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,8 @@ def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads
         return seen.opened
     try:
         file = stat_manifest(storage, directory, reads)
+        if file is None and location != "auto" and (seen is None or seen.file is not None):
+            log.warning("%s: there is no index here; plans do not use one", directory)
         if seen is None or file != seen.file:
             seen = _Seen(file, None if file is None else _open(storage, directory, root, reads), 0.0)
     except UNUSABLE as error:

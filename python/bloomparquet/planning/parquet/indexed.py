@@ -17,11 +17,13 @@ from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import read_segment
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.staleness import are_same
 
 _TABLES = 16
+_NOWHERE = -1, 0
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 Rest = Callable[[Sequence[FileInfo]], RowGroups]
 """The table of files that are not in the index. It may have fewer files: damaged ones may be left out."""
@@ -45,6 +47,22 @@ class _Segments:
             number = len(self.tables)
             self.tables.append(table)
             self.places.update((info, (number, i)) for i, info in enumerate(table.files) if info.mtime_ns)
+        self.by_path: dict[str, list[FileInfo]] = {}
+        if not isinstance(storage, LocalStorage):
+            for info in self.places:
+                self.by_path.setdefault(info.path, []).append(info)
+
+    def place(self, storage: Storage, file: FileInfo) -> tuple[int, int]:
+        """The number of the table of `file`, and its position there; -1 and 0 if it is in none of them.
+
+        Two listings of a remote storage may report the same time in milliseconds and in seconds. If `file` may be one
+        of several versions, it is none of them.
+        """
+        place = self.places.get(file)
+        if place is None and file.mtime_ns and self.by_path:
+            same = [info for info in self.by_path.get(file.path, ()) if are_same(storage, info, file)]
+            place = self.places[same[0]] if len(same) == 1 else None
+        return _NOWHERE if place is None else place
 
 
 _segments: WeakKeyDictionary[OpenIndex, _Segments] = WeakKeyDictionary()
@@ -59,7 +77,7 @@ def indexed_row_groups(
         segments = _segments.get(index)
         if segments is None:
             segments = _segments[index] = _Segments(index, storage, reads)
-    places = [segments.places.get(file, (-1, 0)) for file in files]
+    places = [segments.places.get(file) or segments.place(storage, file) for file in files]
     table, position = np.array(places, np.int64).reshape(-1, 2).T
     (missing,) = np.nonzero(table < 0)
     if len(missing) == len(files):

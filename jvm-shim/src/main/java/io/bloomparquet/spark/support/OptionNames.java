@@ -33,6 +33,7 @@ public final class OptionNames {
           "maxFilesPlannedOnDriver",
           "planningTimeout",
           "cache",
+          "index",
           "onFilterError",
           "mergeSchema",
           "recursiveFileLookup",
