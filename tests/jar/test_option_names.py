@@ -24,6 +24,7 @@ VALUES = {
     "tableLog": "error",
     "pushFilters": "auto",
     "planning": "auto",
+    "index": "off",
     "maxFilesPlannedOnDriver": "7",
     "planningTimeout": "30s",
     "onFilterError": "keep",

@@ -9,6 +9,7 @@ WRONG_VALUES = (
     ("maxFilesPlannedOnDriver", "many", "a whole number from 1 up"),
     ("pushFilters", "onn", "auto, on or off"),
     ("onFilterError", "kep", "keep or fail"),
+    ("index", "of", "auto, off or a directory with a slash"),
     ("cache", "perhaps", "true or false"),
     ("tableLog", "ingore", "error or ignore"),
 )

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.files.LocalPaths;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -21,13 +22,12 @@ final class IndexLocation {
     Configuration conf = session.sessionState().newHadoopConf();
     try {
       Path path = new Path(location);
-      String scheme = path.toUri().getScheme();
-      if (scheme == null) {
-        return FileSystem.get(conf).makeQualified(path).toString();
+      if (path.toUri().getScheme() == null) {
+        path = FileSystem.get(conf).makeQualified(path);
       }
       // Only storage that Spark can open too: an option must not choose other software that the planner loads.
-      FileSystem.getFileSystemClass(scheme, conf);
-      return path.toString();
+      FileSystem.getFileSystemClass(path.toUri().getScheme(), conf);
+      return LocalPaths.isLocal(path) ? path.toUri().getPath() : path.toString(); // no escapes in local paths
     } catch (IOException | RuntimeException error) {
       throw new PlannerException("option index is '" + location + "': " + error.getMessage());
     }
