@@ -91,6 +91,25 @@ def test_an_index_elsewhere_with_filters_of_its_own(run: Run, data: Path, tmp_pa
     assert not to.exists()
 
 
+def test_relative_and_absolute_paths_are_the_same(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data.parent)
+    absolute = ("plan", data, "--json", "--index")
+    for built, given, indexes in (
+        (("data",), "data", ["auto", "data/_bloomparquet_index", data / "_bloomparquet_index"]),
+        (("data", "--to", "ix"), "data/", ["ix", "./ix/", data.parent / "ix"]),
+        ((data, "--to", "iy"), "./data", ["iy", data.parent / "iy"]),
+    ):
+        assert run("index", "build", *built).code == 0
+        for index in indexes:
+            assert plan(run, given, "--index", index)["indexed_files"] == 3, (given, index)
+            assert run(*absolute, index).lines()[0]["indexed_files"] == 3, index
+    monkeypatch.chdir(data)
+    run("index", "drop", ".")
+    assert run("index", "build", "0.parquet", "--json").lines()[0]["directory"] == "_bloomparquet_index"
+    assert plan(run, "0.parquet")["indexed_files"] == run(*absolute, "auto").lines()[0]["indexed_files"] == 1
+    assert Path("_bloomparquet_index").is_dir()
+
+
 def test_files_that_are_left_out_are_named_with_the_reason(run: Run, data: Path) -> None:
     for name in ("damaged", "torn"):
         (data / f"{name}.parquet").write_bytes(b"PAR1" + bytes(100))

@@ -25,7 +25,7 @@ from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.lookup import OpenIndex, data_root, forget_indexes
+from bloomparquet.planning.index.lookup import OpenIndex, absolute, data_root, forget_indexes
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -115,7 +115,9 @@ def build_index(
     segments = list(make_segments(place.target, place.dataset, wanted, report, progress))
     if report.missing:
         remove_segments(place.target, segments)
-        raise PlanError(f"no file below {place.target.root} has the columns {join_names(sorted(report.missing))}")
+        raise PlanError(
+            f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
+        )
     return commit(place.target, place.recorded, wanted, segments, report)
 
 
@@ -131,6 +133,10 @@ def refresh_index(
 
     The columns are those of the build. Small segments, and segments most of whose files are gone, are made anew; the
     others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
+
+    >>> _ = bp.build_index("events.parquet", columns=["user_id"])
+    >>> bp.refresh_index("events.parquet").columns
+    ('user_id',)
     """
     place = _locate(path, to, filesystem, table_log)
     target = place.target
@@ -150,7 +156,11 @@ def refresh_index(
 def drop_index(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> bool:
-    """Delete the index of the files at `path`. Returns whether there was one."""
+    """Delete the index of the files at `path`. Returns whether there was one.
+
+    >>> bp.drop_index("events.parquet")
+    False
+    """
     target = _locate(path, to, filesystem, table_log).target
     filesystem, existed = target.storage.filesystem, False
     with suppress(FileNotFoundError):
@@ -168,7 +178,13 @@ def read_index_info(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
     """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
-    cover, to say why. Raises PlanError if there is none."""
+    cover, to say why. Raises PlanError if there is none.
+
+    >>> _ = bp.build_index("events.parquet")
+    >>> info = bp.read_index_info("events.parquet")
+    >>> (info.covered, info.outdated)
+    (1, 0)
+    """
     place = _locate(path, to, filesystem, table_log)
     manifest = _require_manifest(place.target)
     opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
@@ -232,14 +248,15 @@ def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTabl
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = data_root(dataset.files)
     if to is None:
-        target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
+        target = Target(dataset.storage, f"{root}{DIRECTORY}", root)
         return _Place(dataset, target, None)
     storage, directory = open_storage(os.fspath(to))
     if os.fspath(to) in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    return _Place(dataset, Target(storage, directory.rstrip("/"), root + "/"), root + "/")
+    recorded = absolute(root) if isinstance(dataset.storage, LocalStorage) else root
+    return _Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:

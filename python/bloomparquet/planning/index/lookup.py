@@ -6,6 +6,7 @@ An index is never needed. One that cannot be read is logged once, and plans go o
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -74,10 +75,11 @@ _lock = threading.Lock()
 
 
 def data_root(files: Sequence[FileInfo]) -> str:
-    """The deepest directory that holds all of `files` and lies above partition directories, without a slash."""
+    """The deepest directory that holds all of `files` and lies above partition directories, with a slash at its end;
+    ``""`` for the working directory."""
     paths = [file.path for file in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
+    return "".join(f"{name}/" for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
 
 
 def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads: ReadCount) -> OpenIndex | None:
@@ -86,7 +88,7 @@ def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads
     if not files or location == "off":
         return None
     root = data_root(files)
-    directory = f"{root}/{DIRECTORY}"
+    directory, has_local_data = f"{root}{DIRECTORY}", isinstance(storage, LocalStorage)
     if location != "auto":
         storage, directory = open_storage(location)
     directory = directory.rstrip("/")
@@ -101,7 +103,7 @@ def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads
         if file is None and location != "auto" and (seen is None or seen.file is not None):
             log.warning("%s: there is no index here; plans do not use one", directory)
         if seen is None or file != seen.file:
-            seen = _Seen(file, None if file is None else _open(storage, directory, root, reads), 0.0)
+            seen = _Seen(file, None if file is None else _open(storage, directory, root, has_local_data, reads), 0.0)
     except UNUSABLE as error:
         if seen is None or seen.opened is not None:
             log.warning("%s; plans do not use the index", _text(directory, error))
@@ -121,15 +123,23 @@ def forget_indexes() -> None:
         _seen.clear()
 
 
-def _open(storage: Storage, directory: str, root: str, reads: ReadCount) -> OpenIndex | None:
+def _open(storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount) -> OpenIndex | None:
     read = read_manifest(storage, directory, reads)
     if read is None:
         return None
     _, manifest = read
-    covered = manifest.root if manifest.root is not None else directory.rpartition("/")[0] + "/"
-    if not (root + "/").startswith(covered):
-        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {root}/")
-    return OpenIndex(storage, directory, covered, manifest)
+    covered, wanted = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1], root
+    if has_local_data:
+        covered, wanted = absolute(covered), absolute(root)
+    below = wanted[len(covered) :]
+    if not wanted.startswith(covered) or not root.endswith(below):
+        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {wanted}")
+    return OpenIndex(storage, directory, root[: len(root) - len(below)], manifest)
+
+
+def absolute(root: str) -> str:
+    """A local directory with a slash at its end, whatever the working directory."""
+    return os.path.join(os.path.abspath(root), "")
 
 
 def _source(storage: Storage, path: str, size: int) -> Source:
