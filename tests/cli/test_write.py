@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.cli.text import human_bytes
+from bloomparquet.cli.render import human_bytes
 from tests.support import files
 from tests.support.commands import Run
 

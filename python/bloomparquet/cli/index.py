@@ -16,7 +16,6 @@ import click
 
 from bloomparquet.cli.options import PROBABILITY, ignore_table_log, json_option, one_or_many, paths, split_names
 from bloomparquet.cli.progress import file_progress
-from bloomparquet.cli.text import human_bytes, plural
 
 if TYPE_CHECKING:
     from bloomparquet.indexing.build import IndexInfo
@@ -114,6 +113,8 @@ def drop(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
 
 
 def _report(done: str, info: IndexInfo, as_json: bool) -> None:
+    from bloomparquet.cli.render import human_bytes, plural
+
     if as_json:  # without what was not compared
         fields = {name: value for name, value in asdict(info).items() if value is not None or name == "columns"}
         click.echo(json.dumps(fields, ensure_ascii=False))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bloomparquet.cli.json_rows import rows
-from bloomparquet.cli.text import human_bytes, plural
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -84,9 +83,9 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
             f"{counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
         )
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
-    cost = f"{plural(plan.requests, 'request')}, {filters} read."
     index = f" {plan.indexed:,} of {len(plan.table.files):,} files by the index." if plan.indexed else ""
-    parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {cost}{index}")
+    cost = f"{plural(plan.requests, 'request')}, {filters} read.{index}"
+    parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {cost}")
     parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
     shown = plan.row_groups if show_skipped else plan.kept_row_groups()
     if shown:
@@ -364,6 +363,15 @@ def _cell(value: Any) -> RenderableType:
 # --- helpers
 
 
+def human_bytes(count: int) -> str:
+    """``"1.5 MiB"``: a size with three digits at most before its unit."""
+    if count < 1024:
+        return f"{count} B"
+    power = min((count.bit_length() - 1) // 10, 5)
+    size = count / 1024**power
+    return f"{size:.{1 if size < 100 else 0}f} {'KMGTP'[power - 1]}iB"
+
+
 def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     from rich.table import Table
 
@@ -377,6 +385,10 @@ def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _common_directory(paths: Iterable[str]) -> str:
