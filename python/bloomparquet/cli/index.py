@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import PROBABILITY, ignore_table_log, json_option, one_or_many, paths, split_names
+from bloomparquet.cli.options import ignore_table_log, json_option, one_or_many, paths, split_names
 from bloomparquet.cli.progress import file_progress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def index() -> None:
 @click.option("--columns", metavar="A,B,…", help="Columns to index, comma-separated. By default, all.")
 @click.option(
     "--fpp",
-    type=PROBABILITY,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Make filters of this false positive probability for the --columns that have none in the files. "
     "Reads these columns, and changes no file.",
 )
