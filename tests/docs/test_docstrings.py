@@ -15,7 +15,7 @@ import bloomparquet as bp
 EXAMPLES = {
     name: test for name in bp.__all__ for test in doctest.DocTestFinder(recurse=False).find(getattr(bp, name), name)
 }
-RECORDS = (bp.ColumnOutcome, bp.FileOutcome, bp.Probe, bp.RowGroup, bp.Verdict)
+RECORDS = (bp.ColumnOutcome, bp.FileOutcome, bp.IndexInfo, bp.Probe, bp.RowGroup, bp.Verdict)
 
 
 def needs_example(name: str) -> bool:

@@ -30,7 +30,7 @@ UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders
 TAKEN, NOTHING = "taken", "no effect"
 
 SETTINGS = ("python", "pythonPath", "keyProviders", "cacheDirectory", "cacheMaxBytes")
-OPTIONS = ("planning", "cache", "onFilterError", "pushFilters", "keyProvider", "unnamed keyProvider")
+OPTIONS = ("planning", "cache", "index", "onFilterError", "pushFilters", "keyProvider", "unnamed keyProvider")
 WAYS = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
 TABLE: dict[str, dict[str, str]] = {
     **{
@@ -85,6 +85,7 @@ def value_of(name: str, canary: Path) -> tuple[str, str]:
         "cacheMaxBytes": "many",
         "planning": "off",
         "cache": "perhaps",
+        "index": "of",
         "onFilterError": "perhaps",
         "pushFilters": "off",
         "keyProvider": f"{MODULE}:fails",
@@ -122,6 +123,7 @@ def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
 
 EFFECTS = {
     "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected a size such as 128m or 1g",
+    "index": "option index is 'of'; expected auto, off or a directory with a slash",
     "cache": "option cache is 'perhaps'; expected true or false",
     "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",

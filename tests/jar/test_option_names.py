@@ -24,6 +24,7 @@ VALUES = {
     "tableLog": "error",
     "pushFilters": "auto",
     "planning": "auto",
+    "index": "off",
     "planningTimeout": "30s",
     "onFilterError": "keep",
     "keyProvider": "spark_kms:every_key",

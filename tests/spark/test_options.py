@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 
 import pytest
@@ -91,6 +92,12 @@ def test_python_and_the_jar_expect_the_same(name: str, value: str, expected: str
         parse(**{name: value})
 
 
+def test_an_index_is_a_word_or_a_directory() -> None:
+    words = {"AUTO": "auto", " off ": "off", "/a/b": "/a/b", "s3://b/i": "s3://b/i", "./i": f"{os.getcwd()}/./i"}
+    assert {given: parse(index=given).index for given in words} == words
+    assert parse().index == "auto"
+
+
 def test_paths_are_one_path_or_a_json_list() -> None:
     assert parse().paths == ("/data",)
     assert Options.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
@@ -111,8 +118,8 @@ def test_options_of_the_jar_are_checked_and_ignored() -> None:
 
 
 def test_the_planner_takes_what_the_jar_sends() -> None:
-    given = {"onFilterError": "fail", "cacheMaxBytes": "2k", "cacheDirectory": "/c", "cache": "false"}
-    assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/c", 2048)
+    given = {"onFilterError": "fail", "cacheMaxBytes": "2k", "cacheDirectory": "/c", "cache": "false", "index": "/i"}
+    assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/i", "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
         PlannerOptions.parse({"cacheMaxBytes": "many"})
     with pytest.raises(PlanError, match=r"sent the planner the options cachedirectory, .* the jar of the same release"):

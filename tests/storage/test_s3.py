@@ -90,6 +90,18 @@ def test_near_ranges_are_merged_and_warm_plans_read_nothing(endpoint: str) -> No
     assert bp.plan("bucket/table", "x = 2105", filesystem=s3).requests == 0
 
 
+def test_an_index_covers_files_however_they_are_listed(endpoint: str) -> None:
+    s3 = filesystem(endpoint)
+    assert bp.build_index("bucket/table", filesystem=s3).files == 4
+    try:
+        one = "bucket/table/day=2026-01-02/1.parquet"
+        for path, count in (("bucket/table", 4), (one, 1), ([one, "bucket/table/day=2026-01-01"], 3)):
+            plan = bp.plan(path, "x = 2104", filesystem=s3)
+            assert (plan.indexed, plan.kept) == (count, 1), path
+    finally:
+        assert bp.drop_index("bucket/table", filesystem=s3)
+
+
 def test_missing_paths_are_file_not_found_errors(endpoint: str) -> None:
     with pytest.raises(FileNotFoundError, match="nothing"):
         bp.plan(url(endpoint, "nothing"))

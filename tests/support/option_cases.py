@@ -7,6 +7,7 @@ WRONG_VALUES = (
     ("planning", "of", "auto or off"),
     ("pushFilters", "onn", "auto, on or off"),
     ("onFilterError", "kep", "keep or fail"),
+    ("index", "of", "auto, off or a directory with a slash"),
     ("cache", "perhaps", "true or false"),
     ("tableLog", "ingore", "error or ignore"),
 )

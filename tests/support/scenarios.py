@@ -82,6 +82,8 @@ _COUNTS: Mapping[str, Callable[[ScanSummary], int]] = {
     "numRowGroupsSkippedByStatistics": lambda plan: plan.skipped["statistics"],
     "numRowGroupsSkippedByBloomFilter": lambda plan: plan.skipped["bloom"],
     "numFilterErrors": lambda plan: plan.errors,
+    "numFilesTotal": lambda plan: plan.files,
+    "numFilesIndexed": lambda plan: plan.indexed_files,
 }
 
 

@@ -1,5 +1,5 @@
-"""The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``; the installed command also
-has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
+"""The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``, :mod:`bloomparquet.cli.index`
+has ``index``; the installed command also has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
     Size,
     fpp_option,
@@ -54,6 +55,12 @@ def _predicate(command: _Command) -> _Command:
         click.option(
             "--strict", is_flag=True, help="Fail on a filter that cannot be used. By default, its row group is kept."
         ),
+        click.option(
+            "--index",
+            metavar="auto|off|DIR",
+            default="auto",
+            help="Where the index of the data is: auto for beside the data, off for none, or its directory.",
+        ),
         key_provider,
         ignore_table_log,
     ]
@@ -81,7 +88,7 @@ def cli() -> None:
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
 @json_option
 def plan(path: tuple[str, ...], show_skipped: bool, limit: int, as_json: bool, **predicate: Any) -> None:
-    """Show which row groups or stripes a predicate keeps, and the evidence that skips the others. Reads no data."""
+    """Show which row groups or stripes a predicate keeps. Names the evidence that skips the others. Reads no data."""
     import bloomparquet as bp
     from bloomparquet.cli import render
 
@@ -119,7 +126,7 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
 @ignore_table_log
 @json_option
 def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_json: bool) -> None:
-    """List every Bloom filter: its offset, its size, its set bits, and its false positive probability."""
+    """List every Bloom filter. Shows its offset, its size, its set bits, and its false positive probability."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
@@ -147,7 +154,7 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 def advise(
     path: tuple[str, ...], fpp: Fpp, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
 ) -> None:
-    """Say which columns should have Bloom filters, judged from footers and a sample. Print the commands that add
+    """Say which columns should have Bloom filters. Judges by footers and a sample, and prints the commands that add
     them."""
     import bloomparquet as bp
     from bloomparquet.cli.advice import advice_commands, advice_report
@@ -214,6 +221,7 @@ def probe(
 
 
 cli.add_command(add)
+cli.add_command(index)
 cli.add_command(shrink)
 
 
@@ -274,13 +282,20 @@ def _head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.R
 
 
 def _planning(
-    where: str | None, timezone: str, ignore_case: bool, strict: bool, keys: Keys | None, table_log: OnTableLog
+    where: str | None,
+    timezone: str,
+    ignore_case: bool,
+    strict: bool,
+    index: str,
+    keys: Keys | None,
+    table_log: OnTableLog,
 ) -> dict[str, Any]:
     return {
         "where": where,
         "timezone": timezone,
         "case_sensitive": not ignore_case,
         "on_filter_error": "fail" if strict else "keep",
+        "index": index,
         "keys": keys,
         "table_log": table_log,
     }

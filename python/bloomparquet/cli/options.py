@@ -116,6 +116,16 @@ def same_keys() -> str:
     return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
 
 
+def split_names(columns: str | None) -> list[str] | None:
+    """The names in the text of ``--columns``."""
+    if columns is None:
+        return None
+    names = [name.strip() for name in columns.split(",")]
+    if not all(names):
+        raise click.BadParameter(f"{columns!r} has an empty name.", param_hint="--columns")
+    return names
+
+
 def one_or_many(path: tuple[str, ...]) -> str | list[str]:
     """The only path, or the list of paths."""
     return path[0] if len(path) == 1 else list(path)

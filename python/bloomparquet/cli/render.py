@@ -60,6 +60,7 @@ def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
         "row_group_counts": within,
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
+        "indexed_files": plan.indexed,
         "seconds": plan.seconds,
         "errors": [str(error) for error in plan.errors],
         "row_groups": [asdict(group) for group in plan.row_groups],
@@ -80,7 +81,9 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
             f"{counts.by_statistics:,}, Bloom filters {counts.by_bloom:,}."
         )
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
-    parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {_plural(plan.requests, 'request')}, {filters} read.")
+    index = f" {plan.indexed:,} of {len(plan.table.files):,} files by the index." if plan.indexed else ""
+    cost = f"{plural(plan.requests, 'request')}, {filters} read.{index}"
+    parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {cost}")
     parts += [f"[yellow]unusable:[/yellow] {escaped(str(error))}" for error in plan.errors]
     shown = plan.row_groups if show_skipped else plan.kept_row_groups()
     if shown:
@@ -110,13 +113,13 @@ def _plan_summary(plan: ScanPlan) -> Table:
             continue
         table.add_row(
             f"skipped by {name}" if name else "read",
-            _plural(count[key], "file") if key == _UNOPENED else f"{count[key]:,}",
+            plural(count[key], "file") if key == _UNOPENED else f"{count[key]:,}",
             "?" if key == _UNOPENED else f"{n_rows[key]:,}",
             human_bytes(size[key]),
             percent(size[key] / size.total()) if size.total() else "",
             style="green" if not name else "" if count[key] else "dim",
         )
-    units = f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}"
+    units = f"{plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}"
     table.add_row("total", units, f"{n_rows.total():,}", human_bytes(size.total()), "", style="bold")
     return table
 
@@ -134,7 +137,7 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
             style="green" if group.kept else "dim",
         )
     if limit is not None and len(groups) > limit:
-        table.add_row(f"… and {_plural(len(groups) - limit, unit)} more", style="dim")
+        table.add_row(f"… and {plural(len(groups) - limit, unit)} more", style="dim")
     return table
 
 
@@ -186,7 +189,7 @@ def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool
     if dropped:
         tense = "would be" if dry_run else "was" if dropped == 1 else "were"
         parts.append(
-            f"{_plural(dropped, 'filter')} {tense} dropped: "
+            f"{plural(dropped, 'filter')} {tense} dropped: "
             "nearly all bits were set, or no bit was set although the column has values."
         )
     if verb == "add":
@@ -203,7 +206,7 @@ def _outcome_counts(outcomes: Sequence[FileOutcome], verb: str, dry_run: bool) -
     count = Counter(outcome.action for outcome in outcomes)
     changed = count["added"] + count["shrunk"]
     done = {"add": "added to", "shrink": "made smaller in"}[verb]
-    files = _plural(len(outcomes), "file")
+    files = plural(len(outcomes), "file")
     parts = [f"filters {'would be ' if dry_run else ''}{done} {changed:,} of {files}"] if changed else []
     if count["unchanged"]:
         parts.append(f"nothing to do in {count['unchanged']:,}" + ("" if parts else f" of {len(outcomes):,} files"))
@@ -228,7 +231,7 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
     table = new_table("column", right=("filters", "size", "highest FPP"))
     table.add_column("", no_wrap=True)
     for name, number in filters.items():
-        note = f"[yellow]hit --max-bytes in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else ""
+        note = f"[yellow]hit --max-bytes in {plural(limited[name], 'file')}[/yellow]" if limited[name] else ""
         table.add_row(escaped(name), f"{number:,}", human_bytes(size[name]), f"{100 * worst[name]:.2f} %", note)
     if len(filters) > 1:
         totals = (f"{filters.total():,}", human_bytes(size.total()), f"{100 * max(worst.values()):.2f} %")
@@ -308,7 +311,7 @@ def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
 
-def _plural(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

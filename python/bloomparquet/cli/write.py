@@ -7,17 +7,18 @@ file is whole, either old or new; the next run does the rest.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import Size, fpp_option, key_provider, one_or_many, paths, same_keys
+from bloomparquet.cli.options import Size, fpp_option, key_provider, one_or_many, paths, same_keys, split_names
+from bloomparquet.cli.progress import file_progress
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
@@ -68,9 +69,7 @@ def add(
     """
     import bloomparquet as bp
 
-    names = [name.strip() for name in columns.split(",")] if columns is not None else ["*"]
-    if not all(names):
-        raise click.BadParameter(f"{columns!r} has an empty name.", param_hint="--columns")
+    names = split_names(columns) or ["*"]
     try:
         bloom = bp.Bloom(fpp, max_bytes=max_bytes)
     except bp.OptionError as error:
@@ -114,7 +113,7 @@ def shrink(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Shrink Bloom filters that are larger than needed, and drop filters that are full. Reads no data.
+    """Shrink Bloom filters that are larger than needed. Drops filters that are full. Reads no data.
 
     A filter that was shrunk is bit for bit the filter that would have been written with the smaller size.
     """
@@ -148,9 +147,11 @@ def _run(
         raise click.UsageError("--output takes one PATH.")
     from bloomparquet.cli import render
 
-    with _progress(hidden=as_json and sys.stdout.isatty()) as advance, warnings.catch_warnings():
+    with file_progress(hidden=as_json and sys.stdout.isatty()) as show, warnings.catch_warnings():
         for message in (r".*: the size limit max_bytes \w+ the ", "the Bloom filters of column .* are never used"):
             warnings.filterwarnings("ignore", message=message)  # the summary says it once
+
+        count = itertools.count(1)
 
         def done(outcome: FileOutcome, total: int) -> None:
             if outcome.error is not None:
@@ -159,7 +160,7 @@ def _run(
                 print(f"error: {place}{' '.join(outcome.error.split())}", file=sys.stderr)
             if as_json:
                 click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
-            advance(outcome, total)
+            show(next(count), total)
 
         outcomes = work(done)
     if not as_json:
@@ -167,31 +168,3 @@ def _run(
     if any(outcome.action == "failed" for outcome in outcomes):
         raise click.exceptions.Exit(1)
     return outcomes
-
-
-@contextmanager
-def _progress(*, hidden: bool) -> Iterator[Progress]:
-    """A progress bar on stderr, if it is a terminal."""
-    from bloomparquet.cli import render
-
-    console = render.console(stderr=True)
-    if hidden or not console.is_terminal:
-        yield lambda outcome, total: None
-        return
-    from rich import progress
-
-    bar = progress.Progress(
-        progress.TextColumn("{task.completed:,} of {task.total:,} files"),
-        progress.BarColumn(),
-        progress.TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # it would go to stderr
-    )
-    with bar:
-        task = bar.add_task("", total=None, visible=False)
-
-        def advance(outcome: FileOutcome, total: int) -> None:
-            bar.update(task, advance=1, total=total, visible=True)
-
-        yield advance

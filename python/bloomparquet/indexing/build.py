@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +25,7 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
 from bloomparquet.planning.index.listing import files_of_segment
-from bloomparquet.planning.index.lookup import OpenIndex, forget_indexes
+from bloomparquet.planning.index.lookup import OpenIndex, absolute, forget_indexes
 from bloomparquet.planning.index.manifest import (
     DIRECTORY,
     MANIFEST,
@@ -53,15 +53,21 @@ Progress = Callable[[int, int], object]
 @dataclass(frozen=True)
 class IndexInfo:
     """An index. `directory` is where it is; `files` and `row_groups` (of ORC: those within the stripes) are what it
-    covers, in `segments` files of together `bytes` bytes. `left_out`: the files that are planned without it, with the
-    reason."""
+    covers, in `segments` files of together `bytes` bytes; `columns` are those that were named, None for all.
+    `left_out`: the files that are planned without it, with the reason.
+
+    :func:`read_index_info` also compares it with the data set: `covered` files are planned from it as they are now, and
+    `outdated` files are new or changed, so that a refresh would index them."""
 
     directory: str
+    columns: tuple[str, ...] | None
     files: int
     row_groups: int
     segments: int
     bytes: int
     left_out: Mapping[str, str]
+    covered: int | None = None
+    outdated: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ def build_index(
     >>> bp.plan("events.parquet", "user_id = 4711")
     1 of 4 row groups kept; 3 skipped by Bloom filter; index: 1 of 1 files
     >>> bp.drop_index("events.parquet")
+    True
     """
     wanted = IndexColumns.parse(columns)
     place = _locate(path, to, filesystem, table_log)
@@ -113,7 +120,9 @@ def build_index(
     segments = list(make_segments(place.target, place.dataset, wanted, report, progress))
     if report.missing:
         remove_segments(place.target, segments)
-        raise PlanError(f"no file below {place.target.root} has the columns {join_names(sorted(report.missing))}")
+        raise PlanError(
+            f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
+        )
     return commit(place.target, place.recorded, wanted, segments, report)
 
 
@@ -129,6 +138,10 @@ def refresh_index(
 
     The columns are those of the build. Segments most of whose files are gone, and small ones once there are eight, are
     made anew; the others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
+
+    >>> _ = bp.build_index("events.parquet", columns=["user_id"])
+    >>> bp.refresh_index("events.parquet").columns
+    ('user_id',)
     """
     place = _locate(path, to, filesystem, table_log)
     target = place.target
@@ -147,25 +160,45 @@ def refresh_index(
 
 def drop_index(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
-) -> None:
-    """Delete the index of the files at `path`. Nothing happens if there is none."""
+) -> bool:
+    """Delete the index of the files at `path`. Returns whether there was one.
+
+    >>> bp.drop_index("events.parquet")
+    False
+    """
     target = _locate(path, to, filesystem, table_log).target
-    filesystem = target.storage.filesystem
+    filesystem, existed = target.storage.filesystem, False
     with suppress(FileNotFoundError):
         filesystem.delete_file(f"{target.directory}/{MANIFEST}")  # first: no reader may miss a segment
+        existed = True
     collect_leftovers(target, ())
     with suppress(OSError):  # something else lies there
         if isinstance(target.storage, LocalStorage):
             os.rmdir(target.directory)
     forget_indexes()
+    return existed
 
 
 def read_index_info(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
-    """The index of the files at `path`, as it is. Raises PlanError if there is none."""
-    target = _locate(path, to, filesystem, table_log).target
-    return _info(target, _require_manifest(target), Report())
+    """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
+    cover, to say why. Raises PlanError if there is none.
+
+    >>> _ = bp.build_index("events.parquet")
+    >>> info = bp.read_index_info("events.parquet")
+    >>> (info.covered, info.outdated)
+    (1, 0)
+    """
+    place = _locate(path, to, filesystem, table_log)
+    manifest = _require_manifest(place.target)
+    opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
+    files, covered = set(place.dataset.files), set[FileInfo]()
+    for segment in opened.open_segments(ReadCount()):
+        covered |= _live_files(segment, opened.root, files)
+    report = Report()
+    outdated, _ = _reader_of(manifest.format).read_files(place.dataset.storage, sorted(files - covered), report)
+    return replace(_info(place.target, manifest, report), covered=len(covered), outdated=len(outdated))
 
 
 def make_segments(
@@ -237,7 +270,7 @@ def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTabl
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    recorded = os.path.join(os.path.abspath(root), "") if isinstance(dataset.storage, LocalStorage) else root
+    recorded = absolute(root) if isinstance(dataset.storage, LocalStorage) else root
     below = directory.rstrip("/") + "/"
     inner = below.removeprefix(recorded)
     if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
@@ -327,4 +360,6 @@ def _live_files(file: SectionFile, root: str, live: set[FileInfo]) -> set[FileIn
 def _info(target: Target, manifest: Manifest, report: Report) -> IndexInfo:
     segments = manifest.segments
     files, row_groups, size = (sum(map(attrgetter(name), segments)) for name in ("files", "row_groups", "bytes"))
-    return IndexInfo(target.directory, files, row_groups, len(segments), size, report.left_out)
+    columns = manifest.columns.get("named")
+    names = None if columns is None else tuple(columns)
+    return IndexInfo(target.directory, names, files, row_groups, len(segments), size, report.left_out)

@@ -43,6 +43,11 @@ def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "r
     return f"{kept} of {total} {unit}s kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
 
 
+def describe_index(indexed: int, files: int) -> str:
+    """``index: 9,998 of 10,000 files``."""
+    return f"index: {indexed:,} of {files:,} files"
+
+
 @dataclass(frozen=True, slots=True)
 class RowGroup:
     """One row group of a plan; for ORC files, one stripe.
@@ -199,7 +204,7 @@ class ScanPlan:
         if self.unreadable:
             parts.append(f"{len(self.unreadable)} files with an unreadable footer kept whole")
         if self.indexed:
-            parts.append(f"index: {self.indexed:,} of {len(self.table.files):,} files")
+            parts.append(describe_index(self.indexed, len(self.table.files)))
         if self.excluded:
             parts.append(f"{len(self.excluded)} files skipped by partition values")
         files = set(map(id, self.unreadable.values()))

@@ -47,14 +47,14 @@ def is_unchanged(storage: Storage, file: FileInfo) -> bool:
         path, size, mtime, inode, ctime = file
         if now.st_ctime_ns == ctime and now.st_mtime_ns == mtime and now.st_ino == inode and now.st_size == size:
             return True
-        return _are_same(storage, file, FileInfo.of(path, now))
-    return _are_same(storage, file, _current(storage, file.path))
+        return are_same(storage, file, FileInfo.of(path, now))
+    return are_same(storage, file, _current(storage, file.path))
 
 
 def require_unchanged(storage: Storage, file: FileInfo) -> None:
     """Raise FileChangedError unless `file` still is the listed one. Makes one request if the storage is remote."""
     current = _current(storage, file.path)
-    if not _are_same(storage, file, current):
+    if not are_same(storage, file, current):
         raise FileChangedError(
             f"{file.path}: the file changed since it was listed: expected {_describe(file)}; found "
             f"{'no file' if current is None else _describe(current)}. Rows may be missing from what was read: list "
@@ -87,7 +87,8 @@ def _current(storage: Storage, path: str) -> FileInfo | None:
     return current
 
 
-def _are_same(storage: Storage, file: FileInfo, current: FileInfo | None) -> bool:
+def are_same(storage: Storage, file: FileInfo, current: FileInfo | None) -> bool:
+    """Whether `current` is the version `file`, as another listing of `storage` may report it."""
     if current is None or current == file:
         return current is not None
     if current.size != file.size or file.inode:

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock, Thread
@@ -48,6 +48,7 @@ _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3
 _MAX_ERROR_LENGTH = 500  # characters
+_MAX_INDEX_WARNINGS = 16
 _FORMATS = {each.value: each for each in FileFormat}
 _HEARTBEAT_SECONDS = 2
 _SHUTDOWN_SECONDS = 10
@@ -67,6 +68,7 @@ def main() -> None:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)  # a child process, such as a key provider's, must not read the frames
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # warnings are in the answers
+    logging.getLogger("bloomparquet.index").addHandler(_index_warnings)
     np.unique(np.zeros(1))  # the first call imports more of numpy
     code_fingerprint()
     failed = False
@@ -76,6 +78,23 @@ def main() -> None:
         failed = True
         logging.getLogger(__name__).exception("the planner stops")
     os._exit(failed)  # a plan that hangs in a storage must not keep this process alive
+
+
+class _IndexWarnings(logging.Handler):
+    """Keeps what is logged of indexes for the next answer. A plan has no errors of an index, because it needs none."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._texts: deque[str] = deque(maxlen=_MAX_INDEX_WARNINGS)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append(record.getMessage()[:_MAX_ERROR_LENGTH])
+
+    def take(self) -> list[str]:
+        return [self._texts.popleft() for _ in range(len(self._texts))]
+
+
+_index_warnings = _IndexWarnings()
 
 
 class Worker:
@@ -146,6 +165,7 @@ class Worker:
                 exact_names=True,
                 reader_types=to_reader_types(request["readerTypes"]),
                 cache=cache,
+                index=options.index,
             )
             dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
             predicate = to_predicate(request["predicate"])
@@ -154,7 +174,9 @@ class Worker:
             plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
-            return *summarize(plan), cache
+            answer, data = summarize(plan)
+            answer["plan"]["warnings"] += _index_warnings.take()
+            return answer, data, cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
             return {"error": _first_line(error), "fatal": fatal}, b"", cache
@@ -264,6 +286,8 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "planningTimeMs": round(plan.seconds * 1000),
         "numFilterErrors": len(errors),
         "numFilesReadWhole": len(whole),
+        "numFilesTotal": len(sizes),
+        "numFilesIndexed": plan.indexed,
         "requests": plan.requests,
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": warnings,

@@ -22,6 +22,7 @@ class ScanSummary:
     are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
     `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
     they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
+    `indexed_files` counts those of the `files` that were planned from the index of the data.
     """
 
     paths: tuple[str, ...]
@@ -38,16 +39,20 @@ class ScanSummary:
     whole_files: int = 0
     unit: Unit = "row group"
     row_group_counts: RowGroupCounts | None = None
+    files: int = 0
+    indexed_files: int = 0
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import describe_units
+        from bloomparquet.planning.plan import describe_index, describe_units
 
-        text = describe_units(self.kept, self.total, self.skipped, self.unit)
-        if not self.whole_files:
-            return text
-        return f"{text}; {self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned"
+        parts = [describe_units(self.kept, self.total, self.skipped, self.unit)]
+        if self.indexed_files:
+            parts.append(describe_index(self.indexed_files, self.files))
+        if self.whole_files:
+            parts.append(f"{self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned")
+        return "; ".join(parts)
 
 
 def summarize(plan: dict[str, Any]) -> ScanSummary:
@@ -72,6 +77,8 @@ def summarize(plan: dict[str, Any]) -> ScanSummary:
         whole_files=plan.get("numFilesReadWhole", 0),
         unit=unit,
         row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
+        files=plan.get("numFilesTotal", 0),
+        indexed_files=plan.get("numFilesIndexed", 0),
     )
 
 

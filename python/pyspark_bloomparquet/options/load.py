@@ -49,6 +49,7 @@ class Options:
     table_log: OnTableLog
     ignore_missing_files: bool
     time_zone: str | None
+    index: str
     max_partition_bytes: int
     open_cost_in_bytes: int
     min_partition_num: int | None
@@ -69,6 +70,8 @@ class Options:
                 "Without the jar, Spark does not pass the path of a catalog table: load its directory, or call "
                 "pyspark_bloomparquet.attach(spark)"
             )
+        if values["index"] not in ("auto", "off"):
+            values["index"] = absolute("index", values["index"])
         values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
         return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))
 
@@ -83,6 +86,7 @@ class PlannerOptions:
 
     on_filter_error: OnFilterError
     cache: bool
+    index: str
     cache_directory: str
     cache_max_bytes: int
     key_provider: str | None = None

@@ -76,6 +76,15 @@ def one_of(*choices: str) -> Check:
     return Check(f"{', '.join(choices[:-1])} or {choices[-1]}", parse, choices)
 
 
+def _parse_index(text: str) -> str:
+    word = text.strip().lower()
+    if word in ("auto", "off"):
+        return word
+    if "/" not in text:  # a misspelt word must not be a directory without an index
+        raise ValueError(text)
+    return text.strip()
+
+
 def _parse_flag(text: str) -> bool:
     return ("false", "true").index(text.strip().lower()) == 1
 
@@ -120,4 +129,5 @@ COUNT = Check("a whole number from 1 up", _parse_count)
 SIZE = Check("a size such as 128m or 1g", _parse_size)
 TIME = Check("a time such as 2026-01-31T00:00:00", _parse_time)
 ZONE = Check("a time zone, such as UTC, Europe/Zurich or +02:00", _parse_zone)
+INDEX = Check("auto, off or a directory with a slash, such as /indexes/events", _parse_index, ("auto", "off"))
 PATHS = Check("a JSON list of paths", _parse_paths)

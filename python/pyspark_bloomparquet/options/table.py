@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark_bloomparquet.options.option import (
     COUNT,
     FLAG,
+    INDEX,
     JAR,
     ORC,
     PARQUET,
@@ -147,6 +148,13 @@ READING: tuple[Option, ...] = (
 )
 PLANNING: tuple[Option, ...] = (
     Option(
+        "index",
+        "auto",
+        INDEX,
+        "Where the index of the data is. `auto`: in `_bloomparquet_index` beside the data, if there is one; `off`: "
+        "nowhere; or the directory or URL that `bp.build_index(path, to=…)` wrote to.",
+    ),
+    Option(
         "planning",
         "auto",
         one_of("auto", "off"),
@@ -254,7 +262,7 @@ WRITING: tuple[Option, ...] = (
 OPTIONS = (*LOADING, *WRITING)
 
 PLANNER = (
-    *(option for option in LOADING if option.name in ("onFilterError", "cache", "keyProvider")),
+    *(option for option in LOADING if option.name in ("onFilterError", "cache", "index", "keyProvider")),
     Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),
     Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
     Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),

@@ -142,6 +142,7 @@ class BloomParquetReader(DataSourceReader):
             skip_corrupt=options.ignore_corrupt_files,
             reader_types=reader_types,
             pushed=pushed,
+            index=options.index,
         )
         plan = plan_dataset(listing.dataset, self._where, plan_options)
         if self._where is not None and options.time_zone is None:

@@ -37,7 +37,7 @@ from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, 
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 Section = Mapping[str, NDArray[Any]]
 

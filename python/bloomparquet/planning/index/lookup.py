@@ -28,7 +28,7 @@ from bloomparquet.storage.ranges import in_threads
 _REMEMBERED = 64
 _REMOTE_SECONDS = 60.0  # how long a look at a remote storage is believed
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     for the one beside them, ``"off"`` for none, or its directory. None if there is none, or if it cannot be used."""
     if location == "off":
         return None
-    directory = root + DIRECTORY
+    directory, has_local_data = root + DIRECTORY, isinstance(storage, LocalStorage)
     if location != "auto":
         storage, directory = open_storage(location)
     directory = directory.rstrip("/")
@@ -87,7 +87,9 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
         last, at = _seen.get(key, (None, 0.0))
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
         return last.opened
-    seen = _look(storage, directory, root, reads, last)
+    seen = _look(storage, directory, root, has_local_data, reads, last)
+    if seen.file is None and seen.problem is None and location != "auto" and (last is None or seen != last):
+        log.warning("%s: there is no index here; plans do not use one", directory)
     if seen.problem is not None and (last is None or seen.problem != last.problem):
         log.warning("%s; plans do not use the index", seen.problem)
     with _lock:
@@ -98,14 +100,16 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     return seen.opened
 
 
-def _look(storage: Storage, directory: str, root: str, reads: ReadCount, last: _Seen | None) -> _Seen:
+def _look(
+    storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Seen | None
+) -> _Seen:
     """The index in `directory` as it is now: the `last` one, if the manifest did not change."""
     file = None
     try:
         file = stat_manifest(storage, directory, reads)
         if last is not None and file == last.file and (file is not None or last.problem is None):
             return last
-        return _Seen(file, None if file is None else _open(storage, directory, root, reads), None)
+        return _Seen(file, None if file is None else _open(storage, directory, root, has_local_data, reads), None)
     except UNUSABLE as error:
         # Another error may be gone at the next look.
         return _Seen(file if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
@@ -117,19 +121,23 @@ def forget_indexes() -> None:
         _seen.clear()
 
 
-def _open(storage: Storage, directory: str, root: str, reads: ReadCount) -> OpenIndex | None:
+def _open(storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount) -> OpenIndex | None:
     read = read_manifest(storage, directory, reads)
     if read is None:
         return None
     _, manifest = read
-    covered = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1]
-    below, above = root, covered
-    if isinstance(storage, LocalStorage):  # the same directory may be named in several ways
-        below, above = (os.path.join(os.path.abspath(path), "") for path in (root, covered))
-    if not below.startswith(above):
-        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {root}")
-    inner = below[len(above) :]
-    return OpenIndex(storage, directory, root.removesuffix(inner) if root.endswith(inner) else above, manifest)
+    covered, wanted = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1], root
+    if has_local_data:  # the same directory may be named in several ways
+        covered, wanted = absolute(covered), absolute(root)
+    if not wanted.startswith(covered):
+        raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {wanted}")
+    below = wanted[len(covered) :]
+    return OpenIndex(storage, directory, root.removesuffix(below) if root.endswith(below) else covered, manifest)
+
+
+def absolute(root: str) -> str:
+    """A local directory with a slash at its end, whatever the working directory."""
+    return os.path.join(os.path.abspath(root), "")
 
 
 def _source(storage: Storage, path: str, size: int) -> Source:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.storage.files import FileInfo
 
+_SECOND = 10**9  # in nanoseconds
 _IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 
@@ -19,7 +20,8 @@ class Places:
     """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
     `root`."""
 
-    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str) -> None:
+    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, is_local: bool) -> None:
+        self._is_local = is_local
         listings = listings[::-1]  # of several versions of a file, the newest is looked up
         above = root.encode("utf-8", "surrogatepass")
         paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
@@ -41,7 +43,13 @@ class Places:
         asked = pa.array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"), pa.binary())
         where = pc.index_in(asked, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
         same = where >= 0
-        for stored, given in zip(self._identity.values(), numbers, strict=True):
-            same &= stored[where] == np.array(given, stored.dtype)
+        for (name, stored), given in zip(self._identity.items(), numbers, strict=True):
+            known, asked_for = stored[where], np.array(given, stored.dtype)
+            equal = known == asked_for
+            if name == "mtimes" and not self._is_local:
+                # Listings of one storage may report milliseconds or seconds, as in bloomparquet.storage.staleness.
+                is_coarse = (known % _SECOND == 0) | (asked_for % _SECOND == 0)
+                equal |= is_coarse & (known // _SECOND == asked_for // _SECOND)
+            same &= equal
         same &= np.array(numbers[1], np.int64) > 0
         return np.where(same, self._segment[where], -1), self._position[where]

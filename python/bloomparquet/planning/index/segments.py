@@ -17,11 +17,11 @@ from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.planning.index.places import Places
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 
 _TABLES = 16
 
-log = logging.getLogger("bloomparquet")
+log = logging.getLogger("bloomparquet.index")
 
 
 class IndexedTable(Protocol):
@@ -73,7 +73,7 @@ class _Segments(Generic[TableT]):
             self.tables.append(table)
             assert isinstance(table.files, StoredFiles)
             listings.append(table.files.arrays)
-        self.places = Places(listings, index.root)
+        self.places = Places(listings, index.root, isinstance(storage, LocalStorage))
 
     def find(self, keys: Hashable, files: Sequence[FileInfo]) -> _Merged[TableT] | None:
         """The last table of these files."""

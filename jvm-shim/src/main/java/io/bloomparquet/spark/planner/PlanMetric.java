@@ -30,6 +30,8 @@ public final class PlanMetric implements CustomMetric {
           new PlanMetric("numRowGroupsExcludedByBloomFilter", "row groups in the stripes excluded by Bloom filter"));
     }
     metrics.add(new PlanMetric("numFilesReadWhole", "files read whole, as the planner could not read them"));
+    metrics.add(new PlanMetric("numFilesTotal", "files of the scan"));
+    metrics.add(new PlanMetric("numFilesIndexed", "files planned from an index"));
     metrics.add(new PlanMetric("bloomFilterBytes", "bytes of Bloom filters read"));
     metrics.add(new PlanMetric("planningTimeMs", "time of planning " + units + " (ms)"));
     metrics.add(new PlanMetric("numFilterErrors", "Bloom filters that could not be used"));

@@ -160,15 +160,17 @@ public final class PlanResult {
     if (!planned()) {
       return "not planned: " + notPlanned;
     }
+    long indexed = count("numFilesIndexed");
     long whole = count("numFilesReadWhole");
     return String.format(
         Locale.ROOT,
-        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s",
+        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s",
         count(format.count("Read")),
         count(format.count("Total")),
         format.unit(),
         count(format.count("SkippedByStatistics")),
         count(format.count("SkippedByBloomFilter")),
+        indexed == 0 ? "" : String.format(Locale.ROOT, "; index: %,d of %,d files", indexed, count("numFilesTotal")),
         whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely");
   }
 }

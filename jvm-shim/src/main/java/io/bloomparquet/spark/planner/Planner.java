@@ -65,6 +65,7 @@ public final class Planner {
     ObjectNode plannerOptions = request.putObject("options");
     options.planner().forEach(plannerOptions::put);
     try {
+      plannerOptions.put("index", IndexLocation.qualified(session, options.planner().get("index")));
       PlanResult result = ask(session, request, FileListing.of(files), options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;

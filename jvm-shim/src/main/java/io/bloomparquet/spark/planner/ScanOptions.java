@@ -29,6 +29,7 @@ public record ScanOptions(
     Map<String, String> planner = new TreeMap<>();
     planner.put("onFilterError", choice(options, "onFilterError", "keep", "fail"));
     planner.put("cache", choice(options, "cache", "true", "false"));
+    planner.put("index", index(options));
     planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
     if (driver.cacheDirectory() != null) {
       planner.put("cacheDirectory", driver.cacheDirectory());
@@ -59,6 +60,18 @@ public record ScanOptions(
   private static String either(String... choices) {
     int last = choices.length - 1;
     return String.join(", ", List.of(choices).subList(0, last)) + " or " + choices[last];
+  }
+
+  /** A directory is as the user wrote it; see {@link IndexLocation}. */
+  private static String index(CaseInsensitiveStringMap options) {
+    String given = options.getOrDefault("index", AUTO).trim();
+    // A misspelt word must not be a directory without an index.
+    return given.contains("/")
+        ? given
+        : Stream.of(AUTO, OFF)
+            .filter(each -> each.equalsIgnoreCase(given))
+            .findFirst()
+            .orElseThrow(() -> wrong("index", given, "auto, off or a directory with a slash, such as /indexes/events"));
   }
 
   private static long millis(CaseInsensitiveStringMap options, String name) {

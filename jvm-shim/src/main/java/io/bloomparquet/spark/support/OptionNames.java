@@ -32,6 +32,7 @@ public final class OptionNames {
           "planning",
           "planningTimeout",
           "cache",
+          "index",
           "onFilterError",
           "mergeSchema",
           "recursiveFileLookup",

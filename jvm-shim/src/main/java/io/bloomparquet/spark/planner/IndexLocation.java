@@ -1,0 +1,35 @@
+package io.bloomparquet.spark.planner;
+
+import io.bloomparquet.spark.files.LocalPaths;
+import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * Where an index is, as the option {@code index} says. Anyone who may query may name a directory: an index is only read,
+ * runs no code, and decides the rows of the queries that name it alone, as {@code pathGlobFilter} does.
+ */
+final class IndexLocation {
+  private IndexLocation() {}
+
+  /** The location for the planner: a word, or a directory as Spark resolves paths. */
+  static String qualified(SparkSession session, String location) throws PlannerException {
+    if (!location.contains("/")) {
+      return location;
+    }
+    Configuration conf = session.sessionState().newHadoopConf();
+    try {
+      Path path = new Path(location);
+      if (path.toUri().getScheme() == null) {
+        path = FileSystem.get(conf).makeQualified(path);
+      }
+      // Only storage that Spark can open too: an option must not choose other software that the planner loads.
+      FileSystem.getFileSystemClass(path.toUri().getScheme(), conf);
+      return LocalPaths.isLocal(path) ? path.toUri().getPath() : path.toString(); // no escapes in local paths
+    } catch (IOException | RuntimeException error) {
+      throw new PlannerException("option index is '" + location + "': " + error.getMessage());
+    }
+  }
+}
