@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import pyarrow.fs
-
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, IndexColumns
+from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.segment import (
     MOST_FILTER_BYTES,
     MOST_ROW_GROUPS,
@@ -23,20 +23,11 @@ from bloomparquet.indexing.segment import (
 )
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
-from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.lookup import OpenIndex, data_root, forget_indexes
-from bloomparquet.planning.index.manifest import (
-    DIRECTORY,
-    MANIFEST,
-    SEGMENT_SUFFIX,
-    Manifest,
-    SegmentEntry,
-    read_manifest,
-)
+from bloomparquet.planning.index.lookup import OpenIndex, data_root
+from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.planning.parquet.serialized import files_of_segment
-from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -60,7 +51,7 @@ class IndexInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """A data set and its index. `root` ends with a slash; `recorded` is what its manifest says of it."""
 
     dataset: Dataset
@@ -92,7 +83,8 @@ def build_index(
     * `progress`: called with the number of files that are done and the number of all files.
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter and
-    for ORC files, ``OSError`` if the index cannot be written. Encrypted and damaged files are left out.
+    for ORC files, FileBusyError if another process builds this index, ``OSError`` if the index cannot be written. Then
+    the index stays as it was. Encrypted and damaged files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -102,13 +94,7 @@ def build_index(
     >>> bp.drop_index("events.parquet")
     """
     wanted = IndexColumns.parse(columns)
-    place = _locate(path, to, filesystem, table_log)
-    report = Report()
-    segments = list(make_segments(place.target, place.dataset, wanted, report, progress))
-    if report.missing:
-        remove_segments(place.target, segments)
-        raise PlanError(f"no file below {place.target.root} has the columns {join_names(sorted(report.missing))}")
-    return commit(place.target, place.recorded, wanted, segments, report)
+    return build_with(partial(_make_here, progress), locate(path, to, filesystem, table_log), wanted)
 
 
 def refresh_index(
@@ -124,48 +110,69 @@ def refresh_index(
     The columns are those of the build. Small segments, and segments most of whose files are gone, are made anew; the
     others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
     """
-    place = _locate(path, to, filesystem, table_log)
-    target = place.target
-    manifest = _require_manifest(target)
-    try:
-        wanted = IndexColumns.from_json(manifest.columns)
-    except (KeyError, TypeError) as error:
-        raise PlanError(f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again") from error
-    live = set(place.dataset.files)
-    kept, covered = _kept_segments(target, manifest, live)
-    new = [file for file in place.dataset.files if file not in covered]
-    report = Report()
-    made = list(make_segments(target, _with_files(place.dataset, new), wanted, report, progress)) if new else []
-    return commit(target, place.recorded, wanted, [*kept, *made], report)
+    return refresh_with(partial(_make_here, progress), locate(path, to, filesystem, table_log))
 
 
 def drop_index(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> None:
     """Delete the index of the files at `path`. Nothing happens if there is none."""
-    target = _locate(path, to, filesystem, table_log).target
-    filesystem = target.storage.filesystem
-    with suppress(FileNotFoundError):
-        filesystem.delete_file(f"{target.directory}/{MANIFEST}")  # first: no reader may miss a segment
-    collect_leftovers(target, ())
-    with suppress(OSError):  # something else lies there
-        if isinstance(target.storage, LocalStorage):
-            os.rmdir(target.directory)
-    forget_indexes()
+    target = locate(path, to, filesystem, table_log).target
+    if target.storage.is_directory(target.directory):
+        with begin_build(target) as build:
+            build.drop()
 
 
 def read_index_info(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
     """The index of the files at `path`, as it is. Raises PlanError if there is none."""
-    target = _locate(path, to, filesystem, table_log).target
+    target = locate(path, to, filesystem, table_log).target
     return _info(target, _require_manifest(target), Report())
+
+
+Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], Report]]
+"""Writes segments of the files of a data set."""
+
+
+def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
+    """Build the index of `place` of segments that `make` writes."""
+    with begin_build(place.target) as build:
+        segments, report = make(place.target, place.dataset, columns)
+        if report.missing:
+            raise PlanError(f"no file below {place.target.root} has the columns {join_names(sorted(report.missing))}")
+        return _info(place.target, build.commit(place.recorded, columns, segments), report)
+
+
+def refresh_with(make: Make, place: Place) -> IndexInfo:
+    """Refresh the index of `place` by segments that `make` writes."""
+    target, dataset = place.target, place.dataset
+    _require_manifest(target)  # before anything is created
+    with begin_build(target) as build:
+        manifest = build.former or _require_manifest(target)
+        try:
+            wanted = IndexColumns.from_json(manifest.columns)
+        except (KeyError, TypeError) as error:
+            raise PlanError(
+                f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again"
+            ) from error
+        kept, covered = _kept_segments(target, manifest, set(dataset.files))
+        new = [file for file in dataset.files if file not in covered]
+        made, report = make(target, _with_files(dataset, new), wanted) if new else ([], Report())
+        return _info(target, build.commit(place.recorded, wanted, [*kept, *made]), report)
+
+
+def _make_here(
+    progress: Progress | None, target: Target, dataset: Dataset, columns: IndexColumns
+) -> tuple[list[SegmentEntry], Report]:
+    report = Report()
+    return list(make_segments(target, dataset, columns, report, progress)), report
 
 
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`."""
+    """Write segments of the files of `dataset`, which no plan uses before they are committed."""
     done, total = 0, len(dataset.files)
     for files, footers in _portions(dataset.storage, dataset.files, report):
         segment = write_segment(target, dataset.storage, files, footers, columns, report)
@@ -176,52 +183,19 @@ def make_segments(
             yield segment
 
 
-def commit(
-    target: Target, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry], report: Report
-) -> IndexInfo:
-    """Make `segments` the index. What an earlier index or a killed build left is removed afterwards."""
-    manifest = Manifest(FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
-    path = f"{target.directory}/{MANIFEST}"
-    target.storage.make_parents(path)
-    with replacing(target.storage, path) as output:
-        output.write(manifest.to_bytes())
-        output.commit()
-    collect_leftovers(target, segments)
-    forget_indexes()
-    return _info(target, manifest, report)
-
-
-def remove_segments(target: Target, segments: Iterable[SegmentEntry]) -> None:
-    """Delete segments that are not part of an index."""
-    for segment in segments:
-        with suppress(OSError):
-            target.storage.filesystem.delete_file(f"{target.directory}/{segment.name}")
-
-
-def collect_leftovers(target: Target, keep: Sequence[SegmentEntry]) -> None:
-    """Delete the segments in the directory of an index that are not to `keep`."""
-    names = {segment.name for segment in keep}
-    selector = pyarrow.fs.FileSelector(target.directory, allow_not_found=True)
-    for info in target.storage.filesystem.get_file_info(selector):
-        name = info.base_name
-        is_ours = name.endswith(SEGMENT_SUFFIX) or (name.startswith(".") and SEGMENT_SUFFIX in name)
-        if is_ours and info.type == pyarrow.fs.FileType.File and name not in names:
-            with suppress(OSError):
-                target.storage.filesystem.delete_file(info.path)
-
-
-def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> _Place:
+def locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+    """The files at `path`, and where their index is."""
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = data_root(dataset.files)
     if to is None:
         target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
-        return _Place(dataset, target, None)
+        return Place(dataset, target, None)
     storage, directory = open_storage(os.fspath(to))
     if os.fspath(to) in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    return _Place(dataset, Target(storage, directory.rstrip("/"), root + "/"), root + "/")
+    return Place(dataset, Target(storage, directory.rstrip("/"), root + "/"), root + "/")
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
@@ -273,7 +247,7 @@ def _require_manifest(target: Target) -> Manifest:
         raise PlanError(str(error)) from error
     if read is None:
         raise PlanError(f"{target.directory}: there is no index here; build one with bloomparquet index build")
-    return read[1]
+    return read
 
 
 def _kept_segments(target: Target, manifest: Manifest, live: set[FileInfo]) -> tuple[list[SegmentEntry], set[FileInfo]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from bloomparquet.storage.staleness import are_unchanged
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
 """A segment's filters are in memory while it is made."""
+_BATCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -42,11 +43,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where segments go: the `directory` of an index on `storage`, for data below `root`."""
+    """Where segments go: the `directory` of an index on `storage`, for data below `root`. The names of the segments of
+    one build begin with `build`."""
 
     storage: Storage
     directory: str
     root: str
+    build: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
@@ -117,15 +120,28 @@ def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexCo
 
 
 def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles: dict[str, NewTile]) -> SegmentEntry:
-    name = secrets.token_hex(8) + SEGMENT_SUFFIX
+    name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
     pieces, size = serialise(sections, WRITER, tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
-        for piece in pieces:
-            output.write(piece)
+        for batch in _batches(pieces):
+            output.write(batch)
         output.commit()
     return SegmentEntry(name, size, len(table.files), len(table))
+
+
+def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """`pieces`, small ones joined: each write is a call of the system."""
+    small: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _BATCH_BYTES and small:
+            yield b"".join(small)
+            small, size = [], 0
+        small.append(piece)
+        size += len(piece)
+    yield b"".join(small)
 
 
 def _contents(

@@ -90,6 +90,30 @@ def remove_leftover(storage: Storage, path: str) -> None:
             _close_and_remove(_create_locked(temporary, 0o600), temporary)
 
 
+@contextmanager
+def locked(storage: Storage, path: str) -> Iterator[None]:
+    """Hold the lock of the local file `path`, which is there meanwhile. Does nothing on other storage.
+
+    Raises FileBusyError if it is held already.
+    """
+    if not isinstance(storage, LocalStorage):
+        yield
+        return
+    descriptor = _create_locked(path, 0o600)
+    try:
+        yield
+    finally:
+        _close_and_remove(descriptor, path)
+
+
+def delete_file(storage: Storage, path: str) -> None:
+    """Delete a file. Raises ``OSError``; a missing remote file is no error."""
+    if isinstance(storage, LocalStorage):
+        os.unlink(path)
+    else:
+        _delete_if_exists(storage.filesystem, path)
+
+
 def _create_locked(path: str, mode: int) -> int:
     """Create and lock the file at `path`, after removing what a killed process has left there.
 

@@ -62,9 +62,9 @@ class OpenIndex:
 
 @dataclass(slots=True)
 class _Seen:
-    """The result of the last look: the manifest's file, None if there was none, and what it opened."""
+    """The result of the last look. `version` differs from that of any other manifest, and is None if there was none."""
 
-    file: FileInfo | None
+    version: FileInfo | str | None
     opened: OpenIndex | None
     at: float
 
@@ -91,15 +91,13 @@ def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads
         storage, directory = open_storage(location)
     directory = directory.rstrip("/")
     key = storage.key, directory, root
-    is_local = isinstance(storage, LocalStorage)
     with _lock:
         seen = _seen.get(key)
-    if seen is not None and not is_local and time.monotonic() - seen.at < _REMOTE_SECONDS:
+    is_remote = not isinstance(storage, LocalStorage)
+    if seen is not None and is_remote and time.monotonic() - seen.at < _REMOTE_SECONDS:
         return seen.opened
     try:
-        file = stat_manifest(storage, directory, reads)
-        if seen is None or file != seen.file:
-            seen = _Seen(file, None if file is None else _open(storage, directory, root, reads), 0.0)
+        seen = _look(storage, directory, root, seen, reads)
     except UNUSABLE as error:
         if seen is None or seen.opened is not None:
             log.warning("%s; plans do not use the index", _text(directory, error))
@@ -119,11 +117,22 @@ def forget_indexes() -> None:
         _seen.clear()
 
 
-def _open(storage: Storage, directory: str, root: str, reads: ReadCount) -> OpenIndex | None:
-    read = read_manifest(storage, directory, reads)
-    if read is None:
-        return None
-    _, manifest = read
+def _look(storage: Storage, directory: str, root: str, seen: _Seen | None, reads: ReadCount) -> _Seen:
+    """Look for the manifest. Returns `seen` if it is the same. May raise the errors of :data:`UNUSABLE`."""
+    if isinstance(storage, LocalStorage):
+        version: FileInfo | str | None = stat_manifest(storage, directory)
+        if seen is not None and seen.version == version:
+            return seen
+        manifest = None if version is None else read_manifest(storage, directory, reads)
+    else:
+        manifest = read_manifest(storage, directory, reads)
+        version = None if manifest is None else manifest.digest
+        if seen is not None and seen.version == version:
+            return seen
+    return _Seen(version, None if manifest is None else _open(storage, directory, root, manifest), 0.0)
+
+
+def _open(storage: Storage, directory: str, root: str, manifest: Manifest) -> OpenIndex:
     covered = manifest.root if manifest.root is not None else directory.rpartition("/")[0] + "/"
     if not (root + "/").startswith(covered):
         raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {root}/")
