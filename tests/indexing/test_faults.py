@@ -139,7 +139,7 @@ def test_failed_build_leaves_the_index_and_no_segments(root: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             bp.build_index(root, progress=fail)
         assert indexed_files(root) == expected
-        with pytest.raises(bp.PlanError, match="no file below .* has the columns"):
+        with pytest.raises(bp.PlanError, match=r"no file below .* has the columns"):
             bp.build_index(root, ["unknown"])
         assert indexed_files(root) == expected
         assert (root / DIRECTORY).exists() is bool(expected)

@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 _CALLS = (
-    "write", "copy_file_range", "rename", "replace", "unlink", "mkdir", "rmdir", "fsync", "ftruncate", "fchmod", "fchown",
+    "write", "copy_file_range", "rename", "replace", "unlink", "mkdir", "rmdir", "fsync", "ftruncate", "fchmod",
+    "fchown",
 )  # fmt: skip
 """Functions of `os` that change files. `open` counts, too, when it creates a file."""
 _IN_PARTS = {"write": 1, "copy_file_range": 2}

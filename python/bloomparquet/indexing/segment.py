@@ -121,14 +121,14 @@ def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexCo
 
 def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles: dict[str, NewTile]) -> SegmentEntry:
     name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
-    pieces, size = serialise(sections, WRITER, tiles)
+    pieces, size, start_bytes = serialise(sections, WRITER, tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
         for batch in _batches(pieces):
             output.write(batch)
         output.commit()
-    return SegmentEntry(name, size, len(table.files), len(table))
+    return SegmentEntry(name, size, len(table.files), len(table), start_bytes)
 
 
 def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:

@@ -46,7 +46,7 @@ class OpenIndex:
         def open_segment(entry: SegmentEntry) -> SectionFile | None:
             path, count = f"{self.directory}/{entry.name}", ReadCount()
             try:
-                return SectionFile(_source(self.storage, path, entry.bytes), WRITER, count)
+                return SectionFile(_source(self.storage, path, entry), WRITER, count)
             except UNUSABLE as error:
                 log.warning("%s; the files of this part of the index are read without it", _text(path, error))
                 return None
@@ -139,13 +139,13 @@ def _open(storage: Storage, directory: str, root: str, manifest: Manifest) -> Op
     return OpenIndex(storage, directory, covered, manifest)
 
 
-def _source(storage: Storage, path: str, size: int) -> Source:
+def _source(storage: Storage, path: str, entry: SegmentEntry) -> Source:
     if isinstance(storage, LocalStorage):
         source = MappedSource(path, private=False)
-        if source.size != size:
-            raise DamagedFileError(f"{path}: it has {source.size} bytes; expected {size}")
+        if source.size != entry.bytes:
+            raise DamagedFileError(f"{path}: it has {source.size} bytes; expected {entry.bytes}")
         return source
-    return StoredSource(storage, path, size)
+    return StoredSource(storage, path, entry.bytes, entry.start_bytes)
 
 
 def _text(path: str, error: Exception) -> str:

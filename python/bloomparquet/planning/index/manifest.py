@@ -30,12 +30,14 @@ WRITER = f"index {VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """A segment: its file name, its size, and how much it covers."""
+    """A segment: its file name, its size, and how much it covers. One read of `start_bytes` gives what says which files
+    it covers."""
 
     name: str
     bytes: int
     files: int
     row_groups: int
+    start_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,13 +128,13 @@ class CachedAmount(NamedTuple):
 
 
 class StoredColumns(Protocol):
-    """The columns of a cache file. `damaged`: whether one of them could not be read."""
+    """The columns of a cache file or an index. `damaged`: whether one of them could not be read."""
 
     keys: frozenset[ColumnKey]
     damaged: bool
 
-    def load(self, key: ColumnKey) -> ColumnArrays | None:
-        """The arrays of a column; None if they are damaged."""
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        """The arrays of a column; None if they are damaged. `reads` counts what is read."""
 
     def raw(self, key: ColumnKey) -> Mapping[str, NDArray[Any]] | None:
         """The arrays of a column as stored; None if they are damaged."""
@@ -228,20 +228,23 @@ class RowGroups:
         with self._lock:
             key = (profile, leaf.index)
             if key not in self._chunks:
-                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                return self.put(key, arrays or self._extract(profile, leaf, reads or ReadCount()))
+                reads = reads or ReadCount()
+                return self.put(key, self._load(key, reads) or self._extract(profile, leaf, reads))
             return self._chunks[key]
 
-    def cached_chunks(self, key: ColumnKey) -> ColumnChunks | None:
-        """A column, if nothing must be read for it."""
+    def cached_chunks(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnChunks | None:
+        """A column, if no data file must be read for it."""
         with self._lock:
             if key not in self._chunks:
-                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
+                arrays = self._load(key, reads or ReadCount())
                 if arrays is not None:
                     return self.put(key, arrays)
                 if not self.has_footers(key[0]):
                     return None
         return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+
+    def _load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""

@@ -28,7 +28,7 @@ from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_po
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import UNUSABLE, DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
 from bloomparquet.planning.index.lookup import data_root
 from bloomparquet.planning.parquet.cache_file import code_fingerprint
@@ -92,10 +92,9 @@ class _StoredColumns:
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
 
-    def load(self, key: ColumnKey) -> ColumnArrays | None:
-        section = self.raw(key)
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
         try:
-            return None if section is None else _column_of(section, self._entry)
+            return _column_of(self._entry.section(column_name(key), reads), self._entry)
         except _ERRORS:
             self._drop(key)
             return None
@@ -103,7 +102,7 @@ class _StoredColumns:
     def raw(self, key: ColumnKey) -> Section | None:
         try:
             return self._entry.section(column_name(key))
-        except DamagedFileError:
+        except UNUSABLE:
             self._drop(key)
             return None
 
