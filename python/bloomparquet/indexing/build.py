@@ -94,7 +94,7 @@ def build_index(
     >>> bp.drop_index("events.parquet")
     """
     wanted = IndexColumns.parse(columns)
-    return build_with(partial(_make_here, progress), locate(path, to, filesystem, table_log), wanted)
+    return build_with(partial(_make_here, progress), locate_index(path, to, filesystem, table_log), wanted)
 
 
 def refresh_index(
@@ -110,14 +110,14 @@ def refresh_index(
     The columns are those of the build. Small segments, and segments most of whose files are gone, are made anew; the
     others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
     """
-    return refresh_with(partial(_make_here, progress), locate(path, to, filesystem, table_log))
+    return refresh_with(partial(_make_here, progress), locate_index(path, to, filesystem, table_log))
 
 
 def drop_index(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> None:
     """Delete the index of the files at `path`. Nothing happens if there is none."""
-    target = locate(path, to, filesystem, table_log).target
+    target = locate_index(path, to, filesystem, table_log).target
     if target.storage.is_directory(target.directory):
         with begin_build(target) as build:
             build.drop()
@@ -127,7 +127,7 @@ def read_index_info(
     path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
     """The index of the files at `path`, as it is. Raises PlanError if there is none."""
-    target = locate(path, to, filesystem, table_log).target
+    target = locate_index(path, to, filesystem, table_log).target
     return _info(target, _require_manifest(target), Report())
 
 
@@ -183,7 +183,7 @@ def make_segments(
             yield segment
 
 
-def locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
     """The files at `path`, and where their index is."""
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = data_root(dataset.files)

@@ -34,9 +34,10 @@ class IndexColumns:
     """The columns as the user named them; `names` is None for all."""
 
     names: Mapping[str, Bloom | None] | None
+    case_sensitive: bool = True
 
     @classmethod
-    def parse(cls, columns: Columns) -> IndexColumns:
+    def parse(cls, columns: Columns, *, case_sensitive: bool = True) -> IndexColumns:
         """Raises OptionError for what names no columns."""
         if columns is None:
             return cls(None)
@@ -52,19 +53,26 @@ class IndexColumns:
                 )
             if bloom is None and _EXPRESSION.fullmatch(name):
                 named[name] = Bloom()
-        return cls(named)
+        return cls(named, case_sensitive)
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether filters are to be made of the values of a column."""
+        return self.names is not None and any(bloom is not None for bloom in self.names.values())
 
     def to_json(self) -> dict[str, Any]:
         if self.names is None:
             return {"all": True}
-        return {"named": {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}}
+        named = {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}
+        return {"named": named, "case_sensitive": self.case_sensitive}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:
         """Raises KeyError or TypeError for what :meth:`to_json` did not make."""
         if content.get("all"):
             return cls(None)
-        return cls({name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()})
+        named = {name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()}
+        return cls(named, bool(content.get("case_sensitive", True)))
 
     def leaves(self, schema: FileSchema, path: str) -> tuple[set[int], list[FilterToMake], set[str]]:
         """The leaves of `schema` whose evidence is indexed, the filters to make, and the names that `schema` lacks.
@@ -80,7 +88,7 @@ class IndexColumns:
             expression = _EXPRESSION.fullmatch(name)
             case, column = (expression[1].lower(), expression[2].strip()) if expression else ("", name)
             try:
-                leaf = named_leaf(column, schema, path, case_sensitive=True)
+                leaf = named_leaf(column, schema, path, case_sensitive=self.case_sensitive)
             except PlanError:
                 missing.add(name)
                 continue

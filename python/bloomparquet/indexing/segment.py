@@ -40,6 +40,14 @@ class Report:
     def note_missing(self, names: set[str]) -> None:
         self.missing = names if self.missing is None else self.missing & names
 
+    def add(self, other: Report) -> None:
+        """Add what another part of the build did."""
+        self.left_out |= other.left_out
+        if other.missing is not None:
+            self.note_missing(other.missing)
+        self.reads.requests += other.reads.requests
+        self.reads.bytes += other.reads.bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
