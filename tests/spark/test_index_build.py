@@ -29,7 +29,7 @@ TABLE_IDS = [ids(i, 500 * (i + 1)) for i in range(6)]
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Six files without filters in two days."""
-    return make_table(tmp_path / "my events=all")
+    return make_table(tmp_path / "my events")
 
 
 def plans(table: Path, **options: Any) -> list[list[tuple[str, int]]]:
@@ -80,7 +80,6 @@ def test_errors_are_those_of_a_local_build(spark: SparkSession, table: Path, tmp
     unwritable.write_text("")
     for error, message, options in (
         (bp.PlanError, "no file below .* has the columns ID2", {"columns": ["ID2"]}),
-        (bp.UnsupportedError, "expected text", {"columns": ["lower(Id)"]}),
         (bp.OptionError, "files_per_task is 0", {"files_per_task": 0}),
         (OSError, "a file", {"to": unwritable / "index"}),
     ):
