@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.storage.test_atomic import mounted, needs_root
 from tests.support.files import write
@@ -161,6 +162,31 @@ def test_segments_that_are_gone_are_not_committed(root: Path) -> None:
         bp.refresh_index(root, progress=remove)
     assert indexed_files(root) == 3
     assert set(os.listdir(root / DIRECTORY)) == before
+
+
+@pytest.mark.parametrize("change", [build, refresh, drop])
+def test_the_index_changes_between_manifest_and_segments(
+    root: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(root)
+    for number in range(2):
+        write_file(root, number)  # so that a refresh makes the segment anew
+    before = kept(root, 2, index="off")
+    read = lookup.read_manifest
+
+    def read_then_change(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        manifest = read(*arguments)
+        change(root)
+        return manifest
+
+    forget_indexes()
+    old = set((root / DIRECTORY).glob("*.segment"))
+    monkeypatch.setattr(lookup, "read_manifest", read_then_change)
+    assert kept(root, 2) == before
+    assert not any(path.exists() for path in old)
+    assert kept(root, 2) == before
+    assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
 
 
 @needs_root

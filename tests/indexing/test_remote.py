@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.indexing import commit
+from bloomparquet.indexing import commit, segment
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.parquet.cache import FooterCache
@@ -180,3 +180,19 @@ def test_failed_build_removes_its_segments_only(s3: S3Server, small: str) -> Non
         bp.build_index(url, progress=fail)
     assert s3.names(f"{small}/{DIRECTORY}") == before
     assert_whole(s3, small, 3)
+
+
+def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is that of pyarrow's S3 file system."""
+
+    def refuse(storage: Any, path: str, old: Any = None) -> Any:
+        bucket, _, key = path.partition("/")
+        raise OSError(
+            f"When initiating multiple part upload for key '{key}' in bucket '{bucket}': AWS Error ACCESS_DENIED "
+            "during CreateMultipartUpload operation: Access Denied"
+        )
+
+    monkeypatch.setattr(segment, "replacing", refuse)
+    with pytest.raises(PermissionError, match=r"ACCESS_DENIED .* to=DIRECTORY") as caught:
+        bp.build_index(s3.url(small))
+    assert caught.value.filename == f"bucket/{small}/{DIRECTORY}"

@@ -160,9 +160,8 @@ def _refusals_explained(directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = str(error)
-        is_refused = error.errno in _REFUSED or "ACCESS_DENIED" in text
-        if not is_refused or directory not in text:
+        text, key = str(error), directory.partition("/")[2]  # S3 names the bucket and the key one by one
+        if not (error.errno in _REFUSED and directory in text) and not ("ACCESS_DENIED" in text and key in text):
             raise
         reason = error.strerror or text
         message = f"{reason}; nothing can be written here. Let the index lie elsewhere: to=DIRECTORY"
