@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
@@ -187,6 +188,13 @@ def test_the_index_changes_between_manifest_and_segments(
     assert not any(path.exists() for path in old)
     assert kept(root, 2) == before
     assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
+
+
+def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
+    unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
+    with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):
+        bp.build_index(root.name, filesystem=unknown)
+    assert not (root / DIRECTORY).exists()
 
 
 @needs_root

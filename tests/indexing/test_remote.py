@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.indexing import commit, segment
+from bloomparquet.indexing import build, commit, segment
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence import section_file
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.parquet.cache import FooterCache
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.storage.files import fill_views
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server
 
@@ -50,7 +53,12 @@ def s3(data: Path) -> Iterator[S3Server]:
 def small(s3: S3Server, tmp_path: Path) -> str:
     """A directory in the bucket with three files of two row groups."""
     for i in range(3):
-        write(tmp_path / "data" / f"{i}.parquet", {"x": [text(i), "0", "9", text(i + 50)]}, ["x"], rows_per_group=2)
+        write(
+            tmp_path / "data" / f"{i}.parquet",
+            {"x": ["0", "9", text(i), "0", "9", text(i + 50)]},
+            ["x"],
+            rows_per_group=3,
+        )
     s3.upload(tmp_path / "data", tmp_path.name)
     return tmp_path.name
 
@@ -102,6 +110,23 @@ def test_requests_of_plans_over_10000_row_groups(s3: S3Server) -> None:
         assert len(planned.requests) <= FILES * GROUPS // 1000 + 2
         assert planned.plan.requests == len(planned.requests)
         assert Planned(s3, "big", where).requests == []
+
+
+def test_segments_are_read_side_by_side(s3: S3Server, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MOST_ROW_GROUPS", 2)
+    assert bp.build_index(s3.url(small)).segments == 3
+    all_three = threading.Barrier(3)
+    reads = []
+
+    def together(file: Any, path: str, offsets: Any, views: Any) -> None:
+        reads.append(all_three.wait(timeout=60))
+        fill_views(file, path, offsets, views)
+
+    monkeypatch.setattr(section_file, "fill_views", together)
+    planned = Planned(s3, small, f"x = '{text(1)}'")
+    assert planned.kept == [(f"bucket/{small}/1.parquet", 0)]
+    assert len(reads) == 9  # of each segment: its start, the column, and the filters
+    assert planned.plan.requests == len(planned.requests) == 2 + 3 + 9
 
 
 def test_plans_go_on_when_segments_vanish(s3: S3Server, small: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import MANIFEST, SEGMENT_SUFFIX, Manifest, SegmentEntry, read_manifest
-from bloomparquet.storage.atomic import delete_file, locked, remove_leftover, replacing
+from bloomparquet.storage.atomic import delete_file, locked, remove_leftover, replacing, require_object_store
 from bloomparquet.storage.files import LocalStorage, ReadCount
 
 _LOCK = ".building"
@@ -125,10 +125,12 @@ class Build:
 def begin_build(target: Target) -> Iterator[Build]:
     """Begin a build. If the block raises an error, what the build has written is removed.
 
-    Raises FileBusyError if another build runs, as far as the storage can tell, and ``OSError`` if nothing can be
-    written in the directory.
+    Raises FileBusyError if another build runs, as far as the storage can tell, UnsupportedError if the storage cannot
+    replace a file in one step, and ``OSError`` if nothing can be written in the directory.
     """
     lock = f"{target.directory}/{_LOCK}"
+    if not isinstance(target.storage, LocalStorage):
+        require_object_store(target.storage.filesystem, target.directory)
     try:
         with _refusals_explained(target.directory), ExitStack() as locks:
             target.storage.make_parents(lock)

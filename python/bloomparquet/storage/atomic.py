@@ -272,7 +272,7 @@ class _RemoteOutput:
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._filesystem, self._path, self._old = storage, storage.filesystem, path, old
-        _require_object_store(self._filesystem, path)
+        require_object_store(self._filesystem, path)
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
         self._stream = self._filesystem.open_output_stream(self._temporary)
@@ -310,7 +310,7 @@ class _RemoteOutput:
             warnings.warn(f"the temporary file {self._temporary} could not be deleted: {error}", stacklevel=2)
 
 
-def _require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+def require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
     """UnsupportedError unless a copy replaces an object in one step. Elsewhere, a failed copy destroys the old one."""
     if not _OBJECT_STORES.intersection(_WORDS.findall(filesystem.type_name)):
         raise UnsupportedError(

@@ -98,6 +98,8 @@ class MappedSource:
 
 
 class _MappedRecords:
+    threads = 1
+
     def __init__(self, records: Bits) -> None:
         self._records = records
 
@@ -159,6 +161,7 @@ class _StoredRecords:
 
     def __init__(self, file: _OpenFile, offset: int, record_bytes: int) -> None:
         self._file, self._offset, self._bytes = file, offset, record_bytes
+        self.threads = file.threads
         self._resident: OrderedDict[int, Bits] = OrderedDict()
         self._lock = threading.Lock()
 
