@@ -26,6 +26,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
+from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.predicate import (
     And,
@@ -62,6 +63,7 @@ __all__ = [
     "And",
     "Bloom",
     "BloomParquetError",
+    "CaseIn",
     "ColumnOutcome",
     "ContainsAny",
     "Dataset",

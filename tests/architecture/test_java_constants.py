@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
+from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
 from pyspark_bloomparquet.jar import planner_worker, protocol
 from pyspark_bloomparquet.options import load
@@ -28,11 +29,13 @@ CONSTANTS = {
     "USELESS_FPP": ShrinkFilters().drop_above,
     "MIN_BYTES": BYTES_PER_BLOCK,
     "MAX_BYTES": MAX_BLOCKS * BYTES_PER_BLOCK,
-    "DEFAULT_FPP": default("bloomFpp"),
+    "DEFAULT_FPP": float(str(default("bloomFpp"))),
+    "DEFAULT_ROW_GROUPS": default("bloomRowGroups"),
+    "MAX_AUTO_FPP": MAX_AUTO_FPP,
+    "MIN_AUTO_FPP": MIN_AUTO_FPP,
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "DEFAULT_TIMEOUT": default("planningTimeout"),
-    "DEFAULT_MAX_FILES": int(str(default("maxFilesPlannedOnDriver"))),
     "VERSION": planner_worker.VERSION,
     "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }

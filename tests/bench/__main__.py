@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, encrypted, joins, lookups, plans, rowgroups, spark, writing
+from tests.bench import bits, encrypted, index, joins, lookups, plans, rowgroups, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -31,6 +31,8 @@ _NOTES = {
     "inserts": "on one core",
     "hashes": "on one core",
     "plan": "cold: nothing is cached; warm: another lookup was planned before; the files are in the page cache",
+    "index": "one id; first plan: in a new process, after imports and listing, and all of DuckDB's query; cold: the "
+    "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
     "says cold; the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
@@ -54,6 +56,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "inserts": lambda: bits.inserts(few, items // 4),
         "hashes": lambda: bits.hashes(few, items // 4),
         "plan": lambda: plans.plans(many, smaller, larger),
+        "index": lambda: index.index(few, larger, 20_000 if quick else 1_000_000),
         "lookup": lambda: lookups.lookups(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),

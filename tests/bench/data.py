@@ -77,9 +77,14 @@ def table(rows: NDArray[np.int64], *, strings: bool = True) -> pa.Table:
     return pa.table(columns)
 
 
+def base_directory() -> Path:
+    """The directory of all data sets: ``BENCH_DATA_DIR``, or ``.bench``."""
+    return Path(os.environ.get("BENCH_DATA_DIR") or DEFAULT)
+
+
 def data_set(shape: Shape) -> Path:
     """The directory with the data of `shape`, which is written if it does not exist. It is always complete."""
-    base = Path(os.environ.get("BENCH_DATA_DIR") or DEFAULT)
+    base = base_directory()
     prefix = "" if shape.format == "parquet" else f"{shape.format}-"
     name = f"{prefix}v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
         "-strings" if shape.strings else ""

@@ -19,6 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.cli.render import human_bytes
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
 from tests.support import files
 from tests.support.commands import Run
 
@@ -199,6 +200,17 @@ def test_shrink_folds_and_drops(run: Run, events: Path) -> None:
         assert bp.read_table(str(events), f"id = {value}").num_rows == table["id"].to_pylist().count(value) > 0
 
 
+def test_fpp_auto_counts_the_row_groups_of_all_files(run: Run, tmp_path: Path) -> None:
+    for i in range(4):
+        files.write(tmp_path / f"{i}.parquet", {"id": [j * 7919 % 1_000_003 for j in range(5000)]}, rows_per_group=100)
+    for command in (["add", "--replace", "--columns", "id"], ["shrink"]):
+        assert run("add", str(tmp_path), "--replace", "--columns", "id", "--fpp", "0.000001").code == 0
+        result = run(*command, str(tmp_path), "--fpp", "auto")
+        highest = float(cells(result.out, "id")[-1].removesuffix(" %")) / 100
+        assert 0.1 / 200 < highest <= TOLERANCE / 200
+    assert "--fpp auto is 0.005 here: about 1 of 200 row groups." in run("advise", str(tmp_path)).out.splitlines()
+
+
 def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
     path = events / "day=2026-03-01 x" / "a b.parquet"
     link, away = events / "link.parquet", events.parent / "away.parquet"
@@ -221,6 +233,8 @@ def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
         ["add"],
         ["add", "x", "--fpp", "0"],
         ["add", "x", "--fpp", "1"],
+        ["shrink", "x", "--fpp", "Auto"],
+        ["advise", "x", "--fpp", "often"],
         ["add", "x", "--max-bytes", "3"],
         ["add", "x", "--max-bytes", "3x"],
         ["add", "x", "--max-bytes", "1g"],

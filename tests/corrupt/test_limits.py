@@ -11,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
-from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS
+from bloomparquet.parquet.metadata.chunk_fields import SLOTS
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
@@ -135,10 +135,10 @@ def test_templates_and_full_decoding_agree(path: str) -> None:
     raw, starts = read_footer(path), [offsets[0] for offsets in footer_of(path).chunks]
     templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
     for start in starts:
-        decoded: list[object] = [None] * len(UNKNOWN_FIELDS)
+        decoded: list[object] = [None] * len(SLOTS)
         end = chunks._decode(raw, start, decoded)
         assert end == templates.skip(raw, start, DecodeBudget(1))
-        matched: list[object] = [None] * len(UNKNOWN_FIELDS)
+        matched: list[object] = [None] * len(SLOTS)
         assert templates._match(raw, start, matched) == end
         assert decoded == matched
 
@@ -147,7 +147,7 @@ def test_too_many_chunks_of_distinct_forms_are_an_error(path: str, monkeypatch: 
     for name, value in (("_MAX_LEARNED", 0), ("_MAX_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
         monkeypatch.setattr(chunks, name, value)
     monkeypatch.setattr(chunks, "_CHUNKS_PER_TEMPLATE", sys.maxsize)
-    monkeypatch.setattr(chunks, "_compile_template", lambda *_: None)
+    monkeypatch.setattr(chunks, "compile_template", lambda *_, **__: None)
     with_form(path, 12_345)
     plan = bp.plan(path, "id = 7")
     assert plan.kept == 1
@@ -180,8 +180,10 @@ def test_structs_to_rewrite_have_no_limit() -> None:
 
 def test_columns_of_one_type_share_their_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[int] = []
-    learn = chunks._compile_template
-    monkeypatch.setattr(chunks, "_compile_template", lambda *arguments: learned.append(1) or learn(*arguments))
+    learn = chunks.compile_template
+    monkeypatch.setattr(
+        chunks, "compile_template", lambda *arguments, **options: learned.append(1) or learn(*arguments, **options)
+    )
     path = write(tmp_path / "wide.parquet", {f"column_{i}": [i] for i in range(2_000)})
     assert bp.plan(path, "column_7 = 8").kept == 0
     assert len(learned) == 1

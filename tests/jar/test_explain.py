@@ -39,7 +39,7 @@ MODES = ("simple", "extended", "formatted", "cost")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_explain_shows_the_predicate_and_the_plan(readers: Readers, path: str, mode: str) -> None:
-    frame = readers.jar(path).where("id = 6 OR (id = 7 AND upper(s) = 'X')").select("id")
+    frame = readers.jar(path).where("id = 6 OR (id = 7 AND trim(s) = 'X')").select("id")
     assert run(frame).plan.kept == 2
     with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
         text = explained(frame, mode)

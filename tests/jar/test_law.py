@@ -330,13 +330,13 @@ def test_unknown_functions_inside_known_predicates(readers: Readers, tmp_path: P
         tmp_path / "t.parquet", {"id": ids, "s": [f"s{i % 5}" for i in ids]}, ["id", "s"], rows_per_group=2
     )
     wheres = [
-        "NOT (id = 1 AND upper(s) = 'X')",
-        "NOT (id = 1 OR upper(s) = 'S2')",
-        "NOT (id <> 1 OR upper(s) = 'X')",
-        "NOT (NOT (id = 1 AND upper(s) = 'S1'))",
-        "id = 1 OR upper(s) = 'S3'",
-        "id = 1 AND (upper(s) = 'S1' OR s = 's4')",
-        "NOT (NOT (id = 1 OR upper(s) = 'S3') AND s <> 's2')",
+        "NOT (id = 1 AND trim(s) = 'X')",
+        "NOT (id = 1 OR trim(s) = 's2')",
+        "NOT (id <> 1 OR trim(s) = 'X')",
+        "NOT (NOT (id = 1 AND trim(s) = 's1'))",
+        "id = 1 OR trim(s) = 's3'",
+        "id = 1 AND (trim(s) = 's1' OR s = 's4')",
+        "NOT (NOT (id = 1 OR trim(s) = 's3') AND s <> 's2')",
         "(id = 1) = (s = 's1')",
         "(id = 1) <=> NULL",
         "NOT (id IN (1, 2, NULL))",
@@ -434,7 +434,11 @@ _leaf = (
     | st.builds(lambda values: F.col("i").isin(values), st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=4))
     | st.builds(lambda value: F.col("s") == value, st.sampled_from(TEXTS[1:]))
     | st.builds(lambda value: F.col("s").startswith(value), st.sampled_from(TEXTS[1:]))
-    | st.builds(lambda value: F.upper("s") == value, st.sampled_from(["A", "AB"]))
+    | st.builds(
+        lambda case, value: case("s") == value,
+        st.sampled_from([F.upper, F.lower, F.trim]),
+        st.sampled_from(["A", "AB", "a"]),
+    )
     | st.builds(
         lambda value, op: op(F.col("d"), value),
         st.sampled_from(DOUBLES[1:]),

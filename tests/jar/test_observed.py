@@ -191,7 +191,7 @@ def explained(frame: DataFrame, mode: str) -> str:
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_explain_names_what_was_asked_and_kept(jar_spark: SparkSession, t: DataFrame, adaptive: str) -> None:
     with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
-        frame = t.where("id = 6 OR (id = 7 AND upper(s) = 'X')").groupBy("s").count()
+        frame = t.where("id = 6 OR (id = 7 AND trim(s) = 'X')").groupBy("s").count()
         for mode in ("simple", "extended", "formatted", "cost"):
             text = explained(frame, mode)
             assert "id = 6 OR id = 7" in text

@@ -24,7 +24,6 @@ VALUES = {
     "tableLog": "error",
     "pushFilters": "auto",
     "planning": "auto",
-    "maxFilesPlannedOnDriver": "7",
     "planningTimeout": "30s",
     "onFilterError": "keep",
     "keyProvider": "spark_kms:every_key",

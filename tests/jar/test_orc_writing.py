@@ -86,12 +86,12 @@ def test_orcs_own_options_combine_with_ours(mixed: DataFrame, tmp_path: Path) ->
     writer.option("bloomColumns", "day,UserId").mode("append").save(str(tmp_path / "both"))
     assert columns_with_filters(tmp_path / "both") == {"kind", "day", "UserId"}
     sizes = []
-    for fpp in ("0.2", "0.001"):
+    for fpp in ("0.2", "0.001", "0.0001", "auto"):
         path = tmp_path / fpp
         mixed.limit(10).write.format("bloomorc").options(bloomColumns="kind", bloomFpp=fpp).save(str(path))
         (file,) = path.glob("*.orc")
         sizes.append(file.stat().st_size)
-    assert sizes[0] < sizes[1]
+    assert sizes[0] < sizes[1] < sizes[2] == sizes[3]
 
 
 WRONG = {
@@ -103,6 +103,7 @@ WRONG = {
     "a dot in a name": ({"bloomColumns": "x.y"}, "names 'x.y', which has a name that ORC's writer cannot find"),
     "a dot in a field's name": ({"bloomColumns": "st.a.b"}, "ORC's writer cannot find"),
     "fpp": ({"bloomFpp": "1.5"}, "option bloomFpp is '1.5'; expected a number between 0 and 1"),
+    "row groups": ({"bloomFpp": "auto", "bloomRowGroups": "0"}, "option bloomRowGroups is '0'; expected the number of"),
     "fpp of one column": ({"bloomFpp#kind": "0.1"}, "bloomorc has no option 'bloomFpp#kind'; did you mean 'bloomFpp'?"),
     "bytes": (
         {"bloomMaxBytes": "1m"},

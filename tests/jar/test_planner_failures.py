@@ -168,10 +168,6 @@ def test_a_late_plan_serves_the_next_query(readers: Readers, path: str, tmp_path
     [
         ({"planning": "off"}, "planning is off"),
         ({"planning": " OFF "}, "planning is off"),
-        (
-            {"maxFilesPlannedOnDriver": "3"},
-            "4 files exceed maxFilesPlannedOnDriver (3); set planning=driver",
-        ),
         ({"pushFilters": "off"}, "no filter that can skip row groups"),
     ],
     ids=str,
@@ -184,8 +180,7 @@ def test_planning_that_was_not_wanted_is_no_failure(
     assert reason in plan.reason
     assert failures == [0]
     assert lines == []
-    for allowed in ({"maxFilesPlannedOnDriver": "4"}, {"maxFilesPlannedOnDriver": "3", "planning": "driver"}):
-        assert run(readers.jar(path, **allowed).where("id = 6")).plan.kept == 1
+    assert run(readers.jar(path, planning="Auto").where("id = 6")).plan.kept == 1
 
 
 @pytest.mark.parametrize(

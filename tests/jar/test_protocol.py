@@ -89,6 +89,14 @@ PATH = ("st", "a.b")
         (leaf("in", type="int64", values=[1, None, 2]), p.In(PATH, [1, None, 2])),
         (leaf("contains", part="element", type="int8", values=[1, None]), bp.ContainsAny(PATH, [1, None])),
         (leaf("contains", part="key", type="string", values=["k"]), bp.ContainsAny(PATH, ["k"], of="key")),
+        (leaf("=", case="lower", type="string", value="a"), bp.CaseIn(PATH, "lower", ["a"])),
+        (leaf("=", case="lower", type="string", value=None), bp.CaseIn(PATH, "lower", [None])),
+        (leaf("in", case="upper", type="string", values=["A", None]), bp.CaseIn(PATH, "upper", ["A", None])),
+        (
+            leaf("<=>", case="lower", type="string", value="a"),
+            p.And(p.IsNotNull(PATH), bp.CaseIn(PATH, "lower", ["a"])),
+        ),
+        (leaf("<=>", case="lower", type="string", value=None), p.IsNull(PATH)),
         (leaf("is null"), p.IsNull(PATH)),
         (leaf("is not null"), p.IsNotNull(PATH)),
         ({"not": leaf("is null")}, p.Not(p.IsNull(PATH))),
@@ -118,6 +126,8 @@ def test_nan_is_parsed() -> None:
         leaf("like", type="string", value="a"),
         leaf("=", type="interval", value=1),
         leaf("in", type="interval", values=[1]),
+        leaf("<", case="lower", type="string", value="a"),
+        leaf("contains", case="lower", part="element", type="string", values=["a"]),
     ],
 )
 def test_unknown_predicate_forms_are_errors(node: dict[str, Any]) -> None:

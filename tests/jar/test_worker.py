@@ -19,6 +19,7 @@ from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files
+from tests.support.expression_filters import with_filters
 
 MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
 
@@ -111,6 +112,26 @@ def test_answers_hold_the_row_groups_of_the_value(planner: Planner, lake: list[P
     assert plan["numRowGroupsSkippedByStatistics"] + plan["numRowGroupsSkippedByBloomFilter"] == 9
     assert [file for file, _, _ in ranges] == [3]
     assert plan["rows"] == 20
+
+
+def test_lower_is_planned_only_if_something_else_skips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[Any] = [["Ann", "BOB"], ["carl"], ["dora", "\u212a"]]
+    path = Path(files.write_groups(tmp_path / "x.parquet", [{"c": cells} for cells in groups]))
+    leaf = {"op": "=", "case": "lower", "column": ["c"], "type": "string", "value": "bob"}
+
+    def answer(predicate: Any) -> dict[str, Any]:
+        return Worker(BytesIO())._plan(request_of([path], predicate, tmp_path), listing_of([path]))[0]
+
+    not_null, other = {"op": "is not null", "column": ["c"]}, leaf | {"value": "dora"}
+    for predicate in (leaf, {"and": [leaf, not_null]}, {"or": [leaf, other]}):
+        assert answer(predicate) == {"unplanned": "the files have no filters of lower(column) and upper(column)"}
+    del other["case"]
+    plan = answer({"and": [leaf, other]})["plan"]
+    assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByStatistics"]) == (1, 2)
+    monkeypatch.setattr(planner_worker, "has_expression_filters", lambda dataset: True)
+    with_filters(monkeypatch, groups)
+    plan = answer(leaf)["plan"]
+    assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByBloomFilter"]) == (2, 1)
 
 
 def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]) -> None:

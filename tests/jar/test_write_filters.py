@@ -97,6 +97,40 @@ def test_a_filter_is_the_smallest_within_the_fpp(jar_spark: SparkSession, tmp_pa
         assert optimum / 2 <= bloom.num_bytes <= 2 * optimum
 
 
+@pytest.mark.parametrize(
+    ("options", "fpp"),
+    [
+        ({}, 1e-4),
+        ({"bloomRowGroups": 5}, 0.01),
+        ({"bloomRowGroups": 2_000}, 1 / 2_000),
+        ({"bloomRowGroups": 10**9}, 1e-6),
+    ],
+)
+def test_auto_fpp_follows_the_row_groups_of_the_table(
+    jar_spark: SparkSession, tmp_path: Path, options: dict[str, int], fpp: float
+) -> None:
+    frame = jar_spark.range(12_000).selectExpr("xxhash64(id) AS n", "id")
+    limit = {ROWS_PER_GROUP.replace(".", "__"): 1_000}
+    path = save(frame, tmp_path / "t", bloomColumns="n", bloomFpp="Auto", **options, **limit)
+    blooms = filters(path)
+    assert len(blooms) == 12
+    for bloom in blooms.values():
+        assert bloom.estimated_fpp <= TOLERANCE * fpp < bloom.fold().estimated_fpp
+    found = jar_spark.read.format("bloomparquet").load(path).where("n = xxhash64(7777L)")
+    assert rows(found) == rows(jar_spark.read.parquet(path).where("n = xxhash64(7777L)"))
+    assert found.count() == 1
+    (plan,) = last_plan(found)
+    assert (plan.total, plan.kept) == (12, 1)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "many"])
+def test_a_wrong_number_of_row_groups_is_an_error(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
+    frame = jar_spark.range(3).toDF("a")
+    with pytest.raises(IllegalArgumentException, match=f"option bloomRowGroups is '{given}'; expected the number of"):
+        save(frame, tmp_path / "t", bloomColumns="a", bloomFpp="auto", bloomRowGroups=given)
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.parametrize(("rows_there", "ndv"), [(2_200_000, 2_200_000), (2_600_000, 50_000), (2_600_000, 3)])
 def test_more_values_than_memory_make_the_same_filter(
     jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int

@@ -20,7 +20,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.parquet.values.encoding import family_of
-from bloomparquet.query.evaluate import family_of as arrow_family_of
+from bloomparquet.query.domains import family_of as arrow_family_of
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
 

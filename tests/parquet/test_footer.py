@@ -12,9 +12,9 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import EncryptionError, FormatError
-from bloomparquet.parquet.metadata import column_chunks
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
+from bloomparquet.parquet.thrift import template
 from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
@@ -256,5 +256,5 @@ def test_numbers_of_every_length_are_read_from_templates(bits: int) -> None:
     for size in sizes:
         varint = bytes(size >> shift & 0x7F | 0x80 for shift in range(0, max(size.bit_length(), 1), 7))
         raw = varint[:-1] + bytes([varint[-1] & 0x7F])
-        assert column_chunks._varint(raw) == size == read_varint(raw, 0)[0]
-        assert column_chunks._zigzag(raw) == (size >> 1) ^ -(size & 1)
+        assert template.varint(raw) == size == read_varint(raw, 0)[0]
+        assert template.zigzag(raw) == (size >> 1) ^ -(size & 1)

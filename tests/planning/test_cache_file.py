@@ -20,10 +20,10 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.planning.evidence import cache_file
+from bloomparquet.planning.evidence.cache_file import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
-from bloomparquet.planning.parquet import cache_file
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.cache_file import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.disk_cache import (
     ROOM,
@@ -230,7 +230,7 @@ def test_disk_errors_are_logged_once_and_fail_no_plan(
         raise OSError(28, "No space left on device")
 
     use_disk(directory)
-    monkeypatch.setattr("bloomparquet.planning.parquet.cache_file.os.replace", full)
+    monkeypatch.setattr("bloomparquet.planning.evidence.cache_file.os.replace", full)
     for _ in range(2):
         assert summary(bp.plan(data, "x = 30")) == expected
         restart()

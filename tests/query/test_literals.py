@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.literals import coerce, coerce_all, find_zone, normalize_value
+from bloomparquet.query.literals import coerce, coerce_all, find_zone
+from bloomparquet.query.values import normalize_value
 
 NOON = 1_715_947_200 * 10**9  # 2024-05-17 12:00 UTC
 ID = UUID("123e4567-e89b-12d3-a456-426614174000")

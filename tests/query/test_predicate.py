@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from bloomparquet.errors import PlanError
+from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     MAX_DEPTH,
     Always,
@@ -34,7 +35,6 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
     columns,
-    normalize,
     to_sql,
 )
 

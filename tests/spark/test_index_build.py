@@ -133,7 +133,7 @@ def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:
     place = locate_index(str(table), None, None, "error")
 
     def make(target: Any, dataset: Any, columns: IndexColumns) -> Any:
-        payload = pickle.dumps((str(table), str(table), target.directory, target.root, target.build, columns))
+        payload = pickle.dumps((str(table), str(table), target.directory, target.root, target.build, columns, None))
         files = [tuple(file) for file in dataset.files]
         attempts = [make_on_executor(payload, files) for _ in range(2)]
         next(make_segments(target, dataset, columns, Report()))

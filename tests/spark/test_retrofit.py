@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
+from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
 from pyspark_bloomparquet import add_filters, shrink_filters
 from tests.support import files
 from tests.support.retrofit import (
@@ -196,6 +197,28 @@ def test_replace_makes_new_filters(spark: SparkSession, table: Path) -> None:
     assert actions(add_filters(spark, str(table), "Id")) == {"unchanged": 6}
     assert actions(add_filters(spark, str(table), "Id", replace=True)) == {"added": 6}
     assert max(row["estimated_fpp"] for row in bp.inspect(str(table)).to_pylist()) < 0.0126 < loose
+
+
+def test_auto_fpp_counts_the_row_groups_of_all_files(spark: SparkSession, tmp_path: Path) -> None:
+    for folder in ("by Spark", "by core"):
+        for i in range(2):
+            path = tmp_path / folder / f"{i}.parquet"
+            files.write(path, {"id": range(i * 24_000, (i + 1) * 24_000)}, rows_per_group=100)
+
+    def filters(folder: str) -> list[dict[str, Any]]:
+        return bp.inspect(str(tmp_path / folder)).drop_columns("file").to_pylist()  # type: ignore[no-any-return]
+
+    auto, large = {"id": bp.Bloom(fpp="auto")}, {"id": bp.Bloom(ndv=2_000)}
+    bp.add_filters(str(tmp_path / "by core"), bloom={"id": bp.Bloom(fpp=1 / 480)})
+    path = str(tmp_path / "by Spark")
+    assert actions(add_filters(spark, path, auto)) == {"added": 2}
+    assert filters("by Spark") == filters("by core")
+    add_filters(spark, path, large, replace=True)
+    assert actions(shrink_filters(spark, path, fpp="auto")) == {"shrunk": 2}
+    bp.add_filters(str(tmp_path / "by core"), bloom=large, replace=True)
+    bp.shrink_filters(str(tmp_path / "by core"), fpp=1 / 480)
+    assert filters("by Spark") == filters("by core")
+    assert 0 < sum(each["estimated_fpp"] for each in filters("by Spark")) <= TOLERANCE
 
 
 @pytest.mark.parametrize("change", ["add", "shrink"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import fsspec
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError
+from bloomparquet.storage import ranges
 from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.ranges import read_ranges
 
@@ -42,8 +46,8 @@ def read(
 ) -> list[bytes]:
     file, offset, length = (np.array(column, np.int64) for column in zip(*wanted, strict=True))
     count = ReadCount() if count is None else count
-    ranges = read_ranges(storage, paths, file, offset, length, count)
-    return [ranges.buffer[start : start + size].tobytes() for start, size in zip(ranges.starts, length, strict=True)]
+    read = read_ranges(storage, paths, file, offset, length, count)
+    return [read.buffer[start : start + size].tobytes() for start, size in zip(read.starts, length, strict=True)]
 
 
 RANGES = st.lists(
@@ -88,6 +92,26 @@ def test_ranges_up_to_the_merge_gap_apart_are_one_request(files: list[str]) -> N
             count = ReadCount()
             read(storage, files, [(0, 0, 10), (0, 10 + gap, 10)], count)
             assert count.requests == requests
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_slow_local_reads_are_made_by_several_threads(
+    is_slow: bool, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "_SLOW_SECONDS", -1 if is_slow else 1e9)
+    both, main, reads_in_threads = threading.Barrier(2), threading.get_ident(), itertools.count()
+
+    class Recorded(LocalStorage):
+        def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+            if threading.get_ident() != main and next(reads_in_threads) < 2:
+                both.wait(10)
+            super().read_into(path, offsets, views)
+
+    wanted = [(i, 700 * i, 9) for i in range(1000)]
+    assert read(Recorded(), [files[i % 3] for i in range(1000)], wanted) == [
+        CONTENT[i % 3 * 1000 + offset :][:size] for i, offset, size in wanted
+    ]
+    assert (next(reads_in_threads) > 2) == is_slow
 
 
 def test_no_ranges_make_no_request(files: list[str]) -> None:

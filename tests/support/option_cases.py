@@ -4,9 +4,7 @@ from __future__ import annotations
 
 # option, text, what is expected; only options that both read
 WRONG_VALUES = (
-    ("planning", "of", "auto, driver or off"),
-    ("maxFilesPlannedOnDriver", "0", "a whole number from 1 up"),
-    ("maxFilesPlannedOnDriver", "many", "a whole number from 1 up"),
+    ("planning", "of", "auto or off"),
     ("pushFilters", "onn", "auto, on or off"),
     ("onFilterError", "kep", "keep or fail"),
     ("cache", "perhaps", "true or false"),

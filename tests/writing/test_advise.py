@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli import render
+from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.cli.json_rows import write_json_lines
 from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
 from bloomparquet.planning.parquet.cache import process_cache
@@ -334,20 +334,18 @@ def test_invalid_arguments_are_errors(table: str) -> None:
 def test_commands_are_quoted_for_a_shell(table: str, tmp_path: Path) -> None:
     answer = advise(table)
     names = "user_id,session,shop,price,address.zip,a.b,sparse"
-    assert render.advice_commands(answer, "s3://bucket/events") == [
-        f"bloomparquet add s3://bucket/events --columns {names}"
-    ]
-    assert render.advice_commands(answer, ["a b", Path("c*")], fpp=0.001) == [
+    assert advice_commands(answer, "s3://bucket/events") == [f"bloomparquet add s3://bucket/events --columns {names}"]
+    assert advice_commands(answer, ["a b", Path("c*")], fpp=0.001) == [
         f"bloomparquet add 'a b' 'c*' --columns {names} --fpp 0.001"
     ]
     spaced = {"user id": np.random.default_rng(1).integers(0, 10**9, 4000)}
     odd = advise(write(tmp_path / "x.parquet", spaced, rows_per_group=1000))
-    assert render.advice_commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
+    assert advice_commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
 
 
 def report_lines(answer: pa.Table, width: int) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(render.advice_report(answer))
+    Console(file=out, width=width).print(advice_report(answer))
     return out.getvalue().splitlines()
 
 

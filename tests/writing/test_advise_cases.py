@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.cli import render
+from bloomparquet.cli.advice import advice_commands
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount
@@ -54,7 +54,7 @@ def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     assert row["advice"] == "replace"
     assert "of absent values" in row["reason"]
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.02)
-    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
+    assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
 def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     row = only(path)
     assert row["advice"] == "drop"
     assert "empty" in row["reason"]
-    assert render.advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
+    assert advice_commands(advise(path), path) == [f"bloomparquet shrink {path}"]
 
 
 def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
     assert row["reason"].endswith("4 of 16 row groups have no filter")
-    assert len(render.advice_commands(advise(tmp_path), "x")) == 1
+    assert len(advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
         graft_filters(
             write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
         )
-    assert render.advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
+    assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
 def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
     assert pq.read_metadata(path).num_row_groups == 0
     row = only(path)
     assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
-    assert render.advice_commands(advise(path), path) == []
+    assert advice_commands(advise(path), path) == []
     write_groups(path, [{"x": pa.array([], pa.int64())}])
     assert only(path)["advice"] == "none"
     with pytest.raises(bp.PlanError, match="no data files"):
@@ -190,6 +190,7 @@ def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
     for name, row in locked.items():
         assert (row["advice"], row["values"], row["filters"]) == ("none", 0, 0)
         assert f"the key of column {name} is not given" in row["reason"]
+        assert row["false_row_groups_now"] is row["false_row_groups"] is None
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     opened = advise(path, keys=bp.Keys(columns=columns)).to_pylist()
     assert all(row["values"] > 0 and "encrypted" not in row["reason"] for row in opened)
@@ -207,6 +208,18 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
     assert len(advised) == 2
     assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
+
+
+def test_false_row_groups_of_encrypted_columns_need_their_keys(parquet_testing_dir: Path) -> None:
+    path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
+    key, columns = b"0123456789012345", {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
+    opened = by_column(advise(path, keys=bp.Keys(key, columns)))
+    filters = bp.inspect(path, keys=bp.Keys(key, columns)).to_pylist()
+    locked = by_column(advise(path, keys=bp.Keys(key)))
+    for name in columns:
+        fpps = [row["estimated_fpp"] for row in filters if row["column"] == name]
+        assert opened[name]["false_row_groups_now"] == pytest.approx(sum(fpps))
+        assert locked[name]["false_row_groups_now"] is None
 
 
 def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from bloomparquet.cli.options import (
-    PROBABILITY,
     Size,
+    fpp_option,
     ignore_table_log,
     json_option,
     key_provider,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.table_formats import OnTableLog
+    from bloomparquet.writing.filters.spec import Fpp
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
@@ -132,7 +133,7 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 
 @cli.command()
 @paths
-@click.option("--fpp", type=PROBABILITY, default=0.01, show_default=True, help="False positive probability to aim at.")
+@fpp_option("auto")
 @click.option(
     "--sample",
     type=Size(),
@@ -144,21 +145,22 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 @ignore_table_log
 @json_option
 def advise(
-    path: tuple[str, ...], fpp: float, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
+    path: tuple[str, ...], fpp: Fpp, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
 ) -> None:
     """Say which columns should have Bloom filters, judged from footers and a sample. Print the commands that add
     them."""
     import bloomparquet as bp
-    from bloomparquet.cli import render
+    from bloomparquet.cli.advice import advice_commands, advice_report
     from bloomparquet.cli.json_rows import write_json_lines
+    from bloomparquet.cli.render import console
 
     source = one_or_many(path)
     table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
         return
-    render.console().print(render.advice_report(table))
-    for command in render.advice_commands(table, source, fpp=fpp):
+    console().print(advice_report(table))
+    for command in advice_commands(table, source, fpp=fpp):
         click.echo(command + same_keys())  # click does not fold lines, so that they can be copied
 
 

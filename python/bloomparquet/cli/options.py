@@ -5,19 +5,49 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
 
-_PROVIDER = f"{__name__}.provider"  # key in click's context
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
-PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+_PROVIDER = f"{__name__}.provider"  # key in click's context
 
 paths = click.argument("path", nargs=-1, required=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+class FalsePositives(click.ParamType["float | str"]):
+    """A false positive probability, or ``auto``."""
+
+    name = "FPP"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "auto":
+            return "auto"
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if not 0.0 < number < 1.0:
+            self.fail(f"{value!r} is neither auto nor a number above 0 and below 1.", param, ctx)
+        return number
+
+
+def fpp_option(default: float | str) -> Callable[[_Command], _Command]:
+    """The option ``--fpp``."""
+    return click.option(
+        "--fpp",
+        type=FalsePositives(),
+        default=default,
+        show_default=True,
+        help="False positive probability (FPP) to aim at. With `auto`, a lookup over all files of PATH reads about one "
+        "row group that does not hold the value.",
+    )
 
 
 class Size(click.ParamType[int]):

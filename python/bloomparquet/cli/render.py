@@ -1,4 +1,4 @@
-"""Everything that the command line prints: plans, filters, advice, outcomes and rows, for people and as JSON values.
+"""Everything that the command line prints but advice: plans, filters, outcomes and rows, for people and as JSON values.
 
 Functions here touch no file. rich is imported where it is used: ``--help`` does not need it.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from bloomparquet.planning.dataset import Paths
     from bloomparquet.planning.plan import RowGroup, ScanPlan
     from bloomparquet.writing.outcome import FileOutcome
 
@@ -83,7 +81,7 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
         )
     filters = f"{human_bytes(plan.bloom_bytes_read)} of filters" if plan.bloom_bytes_read else "no filter"
     parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {_plural(plan.requests, 'request')}, {filters} read.")
-    parts += [f"[yellow]unusable:[/yellow] {_escape(str(error))}" for error in plan.errors]
+    parts += [f"[yellow]unusable:[/yellow] {escaped(str(error))}" for error in plan.errors]
     shown = plan.row_groups if show_skipped else plan.kept_row_groups()
     if shown:
         base = _common_directory(group.path for group in plan.row_groups)
@@ -106,7 +104,7 @@ def _plan_summary(plan: ScanPlan) -> Table:
         n_rows[key] += group.rows or 0
         size[key] += group.length
     unopened, opened = count[_UNOPENED], count.total() - count[_UNOPENED]
-    table = _table("", right=(f"{plan.unit}s", "rows", "data", ""))
+    table = new_table("", right=(f"{plan.unit}s", "rows", "data", ""))
     for key, name in [(_UNOPENED, "partition values, unopened"), *EVIDENCE.items(), ("", "")]:
         if not count[key] and key in (_UNOPENED, "partition"):
             continue
@@ -115,7 +113,7 @@ def _plan_summary(plan: ScanPlan) -> Table:
             _plural(count[key], "file") if key == _UNOPENED else f"{count[key]:,}",
             "?" if key == _UNOPENED else f"{n_rows[key]:,}",
             human_bytes(size[key]),
-            _percent(size[key] / size.total()) if size.total() else "",
+            percent(size[key] / size.total()) if size.total() else "",
             style="green" if not name else "" if count[key] else "dim",
         )
     units = f"{_plural(unopened, 'file')} + {opened:,}" if unopened else f"{opened:,}"
@@ -124,11 +122,11 @@ def _plan_summary(plan: ScanPlan) -> Table:
 
 
 def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: int | None) -> Table:
-    table = _table("file", right=(unit, "rows", "data"))
+    table = new_table("file", right=(unit, "rows", "data"))
     table.add_column("", no_wrap=True)
     for group in groups[:limit]:
         table.add_row(
-            _escape(group.path[len(base) :]),
+            escaped(group.path[len(base) :]),
             "all" if group.index is None else str(group.index),
             "?" if group.rows is None else f"{group.rows:,}",
             human_bytes(group.length),
@@ -145,7 +143,7 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
 
 def filters_report(filters: pa.Table) -> Table:
     """The table of `bloomparquet.inspect`, rounded, and without the directory that all files share."""
-    table = _table()
+    table = new_table()
     names = [name for name in filters.column_names if name != "unusable" or filters[name].null_count < len(filters)]
     for name in names:
         text = name in ("file", "column", "type", "unusable")
@@ -153,90 +151,16 @@ def filters_report(filters: pa.Table) -> Table:
     base = _common_directory(filters["file"].unique().to_pylist())
     for row in filters.to_pylist():
         cells = {
-            "file": _escape(row["file"][len(base) :]),
+            "file": escaped(row["file"][len(base) :]),
             "row_group": str(row["row_group"]),
             "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
             "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
         }
         for name in names:
             value = row[name]
-            cells.setdefault(name, f"{value:,}" if isinstance(value, int) else _escape(str(value or "")))
+            cells.setdefault(name, f"{value:,}" if isinstance(value, int) else escaped(str(value or "")))
         table.add_row(*map(cells.__getitem__, names))
     return table
-
-
-# --- advice
-
-
-def advice_report(advice: pa.Table) -> RenderableType:
-    """The table of `bloomparquet.advise`, rounded; the reasons below it; and what following it adds or saves.
-
-    The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
-    """
-    from rich.console import Group
-    from rich.text import Text
-
-    columns = advice.to_pylist()
-    right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
-    figures = _table("column", "type", right=right)
-    figures.add_column("advice", no_wrap=True)
-    reasons = _table("", "", show_header=False)
-    for column in columns:
-        style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
-        name = Text(column["column"])
-        figures.add_row(name, *_advice_cells(column), style=style)
-        reasons.add_row(name, Text(column["reason"]), style=style)
-    return Group(figures, "", reasons, "", _advice_balance(columns))
-
-
-def _advice_cells(column: Mapping[str, Any]) -> list[str]:
-    # ``STRING`` for ``BYTE_ARRAY (STRING)``
-    types = dict.fromkeys(each.rpartition("(")[2].rstrip(")") for each in column["type"].split(", "))
-    return [
-        ", ".join(types),
-        "" if column["ndv_per_row_group"] is None else f"{column['ndv_per_row_group']:,.0f}",
-        _percent(column["min_max_skip"]),
-        _percent(column["skip_rate"]),
-        "" if column["filter_bytes"] is None else human_bytes(column["filter_bytes"]),
-        human_bytes(column["filter_bytes_now"]) if column["filters"] else "",
-        column["advice"],
-    ]
-
-
-def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
-    """What following the advice adds to the files and takes from them."""
-    changed = [column for column in columns if column["advice"] in ("add", "replace", "shrink", "drop")]
-    if not changed:
-        return "There is nothing to do."
-    now = sum(column["filter_bytes_now"] for column in changed)
-    then = sum(column["filter_bytes"] for column in changed if column["advice"] != "drop")
-    return f"Filter size: {human_bytes(now)} now, {human_bytes(then)} after:"
-
-
-def advice_commands(advice: pa.Table, path: Paths, *, fpp: float | None = None) -> list[str]:
-    """The command lines that do what the table of `bloomparquet.advise` says; none if there is nothing to do.
-
-    `fpp` is the one that was given to `advise`; None: its default.
-    """
-    from bloomparquet.writing.advice.advise import DEFAULT_FPP, OVERSIZED
-
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    where = shlex.join(os.fspath(each) for each in paths)
-    goal = "" if fpp in (None, DEFAULT_FPP) else f" --fpp {fpp:g}"
-    by_advice: dict[str, list[str]] = {}
-    oversized = False
-    for row in advice.to_pylist():
-        by_advice.setdefault(row["advice"], []).append(row["column"])
-        if row["advice"] == "add" and row["filters"]:
-            oversized |= row["filter_bytes_now"] * row["row_groups"] > OVERSIZED * row["filter_bytes"] * row["filters"]
-    commands = []
-    for verb, option in (("add", ""), ("replace", " --replace")):
-        if verb in by_advice:
-            names = shlex.quote(",".join(by_advice[verb]))
-            commands.append(f"bloomparquet add {where} --columns {names}{option}{goal}")
-    if oversized or "shrink" in by_advice or "drop" in by_advice:
-        commands.append(f"bloomparquet shrink {where}{goal}")
-    return commands
 
 
 # --- outcomes of add and shrink
@@ -267,7 +191,7 @@ def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool
         )
     if verb == "add":
         unused = {column.column: column.unused for outcome in outcomes for column in outcome.columns if column.unused}
-        parts += [f"[yellow]not useful:[/yellow] {_escape(name)} {why}." for name, why in unused.items()]
+        parts += [f"[yellow]not useful:[/yellow] {escaped(name)} {why}." for name, why in unused.items()]
     if any(outcome.limited for outcome in outcomes):
         parts.append(
             "[yellow]size limit reached:[/yellow] allow larger filters with --max-bytes, or write smaller row groups."
@@ -301,11 +225,11 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
             size[column.column] += column.bytes
             worst[column.column] = max(worst.get(column.column, 0.0), column.fpp)
     limited = Counter(column for outcome in outcomes for column in outcome.limited)
-    table = _table("column", right=("filters", "size", "highest FPP"))
+    table = new_table("column", right=("filters", "size", "highest FPP"))
     table.add_column("", no_wrap=True)
     for name, number in filters.items():
         note = f"[yellow]hit --max-bytes in {_plural(limited[name], 'file')}[/yellow]" if limited[name] else ""
-        table.add_row(_escape(name), f"{number:,}", human_bytes(size[name]), f"{100 * worst[name]:.2f} %", note)
+        table.add_row(escaped(name), f"{number:,}", human_bytes(size[name]), f"{100 * worst[name]:.2f} %", note)
     if len(filters) > 1:
         totals = (f"{filters.total():,}", human_bytes(size.total()), f"{100 * max(worst.values()):.2f} %")
         table.add_row("total", *totals, style="bold")
@@ -331,10 +255,10 @@ def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: int) 
     """At most `most` rows as a table on stdout. If there are more, a line on stderr says so."""
     from rich.text import Text
 
-    table = _table()
+    table = new_table()
     for field in schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        table.add_column(_escape(field.name), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(escaped(field.name), justify="right" if numeric else "left", overflow="fold")
     left, more = most, False
     for batch in batches:
         for row in islice(rows(batch), left):
@@ -369,7 +293,7 @@ def human_bytes(count: int) -> str:
     return f"{size:.{1 if size < 100 else 0}f} {'KMGTP'[power - 1]}iB"
 
 
-def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
+def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", **options)
@@ -380,7 +304,7 @@ def _table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     return table
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
 
@@ -394,7 +318,7 @@ def _common_directory(paths: Iterable[str]) -> str:
     return prefix[: prefix.rfind("/") + 1]
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)

@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import PROBABILITY, Size, key_provider, one_or_many, paths, same_keys
+from bloomparquet.cli.options import Size, fpp_option, key_provider, one_or_many, paths, same_keys
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.writing.filters.spec import Fpp
     from bloomparquet.writing.outcome import FileOutcome
     from bloomparquet.writing.retrofit.retrofit import Progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_fpp = click.option(
-    "--fpp", type=PROBABILITY, default=0.01, show_default=True, help="False positive probability to aim at."
-)
 
 
 def _output_options(command: _Command) -> _Command:
@@ -50,14 +47,14 @@ def _output_options(command: _Command) -> _Command:
     metavar="A,B,…",
     help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
 )
-@_fpp
+@fpp_option(0.01)
 @click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
 @click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
 @_output_options
 def add(
     path: tuple[str, ...],
     columns: str | None,
-    fpp: float,
+    fpp: Fpp,
     max_bytes: int,
     replace: bool,
     output: str | None,
@@ -99,7 +96,7 @@ def add(
 
 @click.command()
 @paths
-@_fpp
+@fpp_option(0.01)
 @click.option(
     "--drop-above",
     type=click.FloatRange(0, 1, min_open=True),
@@ -110,7 +107,7 @@ def add(
 @_output_options
 def shrink(
     path: tuple[str, ...],
-    fpp: float,
+    fpp: Fpp,
     drop_above: float,
     output: str | None,
     keys: Keys | None,

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, IndexColumns
 from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.segment import (
-    MOST_FILTER_BYTES,
     MOST_ROW_GROUPS,
+    PARQUET,
+    Reader,
     Report,
     Target,
-    read_files,
-    write_segment,
+    write_segments,
 )
-from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.lookup import OpenIndex, data_root
+from bloomparquet.planning.index.listing import files_of_segment
+from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
-from bloomparquet.planning.parquet.serialized import files_of_segment
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
+SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
+MOST_SMALL_SEGMENTS = 8
+"""So many segments of fewer than SMALL_ROW_GROUPS row groups become one at the next refresh."""
+
 _FILES_AT_ONCE = 1024
+_FILES_OF_A_FORMAT = 16
 
 Progress = Callable[[int, int], object]
 """Called with the number of files that are done, and of all files."""
@@ -39,8 +43,9 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """An index. `directory` is where it is; `files` and `row_groups` are what it covers, in `segments` files of
-    together `bytes` bytes. `left_out`: the files that are planned without it, with the reason."""
+    """An index. `directory` is where it is; `files` and `row_groups` (of ORC: those within the stripes) are what it
+    covers, in `segments` files of together `bytes` bytes. `left_out`: the files that are planned without it, with the
+    reason."""
 
     directory: str
     files: int
@@ -68,8 +73,8 @@ def build_index(
     table_log: OnTableLog = "error",
     progress: Progress | None = None,
 ) -> IndexInfo:
-    """Build the index of the Parquet files at `path`, from which plans then read a few kilobytes instead of footers
-    and filters.
+    """Build the index of the Parquet or ORC files at `path`, from which plans then read a few kilobytes instead of
+    footers and filters.
 
     The index holds what the files' footers and Bloom filters say. No data is read, except for columns with a
     :class:`Bloom`: filters are made of their values where the files have none, for files that must not be changed. It
@@ -82,9 +87,9 @@ def build_index(
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
-    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter and
-    for ORC files, FileBusyError if another process builds this index, ``OSError`` if the index cannot be written. Then
-    the index stays as it was. Encrypted and damaged files are left out.
+    Raises PlanError for a column that no file has; UnsupportedError for a column that cannot have a useful filter, and
+    for a :class:`Bloom` if the files are ORC files; FileBusyError if another process builds this index; ``OSError`` if
+    the index cannot be written. Then the index stays as it was. Encrypted and damaged files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -107,8 +112,8 @@ def refresh_index(
 ) -> IndexInfo:
     """Bring the index of the files at `path` up to date: files that are new or changed are indexed.
 
-    The columns are those of the build. Small segments, and segments most of whose files are gone, are made anew; the
-    others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
+    The columns are those of the build. Segments most of whose files are gone, and small ones once there are eight, are
+    made anew; the others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
     """
     return refresh_with(partial(_make_here, progress), locate_index(path, to, filesystem, table_log))
 
@@ -138,10 +143,11 @@ Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], Repor
 def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
     """Build the index of `place` of segments that `make` writes."""
     with begin_build(place.target) as build:
-        segments, report = make(place.target, place.dataset, columns)
+        dataset = replace(place.dataset, format=_find_format(place.dataset))
+        segments, report = make(place.target, dataset, columns)
         if report.missing:
             raise PlanError(f"no file below {place.target.root} has the columns {join_names(sorted(report.missing))}")
-        return _info(place.target, build.commit(place.recorded, columns, segments), report)
+        return _info(place.target, build.commit(_find_format(dataset), place.recorded, columns, segments), report)
 
 
 def refresh_with(make: Make, place: Place) -> IndexInfo:
@@ -158,8 +164,9 @@ def refresh_with(make: Make, place: Place) -> IndexInfo:
             ) from error
         kept, covered = _kept_segments(target, manifest, set(dataset.files))
         new = [file for file in dataset.files if file not in covered]
-        made, report = make(target, _with_files(dataset, new), wanted) if new else ([], Report())
-        return _info(target, build.commit(place.recorded, wanted, [*kept, *made]), report)
+        dataset = _with_files(replace(dataset, format=manifest.format), new)
+        made, report = make(target, dataset, wanted) if new else ([], Report())
+        return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
 
 
 def _make_here(
@@ -172,21 +179,28 @@ def _make_here(
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before they are committed."""
+    """Write segments of the files of `dataset`, which no plan uses before they are committed. Sets ``report.format`` if
+    it is not known yet."""
     done, total = 0, len(dataset.files)
-    for files, footers in _portions(dataset.storage, dataset.files, report):
-        segment = write_segment(target, dataset.storage, files, footers, columns, report)
+    if report.format is None:
+        report.format = _find_format(dataset)
+    if report.format is FileFormat.ORC and columns.makes_filters:
+        raise UnsupportedError(
+            f"{target.root}: filters cannot be made of ORC files; name the columns without a bloomparquet.Bloom, and "
+            "without lower() or upper()"
+        )
+    reader = _reader_of(report.format)
+    for files, footers in _portions(dataset.storage, dataset.files, report, reader):
+        yield from write_segments(target, dataset.storage, files, footers, columns, report, reader)
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
-        if segment is not None:
-            yield segment
 
 
 def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
     """The files at `path`, and where their index is."""
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
-    root = data_root(dataset.files)
+    root = dataset.root
     if to is None:
         target = Target(dataset.storage, f"{root}/{DIRECTORY}", root + "/")
         return Place(dataset, target, None)
@@ -199,45 +213,45 @@ def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: O
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
-    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files))
+    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files), format=dataset.format)
+
+
+def _find_format(dataset: Dataset) -> FileFormat:
+    """The format of the files; the first of them tell it."""
+    if dataset.format is not None:
+        return dataset.format
+    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], ReadCount())
+    return FileFormat.ORC if orc else FileFormat.PARQUET
+
+
+def _reader_of(file_format: FileFormat) -> Reader:
+    if file_format is FileFormat.PARQUET:
+        return PARQUET
+    from bloomparquet.indexing.orc import ORC  # lazy import: keeps ORC off the start-up path
+
+    return ORC
 
 
 def _portions(
-    storage: Storage, files: Sequence[FileInfo], report: Report
-) -> Iterator[tuple[list[FileInfo], list[Footer]]]:
+    storage: Storage, files: Sequence[FileInfo], report: Report, reader: Reader
+) -> Iterator[tuple[list[FileInfo], list[Any]]]:
     """The files of each segment, with their footers."""
     some: list[FileInfo] = []
-    footers: list[Footer] = []
-    row_groups = filter_bytes = 0
+    footers: list[Any] = []
+    row_groups = 0
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
-        kept, kept_footers = read_files(storage, read, report)
-        if not kept and not some and first == 0:
-            orc = orc_files(storage, read, report.reads)
-            if orc:
-                raise UnsupportedError(f"{orc[0].path} is an ORC file; an index is built of Parquet files")
+        kept, kept_footers = reader.read_files(storage, read, report)
         for file, footer in zip(kept, kept_footers, strict=True):
-            size = _filter_bytes(footer)
-            full = row_groups + len(footer.rows) > MOST_ROW_GROUPS or filter_bytes + size > MOST_FILTER_BYTES
-            if some and full:
+            groups = reader.row_groups(footer)
+            if some and row_groups + groups > MOST_ROW_GROUPS:
                 yield some, footers
-                some, footers, row_groups, filter_bytes = [], [], 0, 0
+                some, footers, row_groups = [], [], 0
             some.append(file)
             footers.append(footer)
-            row_groups += len(footer.rows)
-            filter_bytes += size
+            row_groups += groups
     if some:
         yield some, footers
-
-
-def _filter_bytes(footer: Footer) -> int:
-    """About the bytes of a file's filters, as far as the footer says."""
-    total = 0
-    with suppress(BloomParquetError):
-        for row_group in range(len(footer.rows)):
-            for leaf in range(len(footer.profile.schema.leaves)):
-                total += footer.read_chunk(row_group, leaf).bloom_length or 0
-    return total
 
 
 def _require_manifest(target: Target) -> Manifest:
@@ -254,12 +268,14 @@ def _kept_segments(target: Target, manifest: Manifest, live: set[FileInfo]) -> t
     """The segments that a refresh keeps, and the files that they cover."""
     opened = OpenIndex(target.storage, target.directory, target.root, manifest)
     by_path = {f"{target.directory}/{entry.name}": entry for entry in manifest.segments}
+    small = [entry for entry in manifest.segments if entry.row_groups < SMALL_ROW_GROUPS]
+    merged = small if len(small) >= MOST_SMALL_SEGMENTS else []
     kept: list[SegmentEntry] = []
     covered: set[FileInfo] = set()
     for file in opened.open_segments(ReadCount()):
         entry = by_path[file.path]
         current = _live_files(file, target.root, live)
-        if len(current) * 2 >= entry.files:
+        if entry not in merged and len(current) * 2 >= entry.files:
             kept.append(entry)
             covered |= current
     return kept, covered

@@ -11,7 +11,7 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError, shorte
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import dotted_name
-from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf
+from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf, parse_bloom
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, Bloom | None] | None
 """Which columns an index has: None for all; names; or names with the quality of the filters to make where the files
@@ -53,18 +53,21 @@ class IndexColumns:
                 )
             if bloom is None and _EXPRESSION.fullmatch(name):
                 named[name] = Bloom()
+            elif bloom is not None:
+                parse_bloom({name: bloom})  # raises an error for an fpp that needs the number of row groups
         return cls(named, case_sensitive)
 
     @property
-    def reads_values(self) -> bool:
-        """Whether filters are to be made of the values of a column."""
-        return self.names is not None and any(bloom is not None for bloom in self.names.values())
+    def makes_filters(self) -> bool:
+        """Whether filters are made of values."""
+        return any(bloom is not None for bloom in (self.names or {}).values())
 
     def to_json(self) -> dict[str, Any]:
         if self.names is None:
             return {"all": True}
         named = {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}
-        return {"named": named, "case_sensitive": self.case_sensitive}
+        expressions = [name for name in named if _EXPRESSION.fullmatch(name)]
+        return {"named": named, "expressions": expressions, "case_sensitive": self.case_sensitive}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:

@@ -43,11 +43,13 @@ class Build:
         self._manifest = f"{target.directory}/{MANIFEST}"
         self.former, self._state = self._read()
 
-    def commit(self, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry]) -> Manifest:
+    def commit(
+        self, file_format: FileFormat, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry]
+    ) -> Manifest:
         """Make `segments` the index. Raises FileBusyError if another build was faster, BloomParquetError if segments
         are gone."""
         self._require_current(segments)
-        manifest = Manifest(FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
+        manifest = Manifest(file_format, root, columns.to_json(), tuple(segments))
         with replacing(self._target.storage, self._manifest) as output:
             output.write(manifest.to_bytes())
             output.commit()

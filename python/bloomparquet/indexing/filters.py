@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,32 +29,42 @@ Filters = Iterator[tuple[int, SplitBlockBloomFilter]]
 """Chunks, and the filter of each."""
 
 
+_FOLDABLE_FILL = 1 - (1 - FOLDED_FPP**0.125) ** 0.5
+"""A filter with a larger share of set bits has a larger fpp than FOLDED_FPP after one fold: that share to the power of
+eight is the least that the fpp can be."""
+
+
 class NotAsciiError(Exception):
     """A value has a character outside ASCII, where engines differ in upper and lower case."""
 
 
 class FilterSet:
-    """The filters of one column in n chunks, sorted into tiles by their number of blocks."""
+    """The filters of one column in n chunks, sorted into tiles by their size, and in ORC by their hash functions."""
 
     def __init__(self, chunks: int) -> None:
         self._chunks = chunks
-        self._by_blocks: dict[int, list[tuple[int, NDArray[np.uint8]]]] = {}
+        self._by_size: dict[tuple[int, int], list[tuple[int, NDArray[np.uint8]]]] = {}
 
     def add(self, chunk: int, bloom: SplitBlockBloomFilter) -> None:
-        folded = bloom.fitted(FOLDED_FPP)
-        self._by_blocks.setdefault(folded.n_blocks, []).append((chunk, folded.blocks.view(np.uint8).reshape(-1)))
+        folded = bloom if bloom.bits_set > _FOLDABLE_FILL * 8 * bloom.num_bytes else bloom.fitted(FOLDED_FPP)
+        self.add_bits(chunk, folded.blocks)
+
+    def add_bits(self, chunk: int, bits: NDArray[Any], hash_functions: int = 0) -> None:
+        """Add the words of a filter. The names of tiles end with the number of `hash_functions`."""
+        size = hash_functions, bits.nbytes
+        self._by_size.setdefault(size, []).append((chunk, bits.view(np.uint8).reshape(-1)))
 
     def tiles(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[str, NewTile]]:
         """The tile of each chunk, -1 for none; its position there; and the tiles by their names in the file."""
         tile, at = np.full(self._chunks, -1, np.int32), np.zeros(self._chunks, np.int32)
         tiles = {}
-        for number, (_, filters) in enumerate(sorted(self._by_blocks.items())):
+        for number, ((hash_functions, _), filters) in enumerate(sorted(self._by_size.items())):
             chunks = [chunk for chunk, _ in filters]
             tile[chunks], at[chunks] = number, np.arange(len(chunks))
             matrix = np.stack([bits for _, bits in filters])
             filters.clear()
             layout = SliceLayout(len(matrix), matrix.shape[1] * 8)
-            tiles[f"{name}/{number}"] = NewTile(layout, partial(transpose, matrix))
+            tiles[f"{name}/{number}/{hash_functions}"] = NewTile(layout, partial(transpose, matrix))
         return tile, at, tiles
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.indexing.columns import IndexColumns
+from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
+from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
-from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, column_name, column_section, table_section, tile_arrays
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
@@ -31,8 +34,9 @@ _BATCH_BYTES = 1 << 20
 @dataclass(slots=True)
 class Report:
     """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
-    columns that no file had so far; `seen`, whether any file had a schema at all."""
+    columns that no file had so far. `format` is that of the files, None until it is known."""
 
+    format: FileFormat | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None
     reads: ReadCount = field(default_factory=ReadCount)
@@ -60,6 +64,29 @@ class Target:
     build: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
+class Contents(NamedTuple):
+    """What a segment holds of some files."""
+
+    sections: dict[str, Section]
+    tiles: dict[str, NewTile]
+    files: int
+    row_groups: int
+
+
+class Reader(NamedTuple):
+    """How the files of one format are read for an index.
+
+    ``read_files(storage, files, report)`` gives the footers of the files that can be indexed, and notes the others in
+    the report. ``row_groups(footer)`` is the number of row groups of a file.
+    ``contents(storage, files, footers, root, columns, report)`` raises BloomParquetError for evidence that cannot be
+    read, and :class:`TooLargeError`.
+    """
+
+    read_files: Callable[[Storage, Sequence[FileInfo], Report], tuple[list[FileInfo], list[Any]]]
+    row_groups: Callable[[Any], int]
+    contents: Callable[[Storage, Sequence[FileInfo], Sequence[Any], str, IndexColumns, Report], Contents]
+
+
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
     """The footers of those of `files` that can be indexed. The others are noted in `report`: encrypted files, whose
     evidence must not be stored in clear, and files that cannot be read."""
@@ -82,33 +109,63 @@ def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> t
     return kept, kept_footers
 
 
-def write_segment(
+class TooLargeError(Exception):
+    """The filters have so many bytes that `parts` segments are needed."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+
+def write_segments(
     target: Target,
     storage: Storage,
     files: Sequence[FileInfo],
-    footers: Sequence[Footer],
+    footers: Sequence[Any],
     columns: IndexColumns,
     report: Report,
-) -> SegmentEntry | None:
-    """Write a segment of `files`; None if none of them could be indexed. A file that is damaged, or changes meanwhile,
+    reader: Reader,
+) -> Iterator[SegmentEntry]:
+    """Write segments of `files`: one, or more if their filters are large. A file that is damaged, or changes meanwhile,
     is left out. May raise ``OSError``."""
+    try:
+        segment = _write_segment(target, storage, files, footers, columns, report, reader)
+    except TooLargeError as error:
+        step = -(-len(files) // error.parts)
+        for first in range(0, len(files), step):
+            some = slice(first, first + step)
+            yield from write_segments(target, storage, files[some], footers[some], columns, report, reader)
+    else:
+        if segment is not None:
+            yield segment
+
+
+def _write_segment(
+    target: Target,
+    storage: Storage,
+    files: Sequence[FileInfo],
+    footers: Sequence[Any],
+    columns: IndexColumns,
+    report: Report,
+    reader: Reader,
+) -> SegmentEntry | None:
+    """Write one segment; None if none of `files` can be indexed. Raises :class:`TooLargeError`."""
     while files:
-        table = RowGroups.of_footers(storage, files, footers, None)
         try:
-            sections, tiles = _contents(table, target.root, columns, report)
+            contents = reader.contents(storage, files, footers, target.root, columns, report)
         except BloomParquetError as error:
             if len(files) == 1:
                 report.left_out[files[0].path] = readable(error)
                 return None
             good = [
-                _is_sound(storage, file, footer, columns, report) for file, footer in zip(files, footers, strict=True)
+                _is_sound(storage, file, footer, columns, report, reader)
+                for file, footer in zip(files, footers, strict=True)
             ]
             if all(good):
                 raise
         else:
             good = are_unchanged(storage, files)
             if all(good):
-                return _write(target, table, sections, tiles)
+                return _write(target, contents)
             changed = [file for file, unchanged in zip(files, good, strict=True) if not unchanged]
             report.left_out.update((file.path, "changed while it was read") for file in changed)
         files = [file for file, sound in zip(files, good, strict=True) if sound]
@@ -116,27 +173,28 @@ def write_segment(
     return None
 
 
-def _is_sound(storage: Storage, file: FileInfo, footer: Footer, columns: IndexColumns, report: Report) -> bool:
+def _is_sound(
+    storage: Storage, file: FileInfo, footer: Any, columns: IndexColumns, report: Report, reader: Reader
+) -> bool:
     """Whether the evidence of one file can be read. If not, its error is noted."""
-    table = RowGroups.of_footers(storage, [file], [footer], None)
     try:
-        _contents(table, "", columns, Report(reads=report.reads))
+        reader.contents(storage, [file], [footer], "", columns, Report(reads=report.reads))
     except BloomParquetError as error:
         report.left_out[file.path] = readable(error)
         return False
     return True
 
 
-def _write(target: Target, table: RowGroups, sections: dict[str, Section], tiles: dict[str, NewTile]) -> SegmentEntry:
+def _write(target: Target, contents: Contents) -> SegmentEntry:
     name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
-    pieces, size, start_bytes = serialise(sections, WRITER, tiles)
+    pieces, size, start_bytes = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
         for batch in _batches(pieces):
             output.write(batch)
         output.commit()
-    return SegmentEntry(name, size, len(table.files), len(table), start_bytes)
+    return SegmentEntry(name, size, contents.files, contents.row_groups, start_bytes)
 
 
 def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
@@ -152,38 +210,65 @@ def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryvie
     yield b"".join(small)
 
 
+def require_room(filter_bytes: int, files: Sequence[FileInfo]) -> None:
+    """Raise :class:`TooLargeError` if so many bytes of filters are too many for one segment of `files`."""
+    if filter_bytes > MOST_FILTER_BYTES and len(files) > 1:
+        raise TooLargeError(min(len(files), -(-filter_bytes // MOST_FILTER_BYTES) + 1))
+
+
+def _row_groups(footer: Footer) -> int:
+    return len(footer.rows)
+
+
 def _contents(
-    table: RowGroups, root: str, columns: IndexColumns, report: Report
-) -> tuple[dict[str, Section], dict[str, NewTile]]:
-    """The sections and tiles of a segment. Raises BloomParquetError for evidence that cannot be read."""
+    storage: Storage,
+    files: Sequence[FileInfo],
+    footers: Sequence[Footer],
+    root: str,
+    columns: IndexColumns,
+    report: Report,
+) -> Contents:
+    table = RowGroups.of_footers(storage, files, footers, None)
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
+    chosen = _columns_of(table, columns, report)
+    require_room(sum(chunks.filters.measure(storage, report.reads) for _, chunks, _ in chosen), files)
     sections = table_section(table, Listing(table.storage, relative))
     tiles: dict[str, NewTile] = {}
+    for name, chunks, to_make in chosen:
+        n = len(chunks.members)
+        filters = {"": FilterSet(n)}
+        for chunk, bloom in stored_filters(table, chunks, report.reads):
+            filters[""].add(chunk, bloom)
+        has_filter: NDArray[np.bool_] = chunks.filters.offset >= 0
+        for wanted in to_make:
+            have = np.zeros(n, np.bool_) if wanted.case else has_filter
+            into = filters.setdefault(wanted.case, FilterSet(n))
+            for chunk, bloom in made_filters(table, chunks, wanted, have, report.reads):
+                into.add(chunk, bloom)
+        section: dict[str, NDArray[Any]] = dict(column_section(chunks))
+        for expression, each in filters.items():
+            tile, at, made = each.tiles(f"{name}/{expression}")
+            section |= tile_arrays(expression, tile, at, list(made))
+            tiles |= made
+        sections[name] = section
+    return Contents(sections, tiles, len(files), len(table))
+
+
+def _columns_of(
+    table: RowGroups, columns: IndexColumns, report: Report
+) -> list[tuple[str, ColumnChunks, list[FilterToMake]]]:
+    """The columns of a segment: the names of their sections, what footers say, and the filters to make."""
+    chosen = []
     for profile, of_profile in enumerate(table.profiles):
         first = table.paths[int(np.flatnonzero(table.arrays.profile == profile)[0])]
         leaves, to_make, missing = columns.leaves(of_profile.schema, first)
         report.note_missing(missing)
         for index in sorted(leaves):
-            leaf = of_profile.schema.leaves[index]
-            chunks = table.chunks(profile, leaf, report.reads)
-            n = len(chunks.members)
-            name = column_name((profile, index))
-            own = FilterSet(n)
-            has_filter: NDArray[np.bool_] = chunks.filters.offset >= 0
-            for chunk, bloom in stored_filters(table, chunks, report.reads):
-                own.add(chunk, bloom)
-            by_expression = {"": own}
-            for wanted in to_make:
-                if wanted.leaf == index:
-                    have = np.zeros(n, np.bool_) if wanted.case else has_filter
-                    into = by_expression.setdefault(wanted.case, FilterSet(n))
-                    for chunk, bloom in made_filters(table, chunks, wanted, have, report.reads):
-                        into.add(chunk, bloom)
-            section: dict[str, NDArray[Any]] = dict(column_section(chunks))
-            for expression, filters in by_expression.items():
-                tile, at, made = filters.tiles(f"{name}/{expression}")
-                section |= tile_arrays(expression, tile, at, list(made))
-                tiles |= made
-            sections[name] = section
-    return sections, tiles
+            chunks = table.chunks(profile, of_profile.schema.leaves[index], report.reads)
+            wanted = [each for each in to_make if each.leaf == index]
+            chosen.append((column_name((profile, index)), chunks, wanted))
+    return chosen
+
+
+PARQUET = Reader(read_files, _row_groups, _contents)

@@ -78,8 +78,9 @@ class Tail:
 
     `types` are the columns by number; 0 is the root. `row_index_stride` is the number of rows in a row group, 0 if the
     file has no row groups. `writer` and `writer_version` are :class:`Writer` and :class:`WriterVersion`, or a number
-    that is not listed there. `software_version` is the writer's release, if the file names it. `size` is the number of
-    bytes of the tail. `last_stripe_footer` is the stored footer of the last stripe, if it was read with the tail.
+    that is not listed there. `software_version` is the writer's release, if the file names it. `raw` is
+    the tail as stored, with the statistics of the stripes at `metadata`. `last_stripe_footer` is the stored footer of
+    the last stripe, if it was read with the tail.
     """
 
     path: str
@@ -93,9 +94,19 @@ class Tail:
     file_version: tuple[int, ...]
     calendar: int
     compression: Compression
-    size: int
-    stored_metadata: bytes = field(repr=False)
+    raw: bytes = field(repr=False)
+    metadata: slice = field(repr=False)
     last_stripe_footer: bytes | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of the tail."""
+        return len(self.raw)
+
+    @property
+    def stored_metadata(self) -> bytes:
+        """The statistics of the stripes as stored."""
+        return self.raw[self.metadata]
 
     def row_groups(self, stripe: int) -> int:
         """The number of row groups in a stripe; 0 if the file has no row indexes."""
@@ -236,8 +247,8 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
             file_version=tuple(postscript.version),
             calendar=footer.calendar,
             compression=compression,
-            size=len(raw),
-            stored_metadata=raw[start - postscript.metadata_length : start],
+            raw=raw,
+            metadata=slice(start - postscript.metadata_length, start),
         )
 
 

@@ -25,7 +25,8 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.prefetch import PrefetchedFile
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.query import literals
-from bloomparquet.query.literals import NANOSECONDS_PER_SECOND, Family, Value
+from bloomparquet.query.literals import NANOSECONDS_PER_SECOND, Family
+from bloomparquet.query.values import Value
 from bloomparquet.storage.files import ReadCount, Storage
 
 _TIMESTAMPS = {Kind.TIMESTAMP: pa.timestamp("ns"), Kind.TIMESTAMP_INSTANT: pa.timestamp("ns", "UTC")}

@@ -108,8 +108,26 @@ def _child_names(orc_type: OrcType) -> Sequence[str]:
     return _CHILD_NAMES.get(orc_type.kind) or [str(i) for i in range(len(orc_type.children))]
 
 
+_known_types: dict[tuple[bytes, ...], tuple[OrcType, ...]] = {}  # by their messages
+_MAX_KNOWN_TYPES = 512
+
+
 def parse_types(type_messages: Sequence[Any]) -> tuple[OrcType, ...]:
-    """The types in the Type messages of a footer. Raises FormatError if they are not a tree."""
+    """The types in the Type messages of a footer. Raises FormatError if they are not a tree.
+
+    The files of a data set share one tuple.
+    """
+    key = tuple([message.SerializeToString() for message in type_messages])
+    types = _known_types.get(key)
+    if types is None:
+        types = _parse_types(type_messages)
+        if len(_known_types) >= _MAX_KNOWN_TYPES:
+            _known_types.clear()
+        _known_types[key] = types
+    return types
+
+
+def _parse_types(type_messages: Sequence[Any]) -> tuple[OrcType, ...]:
     count = len(type_messages)
     if not count:
         raise FormatError("the footer has no types")

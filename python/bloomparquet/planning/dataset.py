@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -14,7 +15,16 @@ from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
+from bloomparquet.storage.files import (
+    FileInfo,
+    ListingNotes,
+    LocalStorage,
+    Storage,
+    data_root,
+    is_glob,
+    is_hidden,
+    open_storage,
+)
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -60,6 +70,11 @@ class Dataset:
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
             raise OptionError(f"keys is a {type(self.keys).__name__}; expected bloomparquet.Keys")
+
+    @cached_property
+    def root(self) -> str:
+        """The deepest directory that holds all files and lies above partition directories, without a slash."""
+        return data_root(self.files) if self.files else ""
 
     @classmethod
     def open(

@@ -14,7 +14,7 @@ from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.index.lookup import OpenIndex
+from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.parquet.indexed import indexed_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups
@@ -51,14 +51,19 @@ def open_table(
         )
 
     def open_parquet() -> Table:
-        # Keys may demand that files are encrypted. Those in an index are not, so the files must be read to say so.
-        if index is None or (dataset.keys is not None and not dataset.keys.allow_plaintext_files):
+        if index is None or index.manifest.format is not FileFormat.PARQUET:
             return read_parquet(files)
         return indexed_row_groups(index, storage, files, reads, dataset.keys, read_parquet)
 
+    if dataset.keys is not None and not dataset.keys.allow_plaintext_files:
+        index = None  # the files in an index are not encrypted: they are read to say so
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()
     is_given = dataset.format is FileFormat.ORC
+    if index is not None and index.manifest.format is FileFormat.ORC:
+        indexed = _open_indexed_orc(dataset, files, reads, index, skip_corrupt, unreadable)
+        if indexed is not None:
+            return indexed
     is_orc = is_given or (bool(files) and _is_orc(storage, files[0]) is True)
     table, refused = None, None
     if not is_orc:
@@ -68,8 +73,9 @@ def open_table(
             refused = error
         else:
             if table.files or unreadable or not files:
-                opened = {*table.files, *(unreadable or ())}
-                _refuse_orc(storage, [file for file in files if file not in opened], reads)
+                if len(table.files) < len(files):
+                    opened = {*table.files, *(unreadable or ())}
+                    _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
     from bloomparquet.planning.orc.cache import (
         process_cache as stripe_cache,  # lazy import: keeps ORC off the start-up path
@@ -83,6 +89,34 @@ def open_table(
     if table is None:
         raise NotParquetError(f"{refused}, or an ORC file") from refused
     return table
+
+
+def has_expression_filters(dataset: Dataset, index: str) -> bool:
+    """Whether there may be Bloom filters of ``lower(column)`` or ``upper(column)``. Only an index has them; `index`
+    says where it is, as in :class:`PlanOptions`."""
+    opened = find_index(dataset.storage, dataset.root, index, ReadCount()) if dataset.files else None
+    return opened is not None and opened.manifest.has_expressions
+
+
+def _open_indexed_orc(
+    dataset: Dataset,
+    files: Sequence[FileInfo],
+    reads: ReadCount,
+    index: OpenIndex,
+    skip_corrupt: bool,
+    unreadable: dict[FileInfo, BloomParquetError] | None,
+) -> Table | None:
+    """The stripes of `files`; None if `index` has none of them."""
+    from bloomparquet.planning.orc.cache import process_cache as stripe_cache  # lazy import: see open_table
+    from bloomparquet.planning.orc.indexed import indexed_stripes
+    from bloomparquet.planning.orc.stripes import Stripes
+
+    def read_stripes(some: Sequence[FileInfo]) -> Stripes:
+        known = stripe_cache.open(dataset.storage, some, reads, keys=dataset.keys)
+        beside = sorted({*files}.difference(some))[:1]
+        return known.require(skip_corrupt, unreadable, dataset.format is FileFormat.ORC, beside)
+
+    return indexed_stripes(index, dataset.storage, files, reads, read_stripes)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

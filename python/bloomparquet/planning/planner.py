@@ -30,7 +30,8 @@ from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.evaluate import mask
-from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns, normalize
+from bloomparquet.query.normal_form import normalize
+from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     Resolved,
@@ -128,7 +129,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     unreadable: dict[FileInfo, BloomParquetError] = {}
     footer_reads, filter_reads = ReadCount(), ReadCount()
-    index = find_index(dataset.storage, files, options.index, footer_reads)
+    index_reads = ReadCount()
+    index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
     table = open_table(
         dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
         index=index,
@@ -154,6 +156,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         codes, row_group_counts = _judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
+    footer_reads.requests += index_reads.requests
+    footer_reads.bytes += index_reads.bytes
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
@@ -363,8 +367,8 @@ class _Evidence:
                 continue
             if leaf_column is None:
                 # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In
-                # negation normal form, Not stands only around <=> and LIKE. NOT LIKE is NULL; keeping it is harmless.
-                # Extend this for a new predicate that is TRUE for NULL.
+                # negation normal form, Not stands only around <=>, LIKE and CaseIn. The last two are NULL; keeping them
+                # is harmless. Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
                 self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)
@@ -384,21 +388,20 @@ class _Evidence:
             if self.condition.strict:
                 raise
             return
-        if candidates is not None and chunks.filters.present.any():
+        if candidates is not None and candidates.filters.present.any():
             self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
 
     def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
-        hashes, first, last = candidates
-        asked = np.flatnonzero(verdicts[chunks.members] & chunks.filters.present)
+        filters, hashes, first, last = candidates
+        asked = np.flatnonzero(verdicts[chunks.members] & filters.present)
         if len(asked) == 0:
             return
         storage, reads = self._request.dataset.storage, self._request.filter_reads
-        answers, n_unusable = chunks.filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
+        answers, n_unusable = filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
         verdicts[chunks.members[asked]] = answers
         if n_unusable:
-            filter_errors = chunks.filters.errors
-            self._request.errors.add(filter_errors[i] for i in asked.tolist() if i in filter_errors)
+            self._request.errors.add(filters.errors[i] for i in asked.tolist() if i in filters.errors)
 
 
 def _column(leaf: Predicate) -> Column:

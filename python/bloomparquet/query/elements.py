@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.literals import Value, describe, normalize_value, normalize_values
-from bloomparquet.query.literals import to_sql as literal_to_sql
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -23,8 +21,11 @@ from bloomparquet.query.predicate import (
     Or,
     Predicate,
     column_to_sql,
+    repr_column,
     values_to_sql,
 )
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
+from bloomparquet.query.values import to_sql as literal_to_sql
 
 Part = Literal["element", "key", "value"]
 """The elements of a list; the keys or the values of a map."""
@@ -57,7 +58,7 @@ class ContainsAny(ElementPredicate):
 
     def __repr__(self) -> str:
         of = "" if self.of == "element" else f", of={self.of!r}"
-        return f"ContainsAny({_repr_column(self.column)}, {self.values!r}{of})"
+        return f"ContainsAny({repr_column(self.column)}, {self.values!r}{of})"
 
     def without_nulls(self) -> Predicate:
         values = tuple(value for value in self.values if value is not None)
@@ -97,7 +98,7 @@ class ItemIn(ElementPredicate):
 
     def __repr__(self) -> str:
         first = f", first={self.first}" if self.first else ""
-        return f"ItemIn({_repr_column(self.column)}, {self.item!r}, {self.values!r}{first})"
+        return f"ItemIn({repr_column(self.column)}, {self.item!r}, {self.values!r}{first})"
 
     def without_nulls(self) -> Predicate:
         values = tuple(value for value in self.values if value is not None)
@@ -148,7 +149,3 @@ def to_element_conditions(predicate: Predicate) -> Predicate:
             ElementIn(column, "key", (predicate.item,)),
         )
     return predicate
-
-
-def _repr_column(column: Column) -> str:
-    return repr(column[0] if len(column) == 1 else column)

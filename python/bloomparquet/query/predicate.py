@@ -1,6 +1,6 @@
 """Predicates as data: comparisons of columns with values, combined by And, Or and Not under SQL's three-valued logic.
 
-This module owns the tree, its SQL text, and its negation normal form. It knows no file and no column type: `literals`
+This module owns the tree and its SQL text. It knows no file and no column type: `literals`
 checks whether a value fits its column. pyarrow's expressions do not serve, because Python cannot inspect them, and they
 have no ``<=>`` and no values of columns that are not known yet.
 
@@ -11,7 +11,9 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── Membership  (column, values)       In  NotIn
         ├── IsNull, IsNotNull
         ├── StartsWith  (column, prefix)
-        └── ElementPredicate                   see `elements`
+        └── FunctionPredicate
+            ├── CaseIn                         see `case_mapping`
+            └── ElementPredicate               see `elements`
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.literals import Value, describe, normalize_value, normalize_values
-from bloomparquet.query.literals import to_sql as literal_to_sql
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
+from bloomparquet.query.values import to_sql as literal_to_sql
 
 Column = tuple[str, ...]
 """The path of a column as users see it: ``("id",)``, ``("address", "city")``."""
@@ -68,13 +70,14 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Always(Predicate):
-    """The constant TRUE, FALSE or, as None, NULL. :func:`normalize` turns NULL to FALSE."""
+    """The constant TRUE, FALSE or, as None, NULL. :func:`bloomparquet.query.normal_form.normalize` turns NULL to
+    FALSE."""
 
     value: bool | None
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class _Junction(Predicate):
+class Junction(Predicate):
     children: tuple[Predicate, ...]
     _depth: int = field(compare=False)
 
@@ -83,7 +86,7 @@ class _Junction(Predicate):
         depth = 1
         for child in children:
             _require_predicate(child)
-            if isinstance(child, _Junction) and type(child) is type(self):
+            if isinstance(child, Junction) and type(child) is type(self):
                 flat.extend(child.children)
                 depth = max(depth, child._depth)
             else:
@@ -96,13 +99,13 @@ class _Junction(Predicate):
         return f"{type(self).__name__}({', '.join(map(repr, self.children))})"
 
 
-class And(_Junction):
+class And(Junction):
     """TRUE if every child is TRUE. ``And()`` is TRUE. Children of a child And become children of this one."""
 
     __slots__ = ()
 
 
-class Or(_Junction):
+class Or(Junction):
     """TRUE if any child is TRUE. ``Or()`` is FALSE. Children of a child Or become children of this one."""
 
     __slots__ = ()
@@ -133,7 +136,7 @@ class Leaf(Predicate):
         object.__setattr__(self, "column", _to_column(column))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)})"
+        return f"{type(self).__name__}({repr_column(self.column)})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -148,7 +151,7 @@ class Comparison(Leaf):
         object.__setattr__(self, "value", normalize_value(value))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)}, {self.value!r})"
+        return f"{type(self).__name__}({repr_column(self.column)}, {self.value!r})"
 
 
 class Eq(Comparison):
@@ -211,7 +214,7 @@ class Membership(Leaf):
         object.__setattr__(self, "values", normalize_values(values))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_repr_column(self.column)}, {self.values!r})"
+        return f"{type(self).__name__}({repr_column(self.column)}, {self.values!r})"
 
 
 class In(Membership):
@@ -252,16 +255,16 @@ class StartsWith(Leaf):
         object.__setattr__(self, "prefix", value)
 
     def __repr__(self) -> str:
-        return f"StartsWith({_repr_column(self.column)}, {self.prefix!r})"
+        return f"StartsWith({repr_column(self.column)}, {self.prefix!r})"
 
 
-class ElementPredicate(Leaf):
-    """Base of the predicates on elements of lists and maps; see :mod:`bloomparquet.query.elements`."""
+class FunctionPredicate(Leaf):
+    """Base of the predicates on what a function makes of a column."""
 
     __slots__ = ()
 
-    def without_nulls(self) -> Predicate:
-        """A predicate without None among its values that is TRUE for the same rows."""
+    def normalized(self, *, negated: bool) -> Predicate:
+        """The negation normal form of this predicate, or of its negation."""
         raise NotImplementedError
 
     def to_sql(self, max_values: int | None) -> str:
@@ -269,7 +272,17 @@ class ElementPredicate(Leaf):
         raise NotImplementedError
 
 
-_NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
+class ElementPredicate(FunctionPredicate):
+    """Base of the predicates on elements of lists and maps; see :mod:`bloomparquet.query.elements`."""
+
+    __slots__ = ()
+
+    def normalized(self, *, negated: bool) -> Predicate:
+        return Not(self) if negated else self.without_nulls()
+
+    def without_nulls(self) -> Predicate:
+        """A predicate without None among its values that is TRUE for the same rows."""
+        raise NotImplementedError
 
 
 def columns(predicate: Predicate) -> set[Column]:
@@ -282,22 +295,12 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
     pending = [predicate]
     while pending:
         node = pending.pop()
-        if isinstance(node, _Junction):
+        if isinstance(node, Junction):
             pending.extend(node.children)
         elif isinstance(node, Not):
             pending.append(node.child)
         elif isinstance(node, Leaf):
             yield node
-
-
-def normalize(predicate: Predicate) -> Predicate:
-    """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
-
-    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith and
-    predicates on elements, which may have None there. And and Or have at least two children, none of their own class.
-    Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
-    """
-    return _normalize(predicate, negated=False)
 
 
 def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
@@ -306,7 +309,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
         return "NULL" if predicate.value is None else str(predicate.value).upper()
     if isinstance(predicate, Not):
         return f"NOT {_to_operand(predicate.child, max_values)}"
-    if isinstance(predicate, _Junction):
+    if isinstance(predicate, Junction):
         if not predicate.children:
             return "TRUE" if isinstance(predicate, And) else "FALSE"
         word = " AND " if isinstance(predicate, And) else " OR "
@@ -319,6 +322,11 @@ def column_to_sql(column: Column) -> str:
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
 
 
+def repr_column(column: Column) -> str:
+    """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
+    return repr(column[0] if len(column) == 1 else column)
+
+
 def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
     """A list of literals; at most `max_values` of them are shown."""
     shown = [literal_to_sql(value) for value in values[:max_values]]
@@ -329,7 +337,7 @@ def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
 
 def _to_operand(predicate: Predicate, max_values: int | None) -> str:
     text = to_sql(predicate, max_values=max_values)
-    return f"({text})" if isinstance(predicate, _Junction) and predicate.children else text
+    return f"({text})" if isinstance(predicate, Junction) and predicate.children else text
 
 
 def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
@@ -339,7 +347,7 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
         return f"{name} {leaf.symbol} {literal_to_sql(leaf.value)}"
     if isinstance(leaf, Membership):
         return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({values_to_sql(leaf.values, max_values)})"
-    if isinstance(leaf, ElementPredicate):
+    if isinstance(leaf, FunctionPredicate):
         return leaf.to_sql(max_values)
     if isinstance(leaf, StartsWith):
         return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
@@ -350,54 +358,6 @@ def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
     raise TypeError(f"no SQL is known for {leaf!r}")
 
 
-def _normalize(node: Predicate, *, negated: bool) -> Predicate:
-    if isinstance(node, Not):
-        return _normalize(node.child, negated=not negated)
-    if isinstance(node, Always):
-        return Always(node.value is not None and node.value != negated)
-    if not isinstance(node, _Junction):
-        return _normalize_leaf(node, negated)
-    conjunction = isinstance(node, And) != negated
-    kept = []
-    for child in node.children:
-        child = _normalize(child, negated=negated)
-        if not isinstance(child, Always):
-            kept.append(child)
-        elif child.value is not conjunction:
-            return child
-    if len(kept) == 1:
-        return kept[0]
-    if not kept:
-        return Always(conjunction)
-    return And(*kept) if conjunction else Or(*kept)
-
-
-def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
-    if isinstance(leaf, (IsNull, IsNotNull)):
-        return IsNull(leaf.column) if isinstance(leaf, IsNull) != negated else IsNotNull(leaf.column)
-    if isinstance(leaf, Membership):
-        if isinstance(leaf, In) != negated:
-            values = leaf.values if None not in leaf.values else tuple(v for v in leaf.values if v is not None)
-            return In(leaf.column, values) if values else Always(False)
-        if None in leaf.values:
-            return Always(False)
-        return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
-    if isinstance(leaf, ElementPredicate):
-        return Not(leaf) if negated else leaf.without_nulls()
-    if isinstance(leaf, StartsWith):
-        if leaf.prefix is None:
-            return Always(False)
-        return Not(leaf) if negated else leaf
-    assert isinstance(leaf, Comparison)
-    if isinstance(leaf, EqNullSafe):
-        if leaf.value is None:
-            return IsNotNull(leaf.column) if negated else IsNull(leaf.column)
-        return Not(leaf) if negated else leaf
-    if leaf.value is None:
-        return Always(False)
-    return _NEGATED[type(leaf)](leaf.column, leaf.value) if negated else leaf
-
-
 def _require_predicate(node: object) -> Predicate:
     if not isinstance(node, Predicate):
         raise PlanError(f"And, Or and Not take predicates; found {describe(node)}")
@@ -405,7 +365,7 @@ def _require_predicate(node: object) -> Predicate:
 
 
 def _depth_of(node: Predicate) -> int:
-    return node._depth if isinstance(node, (_Junction, Not)) else 0
+    return node._depth if isinstance(node, (Junction, Not)) else 0
 
 
 def _check_depth(depth: int) -> int:
@@ -419,7 +379,3 @@ def _to_column(column: str | Iterable[str]) -> Column:
     if not path or not all(isinstance(part, str) and part for part in path):
         raise PlanError(f"the column is {column!r}; expected a name, or a path of names")
     return path
-
-
-def _repr_column(column: Column) -> str:
-    return repr(column[0] if len(column) == 1 else column)

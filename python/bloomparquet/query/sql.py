@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
-from bloomparquet.query.literals import EPOCH, Value, coerce, describe
+from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -39,12 +39,15 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
+from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPPING
+from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
+from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
-    f"startswith), {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
+    f"startswith), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -191,9 +194,10 @@ class _Converter:
             return Always(node.this)
         if isinstance(node, exp.Null):
             return Always(None)
-        elements = convert_elements(node, self)
-        if elements is not None:
-            return elements
+        for convert_function in (convert_elements, convert_case_mapping):
+            predicate = convert_function(node, self)
+            if predicate is not None:
+                return predicate
         if isinstance(node, exp.NullSafeNEQ):
             return Not(self.convert_comparison(node, EqNullSafe, EqNullSafe))
         if type(node) in self.comparisons:

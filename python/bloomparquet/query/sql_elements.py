@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol
 
 from bloomparquet.query.elements import ContainsAny, ItemIn, Part
-from bloomparquet.query.literals import Value
 from bloomparquet.query.predicate import Always, Column, Predicate
+from bloomparquet.query.values import Value
 
 SUPPORTED = (
     "for lists and maps array_contains, arrays_overlap with array(…), map_contains_key, exists(c, x -> x = …), and "
@@ -48,18 +48,18 @@ def convert_elements(node: Any, converter: Converter) -> Predicate | None:
     if isinstance(node, exp.EQ):
         sides = (node.this, node.expression), (node.expression, node.this)
         for accessed, value in sides:
-            if isinstance(_without_parentheses(accessed, exp), exp.Bracket):
+            if isinstance(without_parentheses(accessed, exp), exp.Bracket):
                 return _convert_item(accessed, [value], node, converter)
     if isinstance(node, exp.NEQ):
         equality = convert_elements(exp.EQ(this=node.this, expression=node.expression), converter)
         return None if equality is None else ~equality
-    if isinstance(node, exp.In) and isinstance(_without_parentheses(node.this, exp), exp.Bracket) and node.expressions:
+    if isinstance(node, exp.In) and isinstance(without_parentheses(node.this, exp), exp.Bracket) and node.expressions:
         return _convert_item(node.this, node.expressions, node, converter)
     return None
 
 
 def _convert_item(accessed: Any, values: list[Any], whole: Any, converter: Converter) -> Predicate:
-    bracket = _without_parentheses(accessed, converter.exp)
+    bracket = without_parentheses(accessed, converter.exp)
     if len(bracket.expressions) != 1:
         raise converter.refuse(whole)
     first: Literal[0, 1] = 1 if bracket.args.get("offset") else 0
@@ -102,7 +102,8 @@ def _function(node: Any, exp: Any) -> str | None:
     return node.this.lower() if isinstance(node, exp.Anonymous) and isinstance(node.this, str) else None
 
 
-def _without_parentheses(node: Any, exp: Any) -> Any:
+def without_parentheses(node: Any, exp: Any) -> Any:
+    """The node inside of parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bloomparquet.errors import FormatError, PlanError
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.columns import SchemaNode
-from bloomparquet.query.evaluate import family_of
+from bloomparquet.query.domains import family_of
 from bloomparquet.query.names import Names
 from bloomparquet.query.nested import map_leaf_types
 

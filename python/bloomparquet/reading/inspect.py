@@ -15,10 +15,11 @@ from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import open_table
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
-from bloomparquet.query.literals import Family, normalize_value
+from bloomparquet.query.literals import Family
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
+from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.storage.files import ReadCount

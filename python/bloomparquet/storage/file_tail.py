@@ -17,7 +17,8 @@ from bloomparquet.storage.ranges import read_ranges
 _FIRST_GUESS = 16 * 1024
 _MAX_GUESS = 256 * 1024
 _FIRST_FILES = 16
-_FILES_AT_ONCE = 512  # bounds the memory that tails take
+_BYTES_AT_ONCE = 128 * 1024 * 1024  # bounds the memory that tails take
+_MAX_FILES_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def read_file_tails(
     position, guess = 0, _FIRST_GUESS
     while position < len(files):
         # The tails of a data set have similar sizes: guess from the first files how much to read of the others.
-        batch = files[position : position + (_FILES_AT_ONCE if position else _FIRST_FILES)]
+        at_once = min(_BYTES_AT_ONCE // guess, _MAX_FILES_AT_ONCE) if position else _FIRST_FILES
+        batch = files[position : position + at_once]
         tails = _read_batch(storage, batch, guess, tail_size, count)
         yield tails
         sizes = sorted(tail.size for tail in tails if isinstance(tail, FileTail))

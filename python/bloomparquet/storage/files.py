@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -83,6 +84,13 @@ class Storage(Protocol):
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         """Fill each of `views` from its offset in the file. Raises FormatError if the file ends before."""
+
+
+def data_root(files: Sequence[FileInfo]) -> str:
+    """The deepest directory that holds all of `files` and lies above partition directories, without a slash."""
+    paths = [file.path for file in files]
+    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
+    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
 
 
 def is_hidden(name: str) -> bool:

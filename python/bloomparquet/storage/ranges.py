@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,6 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.storage.files import ReadCount, Storage
+
+_LOCAL_THREADS = 8
+_LOCAL_READS = 64  # of one job
+_SLOW_SECONDS = _LOCAL_READS * 80e-6  # of a job
 
 
 @dataclass(frozen=True)
@@ -90,13 +95,32 @@ def _read_runs(
 ) -> None:
     bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
     starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
+    names = [paths[i] for i in file[bounds[:-1]].tolist()]
+    is_local = storage.threads == 1
+    files_per_job = max(1, _LOCAL_READS * len(names) // len(file)) if is_local else 1
+    jobs, threads = range(0, len(names), files_per_job), storage.threads
 
-    def read_file(runs: tuple[int, int]) -> None:
-        first, last = runs
-        storage.read_into(paths[file[first]], starts[first:last], views[first:last])
+    def read_files(first_file: int) -> None:
+        for i in range(first_file, min(first_file + files_per_job, len(names))):
+            first, last = bounds[i : i + 2]
+            storage.read_into(names[i], starts[first:last], views[first:last])
 
-    for _ in in_threads(storage.threads, read_file, list(pairwise(bounds))):
+    if is_local:
+        # The page cache answers within microseconds, less than a thread costs. A disk answers several threads at once.
+        slow, threads = _read_while_fast(read_files, jobs), _LOCAL_THREADS
+        jobs = jobs[slow:]
+    for _ in in_threads(threads, read_files, jobs):
         pass
+
+
+def _read_while_fast(read: Callable[[int], None], jobs: Sequence[int]) -> int:
+    """Do `jobs` one after the other while they are fast. Gives the number of those that are done."""
+    began = time.perf_counter()
+    for done, job in enumerate(jobs, 1):
+        read(job)
+        if time.perf_counter() - began > _SLOW_SECONDS * (done + 1):  # another process may have delayed one of them
+            return done
+    return len(jobs)
 
 
 def in_threads(threads: int, work: Any, jobs: Sequence[Any]) -> Iterator[Any]:

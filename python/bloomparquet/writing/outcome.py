@@ -88,7 +88,7 @@ def describe_columns(footer: Footer, filters: Filters, wanted: Mapping[int, Bloo
     outcomes = []
     for leaf_index, blooms in sorted(by_leaf.items()):
         worst = max(blooms, key=lambda bloom: bloom.estimated_fpp)
-        ratio = worst.estimated_fpp / wanted[leaf_index].fpp
+        ratio = worst.estimated_fpp / wanted[leaf_index].target_fpp
         at_most = 2 * worst.num_bytes > wanted[leaf_index].max_bytes
         too_small = ratio > TOLERANCE if at_most else ratio > 2 and worst.n_blocks >= _MANY_BLOCKS
         limited = wanted[leaf_index].ndv is None and too_small

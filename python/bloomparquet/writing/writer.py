@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
@@ -320,13 +321,13 @@ class ParquetWriter:
         if wanted is None:  # a struct field with the dotted name of a column that was asked for
             return None
         insert_equal_floats(self._leaves[chunk_id[1]], bloom)
-        return bloom if wanted.ndv is not None else bloom.fitted(wanted.fpp)
+        return bloom if wanted.ndv is not None else bloom.fitted(wanted.target_fpp)
 
     def _recommended(self, footer: Footer) -> Filters:
         """The filters to write: of named columns, and of other columns for which they pay."""
         filters = self._filters
         for leaf_index in self._unasked:
-            if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].fpp):
+            if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].target_fpp):
                 filters.update(dict.fromkeys((chunk_id for chunk_id in filters if chunk_id[1] == leaf_index), None))
         return filters
 
@@ -387,7 +388,7 @@ def _is_recommended(footer: Footer, leaf_index: int, filters: Filters, fpp: floa
     values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
     column, traits = footer.profile.schema.leaves[leaf_index], footer.profile.traits
-    bounds = bounds_of(column, traits, chunks)
+    bounds = bounds_of(column, traits, ChunkColumns.of(chunks))
     filled = [(row_group, bloom) for row_group, bloom in enumerate(blooms) if bloom is not None]
     some = filled[:: -(-len(filled) // _COMPARED) or 1]
     shared = measure_overlap(bounds, [row_group for row_group, _ in some], [bloom for _, bloom in some])

@@ -101,8 +101,10 @@ class _Job:
             portions = [files[first : first + step] for first in range(0, len(files), step)]
         else:
             tasks = self._spark.sparkContext.defaultParallelism
-            portions = split(files, tasks, _LEAST_TO_MAKE if columns.reads_values else _LEAST_ROW_GROUPS)
-        payload = pickle.dumps((self._location, self._to, target.directory, target.root, target.build, columns))
+            portions = split(files, tasks, _LEAST_TO_MAKE if columns.makes_filters else _LEAST_ROW_GROUPS)
+        payload = pickle.dumps(
+            (self._location, self._to, target.directory, target.root, target.build, columns, dataset.format)
+        )
         inputs = [[tuple(file) for file in portion] for portion in portions]
         results = run_tasks(
             self._spark,
@@ -141,10 +143,10 @@ def make_on_executor(payload: bytes, files: list[tuple[Any, ...]]) -> tuple[list
 
     A remote storage may fail for a moment: then Spark runs the task again, if it may.
     """
-    location, to, directory, root, build, columns = pickle.loads(payload)
+    location, to, directory, root, build, columns, file_format = pickle.loads(payload)
     storage, _ = open_storage(location)
     index_storage, _ = open_storage(to)
-    dataset = Dataset(storage, tuple(map(FileInfo._make, files)), (), ((),) * len(files))
+    dataset = Dataset(storage, tuple(map(FileInfo._make, files)), (), ((),) * len(files), format=file_format)
     report = Report()
     try:
         return list(make_segments(Target(index_storage, directory, root, build), dataset, columns, report)), report

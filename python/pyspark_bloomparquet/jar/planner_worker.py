@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.cache_file import code_fingerprint
 from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
@@ -40,7 +42,7 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 5
+VERSION = 6
 """Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
@@ -146,7 +148,10 @@ class Worker:
                 cache=cache,
             )
             dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
-            plan = planner.plan_dataset(dataset, to_predicate(request["predicate"]), plan_options)
+            predicate = to_predicate(request["predicate"])
+            if needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
+                return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b"", cache
+            plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
             return *summarize(plan), cache

@@ -3,7 +3,7 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 5, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
+A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
 "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
 modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
 `format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
@@ -16,14 +16,16 @@ file in the request, all starts, all lengths. For local files, `versions` is the
 the version of each file that was planned, because it may have changed since the request: all sizes, all modification
 times in milliseconds, all inodes, all change times in nanoseconds. For other files `versions` is 0.
 
-An error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being
+If nothing could be skipped, the answer is ``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An
+error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being
 planned, ``{"id": 0}`` says every few seconds that the process is alive.
 
 A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
 (with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
 elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
-``value``, and `column` may lead through a list to a field of its structs. A value is null, or by `type`:
+``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
+``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is null, or by `type`:
 
 - ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
@@ -48,6 +50,7 @@ from typing import IO, Any
 
 from bloomparquet.errors import FormatError, LimitError, PlanError
 from bloomparquet.query import predicate as p
+from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
@@ -89,13 +92,17 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
         return p.IsNotNull(column)
     read = _TYPES.get(node.get("type", ""))
     build = _OPERATORS.get(op or "")
-    if read is None or (build is None and op not in ("in", "contains")):
+    if read is None or (build is None and op not in ("in", "contains")) or ("case" in node and op not in _EQUALITIES):
         raise PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
+    values = [
+        None if value is None else read(value) for value in (node["values"] if build is None else [node["value"]])
+    ]
+    if "case" in node:
+        case = node["case"]
+        return case_equal_null_safe(column, case, values[0]) if op == "<=>" else CaseIn(column, case, values)
     if build is None:
-        values = [None if value is None else read(value) for value in node["values"]]
         return p.In(column, values) if op == "in" else ContainsAny(column, values, node["part"])
-    value = node["value"]
-    return build(column, None if value is None else read(value))
+    return build(column, values[0])
 
 
 def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:
@@ -172,3 +179,4 @@ _OPERATORS: dict[str, Callable[..., p.Predicate]] = {
     ">=": p.GtEq,
     "starts with": p.StartsWith,
 }
+_EQUALITIES = ("=", "<=>", "in")

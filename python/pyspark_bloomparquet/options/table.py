@@ -149,13 +149,10 @@ PLANNING: tuple[Option, ...] = (
     Option(
         "planning",
         "auto",
-        one_of("auto", "driver", "off"),
-        "Whether the driver plans which row groups to read. `auto`: up to `maxFilesPlannedOnDriver` files; `driver`: "
-        "always; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
+        one_of("auto", "off"),
+        "Whether the driver plans which row groups to read. `auto`: whenever a query has a filter that can skip row "
+        "groups; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
         JAR,
-    ),
-    Option(
-        "maxFilesPlannedOnDriver", "100000", COUNT, "If `planning` is `auto`, a scan of more files has no plan.", JAR
     ),
     Option(
         "planningTimeout",
@@ -184,7 +181,18 @@ WRITING: tuple[Option, ...] = (
         "filters of row groups where they would skip little: with 16 or fewer distinct values, or with integers that "
         "fill more than half of the range from min to max.",
     ),
-    _writing("bloomFpp", "0.01", "The false positive probability (FPP) of these filters."),
+    _writing(
+        "bloomFpp",
+        "0.01",
+        "The false positive probability (FPP) of these filters. `auto`: the one with which a lookup of one value reads "
+        "about one row group that does not hold it, 1 / `bloomRowGroups`, but at most 0.01 and at least 0.000001.",
+    ),
+    _writing(
+        "bloomRowGroups",
+        "10000",
+        "With `bloomFpp=auto`: how many row groups the whole table will have. A write cannot count them: it sees only "
+        "its own rows. In ORC, these are the row groups of `orc.row.index.stride` rows, not the stripes.",
+    ),
     _writing(
         "bloomMaxBytes",
         "16m",

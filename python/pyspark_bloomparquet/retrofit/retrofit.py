@@ -19,10 +19,10 @@ from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, is_glob, open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import BloomSpec, parse_bloom
+from bloomparquet.writing.filters.spec import BloomSpec, Fpp, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
-from bloomparquet.writing.retrofit.change import Change, Job, ShrinkFilters, change_file
-from bloomparquet.writing.retrofit.retrofit import plan_filters
+from bloomparquet.writing.retrofit.change import Change, Job, change_file
+from bloomparquet.writing.retrofit.retrofit import plan_filters, plan_shrinking
 from pyspark_bloomparquet.jobs.executors import locate_all, require_executors, run_tasks
 from pyspark_bloomparquet.options.key_provider import provided_keys
 
@@ -57,8 +57,9 @@ def add_filters(
     """Add Bloom filters to the files at `path`, on Spark's executors. Returns one row per file.
 
     `bloom` is that of :func:`bloomparquet.add_filters`: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or
-    ``"*"`` for all columns for which filters pay. Column names are resolved as in Spark: their case is ignored unless
-    ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with backticks.
+    ``"*"`` for all columns for which filters pay. For ``Bloom(fpp="auto")`` the driver counts the row groups of all
+    files at `path`; so it reads all footers, as for ``"*"``. Column names are resolved as in Spark: their case is
+    ignored unless ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with backticks.
 
     The work is complete when this returns. The DataFrame has the columns of `OUTCOME`. ``action`` is ``added``;
     ``unchanged`` for a file that has the filters already; or ``failed``, with ``error``, for a file that is unchanged
@@ -78,7 +79,7 @@ def add_filters(
     UnsupportedError if the Python of an executor does not have this package.
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
-    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom).items()}
+    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom, counts_row_groups=True).items()}
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
     return table.run(change, "add Bloom filters to", dry_run)
@@ -87,7 +88,7 @@ def add_filters(
 def shrink_filters(
     spark: SparkSession,
     path: Paths,
-    fpp: float = 0.01,
+    fpp: Fpp = 0.01,
     drop_above: float = 0.9,
     dry_run: bool = False,
     *,
@@ -97,12 +98,13 @@ def shrink_filters(
     """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors. Returns one row
     per file.
 
-    Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, without reading data. ``action`` is
+    Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, also with ``fpp="auto"``, without reading
+    data. ``action`` is
     ``shrunk``, ``unchanged`` or ``failed``. Data may move within a file, so DataFrames that were planned, explained or
     run before must be loaded again. Otherwise see :func:`add_filters`.
     """
-    change = ShrinkFilters(fpp, drop_above)
     table = _Table.find(spark, path, files_per_task, key_provider)
+    change = plan_shrinking(table.dataset, fpp, drop_above)
     return table.run(change, "shrink the Bloom filters of", dry_run)
 
 

@@ -40,7 +40,9 @@ class FilterCiphers:
 
     def __init__(self, ciphers: Sequence[ChunkCipher | None] | None, n: int) -> None:
         self.ciphers = ciphers
-        self.encrypted = np.array([cipher is not None for cipher in ciphers or [None] * n], np.bool_)
+        self.encrypted = np.zeros(n, np.bool_)
+        if ciphers is not None:
+            self.encrypted[:] = [cipher is not None for cipher in ciphers]
 
     def overhead(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The bytes that encryption adds to each bitset."""

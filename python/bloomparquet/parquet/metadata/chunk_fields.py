@@ -5,7 +5,12 @@ Source: parquet-format ``parquet.thrift`` (ColumnChunk, ColumnMetaData, Statisti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
@@ -42,6 +47,7 @@ _PATHS: tuple[tuple[Field[Any], ...], ...] = (
 SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
 NUMBERS = 7  # the first fields are numbers, the others bytes
 BOUNDS = range(7, 11)
+DEPRECATED_BOUNDS, ORDERED_BOUNDS = (8, 7), (10, 9)  # lower, upper
 # Of these fields only the presence is kept.
 PRESENCE_ONLY = {path for path, i in SLOTS.items() if i in range(11, 14)}
 PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
@@ -82,5 +88,51 @@ class ChunkFields(NamedTuple):
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:NUMBERS]))})"
 
 
-UNKNOWN_FIELDS = ChunkFields(*[None] * len(SLOTS))
+NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
 """The fields of a chunk that cannot be read."""
+
+
+@dataclass(slots=True)
+class ChunkColumns:
+    """The fields of n column chunks that are evidence, as columns. Counts and offsets are -1, and bounds None, where a
+    footer has none.
+
+    The bounds are min_value and max_value; or min and max where `deprecated`, which have no defined order.
+    """
+
+    values: NDArray[np.int64]  # nulls included
+    nulls: NDArray[np.int64]
+    bloom_offset: NDArray[np.int64]
+    bloom_length: NDArray[np.int64]
+    lower: list[bytes | None]
+    upper: list[bytes | None]
+    deprecated: NDArray[np.bool_]
+
+    @classmethod
+    def unknown(cls, size: int) -> ChunkColumns:
+        """The columns of chunks without any field."""
+        values, nulls, offset, length = np.full((4, size), -1, np.int64)
+        return cls(values, nulls, offset, length, [None] * size, [None] * size, np.zeros(size, np.bool_))
+
+    @classmethod
+    def of(cls, chunks: Sequence[ChunkFields]) -> ChunkColumns:
+        columns = cls.unknown(len(chunks))
+        for i, fields in enumerate(chunks):
+            columns.put(i, fields)
+        return columns
+
+    def put(self, chunk: int, fields: ChunkFields) -> None:
+        """Set the fields of a chunk of which nothing was known."""
+        for array, number in zip(self.numbers, fields, strict=False):
+            if number is not None:
+                array[chunk] = number
+        self.deprecated[chunk] = fields.min_value is None and fields.max_value is None
+        if self.deprecated[chunk]:
+            self.lower[chunk], self.upper[chunk] = fields.deprecated_min, fields.deprecated_max
+        else:
+            self.lower[chunk], self.upper[chunk] = fields.min_value, fields.max_value
+
+    @property
+    def numbers(self) -> tuple[NDArray[np.int64], ...]:
+        """The columns of numbers, by their positions in :class:`ChunkFields`."""
+        return self.values, self.nulls, self.bloom_offset, self.bloom_length

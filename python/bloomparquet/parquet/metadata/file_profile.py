@@ -71,15 +71,22 @@ _MAX_VALUES = 1 << 16  # after the row groups; a pair of the key-value metadata 
 _COLUMN_ORDER_VALUES = 4  # more for each column
 
 
-def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], int]:
-    """The schema of a footer, its templates, and the schema's end. All footers of a data set begin with the same bytes
-    up to there."""
+class SchemaStart(NamedTuple):
+    """The schema at the start of a footer, its templates, and the number of bytes up to its end."""
+
+    schema: FileSchema
+    templates: tuple[ChunkTemplates, ...]
+    size: int
+
+
+def schema_of(footer: bytes) -> SchemaStart:
+    """The schema of a footer. All footers of a data set begin with the same bytes up to its end."""
     with _schemas_lock:
         for i, (head, schema, templates) in enumerate(_schemas):
             if footer.startswith(head):
                 if i:  # move it to the front: the next file most likely has it too
                     _schemas.insert(0, _schemas.pop(i))
-                return schema, templates, len(head)
+                return SchemaStart(schema, templates, len(head))
     schema, size = parse_schema(footer)
     pools: dict[object, TemplatePool] = {}
     for node in (leaf.node for leaf in schema.leaves):
@@ -91,7 +98,7 @@ def schema_of(footer: bytes) -> tuple[FileSchema, tuple[ChunkTemplates, ...], in
     with _schemas_lock:
         _schemas.insert(0, (footer[:size], schema, templates))
         del _schemas[_KEPT_SCHEMAS:]
-    return schema, templates, size
+    return SchemaStart(schema, templates, size)
 
 
 def profile_of(

@@ -9,12 +9,15 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from bloomparquet.errors import (
     BloomParquetError,
@@ -29,10 +32,18 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto,
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
-from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget
-from bloomparquet.parquet.metadata.file_profile import FileProfile, profile_of, schema_of, without_row_groups
+from bloomparquet.parquet.metadata.column_chunks import MANY
+from bloomparquet.parquet.metadata.file_profile import (
+    FileProfile,
+    FooterSignature,
+    SchemaStart,
+    profile_of,
+    schema_of,
+    without_row_groups,
+)
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
-from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData, FileMetaData, RowGroup
+from bloomparquet.parquet.metadata.row_group_scan import RowGroupScan, scan_many, scan_row_groups
+from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
@@ -42,19 +53,19 @@ from bloomparquet.storage.ranges import in_threads
 
 _META_DATA = b"\x3c"  # the header of ColumnChunk.meta_data as the first field
 _KEY_THREADS = 8
-_MAX_VALUES = 1 << 20  # of row groups without their column chunks: five in each
+_MAX_SCHEMAS = 8  # of files that are parsed together
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Footer:
     """One file's footer: the serialised FileMetaData `raw`, and where things are in it.
 
     For each row group: `rows`; `sizes`, the bytes of its column chunks (None if the footer does not say); and
-    ``chunks[row_group][leaf]``, the offset in `raw` of a leaf's ColumnChunk. These are plain tuples of numbers, which
-    the garbage collector does not visit: there are as many as row groups.
+    ``chunks[row_group, leaf]``, the offset in `raw` of a leaf's ColumnChunk. The garbage collector visits neither
+    tuples of numbers nor arrays: there are many.
 
     `size` is the number of bytes of the footer in its file, with everything around `raw`. In an encrypted file `raw` is
     the decrypted footer, in which the metadata of some columns is encrypted once more. `crypto` decrypts it.
@@ -66,7 +77,7 @@ class Footer:
     profile: FileProfile
     rows: tuple[int, ...]
     sizes: tuple[int | None, ...]
-    chunks: tuple[tuple[int, ...], ...]
+    chunks: NDArray[np.uint32]
     key_values: dict[str, str] = field(repr=False)
     size: int
     crypto: FileCrypto | None = None
@@ -112,7 +123,7 @@ class Footer:
 
         FormatError if there is none, or if the chunk lies in another file; EncryptionError if it cannot be decrypted.
         """
-        chunk = require_same_file(read_struct(self.raw, ColumnChunk, self.chunks[row_group][leaf])[0])
+        chunk = require_same_file(read_struct(self.raw, ColumnChunk, int(self.chunks[row_group, leaf]))[0])
         fields = self._stored(row_group, leaf)
         cipher = self._cipher(fields, row_group, leaf)
         if cipher is not None and fields.encrypted_metadata is not None:
@@ -131,7 +142,7 @@ class Footer:
         return metadata
 
     def _stored(self, row_group: int, leaf: int) -> ChunkFields:
-        return self.profile.templates[leaf].read(self.raw, self.chunks[row_group][leaf])
+        return self.profile.templates[leaf].read(self.raw, int(self.chunks[row_group, leaf]))
 
     def _cipher(self, fields: ChunkFields, row_group: int, leaf: int) -> ChunkCipher | None:
         if self.crypto is None:
@@ -147,8 +158,8 @@ class Footer:
         parquet-java reads the row groups whose midpoint lies in a split
         (ParquetMetadataConverter.filterFileMetaDataByMidpoint).
         """
-        chunks, size = self.chunks[row_group], self.sizes[row_group]
-        if not chunks:
+        size, leaves = self.sizes[row_group], len(self.profile.schema.leaves)
+        if not leaves:
             return 0, 0
         first = self._stored(row_group, 0)
         if self.crypto is not None and self._stored(0, 0).data_page_offset is None:
@@ -157,7 +168,7 @@ class Footer:
         pages, dictionary = first.data_page_offset or 0, first.dictionary_page_offset
         start = pages if dictionary is None or dictionary > pages else dictionary
         if size is None:
-            size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(len(chunks)))
+            size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(leaves))
         return start, size
 
     def to_arrow(self) -> pq.FileMetaData:
@@ -222,7 +233,10 @@ def read_footers(
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
-        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, undecryptable), tails)
+        plain = [raw[:-TRAILER] if isinstance(raw, bytes) and raw.endswith(MAGIC) else b"" for _, raw in tails]
+        parsed = parse_alike(plain)
+        jobs = [(file, raw, footer) for (file, raw), footer in zip(tails, parsed, strict=True)]
+        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, undecryptable), jobs)
     return footers
 
 
@@ -254,11 +268,11 @@ def _parse_or_skip(
     keys: Keys | None,
     skip_corrupt: bool,
     undecryptable: dict[FileInfo, BloomParquetError] | None,
-    tail: tuple[FileInfo, bytes | BloomParquetError],
+    job: tuple[FileInfo, bytes | BloomParquetError, Footer | None],
 ) -> Footer | None:
-    file, raw = tail
+    file, raw, parsed = job
     try:
-        return _parse(storage, keys, file.path, raw)
+        return _parse(storage, keys, file.path, raw, parsed)
     except FormatError:
         if not skip_corrupt:
             raise
@@ -269,7 +283,11 @@ def _parse_or_skip(
     return None
 
 
-def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomParquetError) -> Footer:
+def _parse(
+    storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomParquetError, parsed: Footer | None
+) -> Footer:
+    if keys is None and parsed is not None:
+        return parsed
     if isinstance(raw, BloomParquetError):
         raise raw
     footer = raw[:-TRAILER]
@@ -278,7 +296,7 @@ def _parse(storage: Storage, keys: Keys | None, path: str, raw: bytes | BloomPar
         if raw[-4:] == ENCRYPTED_MAGIC:
             decrypted, crypto = decrypt_footer(footer, file_keys)
             return replace(parse_footer(decrypted, crypto), size=len(raw))
-        parsed = parse_footer(footer, keys=file_keys)
+        parsed = parsed or parse_footer(footer, keys=file_keys)
         if parsed.crypto is None and keys is not None and not keys.allow_plaintext_files:
             raise EncryptionError("the file is not encrypted, but the keys have allow_plaintext_files=False")
         return parsed
@@ -297,33 +315,52 @@ def parse_footer(raw: bytes, crypto: FileCrypto | None = None, *, keys: FileKeys
     ends with a signature, which is verified if `keys` have the footer key. Raises FormatError or LimitError for damaged
     bytes, EncryptionError for a wrong signature.
     """
-    schema, templates, schema_end = schema_of(raw)
-    reader = CompactReader(raw, schema_end, most=_MAX_VALUES)
-    field_id = FileMetaData.schema.id
-    while True:
-        header = reader.read_field(field_id)
-        if header is None:
-            raise FormatError(f"{FileMetaData.row_groups} is missing")
-        field_id, kind = header
-        if field_id == FileMetaData.row_groups.id:
-            break
-        reader.read_value(kind)
-    size, _ = reader.read_list_header()
-    budget = DecodeBudget(len(templates))
-    groups = [_read_row_group(reader, raw, templates, budget) for _ in range(size)]
-    rows, sizes, chunks, marks = zip(*groups, strict=True) if groups else ((), (), (), ())
-    profile, key_values, signature = profile_of(
-        schema, templates, raw[:schema_end], raw[reader.position :], encrypted=crypto is not None
-    )
-    footer = Footer(raw, profile, rows, sizes, chunks, key_values, len(raw) + TRAILER)
+    start = schema_of(raw)
+    scan = scan_row_groups(raw, start.size, start.templates)
+    footer, signature = _assemble(raw, start, scan, encrypted=crypto is not None)
     if signature is not None and crypto is None:
         end = len(raw) - signature.signature_bytes
         crypto = verify_footer(raw[:end], raw[end:], signature.algorithm, signature.key_metadata, keys)
         footer = replace(footer, raw=raw[:end])
     if crypto is None:
         return footer
-    ordinals = tuple(mark[1] if isinstance(mark[1], int) else i for i, mark in enumerate(marks))
-    return replace(footer, crypto=crypto, starts=_starts([mark[0] for mark in marks], sizes), ordinals=ordinals)
+    ordinals = tuple(mark[1] if isinstance(mark[1], int) else i for i, mark in enumerate(scan.marks))
+    starts = _starts([mark[0] for mark in scan.marks], scan.sizes)
+    return replace(footer, crypto=crypto, starts=starts, ordinals=ordinals)
+
+
+def parse_alike(footers: Sequence[bytes]) -> list[Footer | None]:
+    """Parse the footers of unencrypted files that are alike, many at once. None for a footer that :func:`parse_footer`
+    must parse: it may be damaged, have a signature, or be unlike the others."""
+    parsed: list[Footer | None] = [None] * len(footers)
+    left = [i for i, footer in enumerate(footers) if footer]
+    for _ in range(_MAX_SCHEMAS):
+        if len(left) < MANY:
+            break
+        try:
+            start = schema_of(footers[left[0]])
+        except BloomParquetError:
+            del left[0]
+            continue
+        head = footers[left[0]][: start.size]
+        alike = [i for i in left if footers[i].startswith(head)]
+        left = [i for i in left if not footers[i].startswith(head)]
+        scans = scan_many([footers[i] for i in alike], start.size, start.templates)
+        for i, scan in zip(alike, scans, strict=True):
+            if scan is not None:
+                with suppress(BloomParquetError):
+                    footer, signature = _assemble(footers[i], start, scan, encrypted=False)
+                    parsed[i] = footer if signature is None else None
+    return parsed
+
+
+def _assemble(
+    raw: bytes, start: SchemaStart, scan: RowGroupScan, *, encrypted: bool
+) -> tuple[Footer, FooterSignature | None]:
+    """The footer whose row groups were scanned, as if its file had no columns with keys; and its signature."""
+    schema, templates, size = start
+    profile, key_values, signature = profile_of(schema, templates, raw[:size], raw[scan.end :], encrypted=encrypted)
+    return Footer(raw, profile, scan.rows, scan.sizes, scan.chunks, key_values, len(raw) + TRAILER), signature
 
 
 def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, ...]:
@@ -338,35 +375,6 @@ def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, .
         end = start + (size or 0)
         starts.append(start)
     return tuple(starts)
-
-
-def _read_row_group(
-    reader: CompactReader, raw: bytes, templates: tuple[ChunkTemplates, ...], budget: DecodeBudget
-) -> tuple[int, int | None, tuple[int, ...], tuple[Any, Any]]:
-    """The row group at the reader's position: its rows, compressed size, chunk offsets, and (file_offset, ordinal)."""
-    field_id = 0
-    numbers: dict[int, Any] = {}
-    chunks: list[int] | None = None
-    while (header := reader.read_field(field_id)) is not None:
-        field_id, kind = header
-        if field_id != RowGroup.columns.id:
-            numbers[field_id] = reader.read_value(kind)
-            continue
-        size, _ = reader.read_list_header()
-        if size != len(templates):
-            raise FormatError(f"a row group has {size} column chunks, but the schema has {len(templates)} leaf columns")
-        chunks = []
-        position = reader.position
-        for template in templates:
-            chunks.append(position)
-            position = template.skip(raw, position, budget)
-        reader.position = position
-    rows = numbers.get(RowGroup.num_rows.id)
-    if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
-        raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(RowGroup.total_compressed_size.id)
-    mark = numbers.get(RowGroup.file_offset.id), numbers.get(RowGroup.ordinal.id)
-    return rows, compressed if isinstance(compressed, int) else None, tuple(chunks), mark
 
 
 def is_encrypted(chunk: ColumnChunk) -> bool:

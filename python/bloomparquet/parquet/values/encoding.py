@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int32, xxh64_int64
-from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family
@@ -133,19 +133,18 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
     return None if order is None else order.point(value, timezone)
 
 
-def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: Sequence[ChunkFields]) -> Bounds | None:
+def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: ChunkColumns) -> Bounds | None:
     """The trustworthy bounds of `chunks`. None if the column's type has none.
 
     These are min_value and max_value if the file defines their order. Otherwise they are the deprecated min and max, if
     every writer orders the column's type in one way.
     """
-    ordered, signed = traits.column_orders[leaf.index], _has_signed_order(leaf)
-    lower: list[bytes | None] = []
-    upper: list[bytes | None] = []
-    for chunk in chunks:
-        deprecated = signed and chunk.min_value is None and chunk.max_value is None
-        lower.append(chunk.deprecated_min if deprecated else chunk.min_value if ordered else None)
-        upper.append(chunk.deprecated_max if deprecated else chunk.max_value if ordered else None)
+    usable = np.where(chunks.deprecated, _has_signed_order(leaf), traits.column_orders[leaf.index])
+    lower, upper = chunks.lower, chunks.upper
+    if not usable.all():
+        lower, upper = (
+            [text if ok else None for text, ok in zip(texts, usable, strict=True)] for texts in (lower, upper)
+        )
     lows, highs = _order_keys(leaf, lower), _order_keys(leaf, upper)
     if lows is None or highs is None:
         return None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
 
@@ -34,13 +35,15 @@ class FilterStore(ABC):
     """The filters of n chunks. Safe to use from several threads.
 
     `filled` (n,): whether the chunk is known to hold a value that is not null. `errors`: by chunk, why its filter
-    cannot be used. `tiled`: the filters that are in an index; they are not read from the files.
+    cannot be used. `tiled`: the filters that are in an index; they are not read from the files. `absent`: what
+    the others answered.
     """
 
     filled: Booleans
 
     def __init__(self, tiled: TiledFilters, errors: dict[int, BloomParquetError], warned: Iterable[str] = ()) -> None:
         self.tiled, self.errors = tiled, errors
+        self.absent = Absences(len(tiled.tile))
         self._warned = set(warned)  # paths of files
         self._lock = threading.Lock()
 
@@ -51,12 +54,14 @@ class FilterStore(ABC):
         """
         with self._lock:
             answers = np.ones(len(question.chunks), np.bool_)
-            rest = question
-            (others,) = np.nonzero(self._ask_tiles(question, answers))
-            if len(others) < len(answers):
-                rest = question.about(others)
+            undecided = self._ask_tiles(question, answers)
+            is_absent = self.absent.known(question)
+            answers[is_absent & undecided] = False
+            (others,) = np.nonzero(undecided & ~is_absent)
+            rest = question.about(others)
             for loaded in self._load(rest):
                 answers[others[loaded]] = self._probe(rest.about(loaded))
+            self.absent.add(rest, answers[others])
             unusable = np.isin(question.chunks, list(self.errors)).sum() if self.errors else 0
             return answers, int(unusable)
 

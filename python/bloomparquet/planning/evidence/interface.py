@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point
@@ -76,6 +77,13 @@ class Chunks(Protocol):
     def unreadable(self) -> Sequence[BloomParquetError]: ...
     @property
     def family(self) -> Family: ...
+
+    def expression_filters(self, case: Case) -> ChunkFilters | None:
+        """The Bloom filters of ``lower(column)`` or ``upper(column)``; None if no chunk has one.
+
+        The filter of a chunk holds the hash of each of its values after the letters A to Z or a to z were mapped. A
+        chunk that holds a value outside ASCII has no filter: what such a value is mapped to depends on the reader.
+        """
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         """The literals of an equality or IN as this column stores them; None if that is unknown for one of them.

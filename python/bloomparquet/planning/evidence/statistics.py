@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.planning.evidence.interface import Chunks
+from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks
+from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.query.predicate import (
@@ -48,9 +49,9 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 class Candidates(NamedTuple):
-    """The hashes to ask Bloom filters for: ``hashes[first[i]:last[i]]`` are those of values within the bounds of chunk
-    i."""
+    """What to ask Bloom filters: ``hashes[first[i]:last[i]]`` are those of values within the bounds of chunk i."""
 
+    filters: ChunkFilters
     hashes: NDArray[np.uint64]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -77,8 +78,13 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
     has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
     if isinstance(leaf, IsNotNull):
         return has_values, None
-    if isinstance(leaf, Not):  # in negation normal form, around <=> and LIKE only
+    if isinstance(leaf, CaseIn):
+        require_text(leaf, chunks.family, chunks.family)
+        return has_values, _case_candidates(leaf, chunks, timezone)
+    if isinstance(leaf, Not):  # in negation normal form, around <=>, LIKE and CaseIn only
         inner = leaf.child
+        if isinstance(inner, CaseIn):
+            return judge(inner, chunks, timezone)[0], None
         if isinstance(inner, EqNullSafe):
             differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
@@ -94,10 +100,29 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
         if values is None:
             return has_values & _other_than(encoded, chunks), None
         first, last = _within_bounds(encoded, chunks.bounds, len(has_values))
-        candidates = None if encoded.hashes is None else Candidates(encoded.hashes, first, last)
+        candidates = None if encoded.hashes is None else Candidates(chunks.filters, encoded.hashes, first, last)
         return has_values & (first < last), candidates
     assert isinstance(leaf, Lt | LtEq | Gt | GtEq)
     return has_values & _compare(leaf, chunks, timezone), None
+
+
+def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Candidates | None:
+    """What to ask the filters of ``lower(column)`` or ``upper(column)``. None unless all values of `leaf` are ASCII.
+
+    Bounds of the column prove nothing about the mapped values. The filters hold what the ASCII letters are mapped to,
+    on which all readers agree, also under a Turkish locale. They say nothing about other letters, even for an ASCII
+    value: the Kelvin sign (U+212A) in lower case is k, and the dotless i (U+0131) in upper case is I. That is why a
+    chunk that holds a value outside ASCII has no filter, and is kept.
+    """
+    encoded, filters = chunks.encode(leaf.values, timezone), chunks.expression_filters(leaf.case)
+    if filters is None or encoded is None or encoded.hashes is None or not all(map(_is_ascii, leaf.values)):
+        return None
+    n = len(chunks.members)
+    return Candidates(filters, encoded.hashes, np.zeros(n, np.int64), np.full(n, len(encoded.hashes), np.int64))
+
+
+def _is_ascii(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii()
 
 
 def _compared_values(leaf: Predicate) -> tuple[Any, ...]:

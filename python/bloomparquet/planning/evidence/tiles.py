@@ -63,6 +63,16 @@ class TiledFilters:
             tiles += part.tiles
         return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
 
+    def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
+        """These filters, but chunk ``chunks[i]`` has filter i of `other`."""
+        numbers = {id(tile): number for number, tile in enumerate(self.tiles)}
+        added = [tile for tile in other.tiles if id(tile) not in numbers]
+        numbers |= {id(tile): len(self.tiles) + i for i, tile in enumerate(added)}
+        translation = np.array([*(numbers[id(tile)] for tile in other.tiles), -1], np.int32)  # -1 stays -1
+        tile, at = self.tile.copy(), self.at.copy()
+        tile[chunks], at[chunks] = translation[other.tile], other.at
+        return TiledFilters(tile, at, (*self.tiles, *added))
+
     def without(self, number: int) -> TiledFilters:
         """These filters but those of one tile."""
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
@@ -103,17 +113,16 @@ class TiledFilters:
     def _ask_tile(self, tile: Tile, question: Question) -> NDArray[np.bool_]:
         first, last, at = question.first, question.last, self.at[question.chunks]
         low, high = int(first.min()), int(last.max())
-        hit = np.zeros(len(at), np.bool_)
-        same_values = bool((first == low).all() and (last == high).all())
         positions = tile.positions(question.hashes[low:high], tile.slices.layout.n_slices)
+        if bool((first == low).all() and (last == high).all()):
+            hits = np.zeros(tile.slices.layout.slice_bytes, np.uint8)
+            for _, answers in tile.slices.ask(positions, question.reads):
+                hits |= np.bitwise_or.reduce(answers, axis=0)
+            return tile.slices.unpack(hits)[at]
+        hit = np.zeros(len(at), np.bool_)
         for values, answers in tile.slices.ask(positions, question.reads):
-            asked = answers[:, at]
-            if not same_values:
-                value = np.arange(low + values.start, low + values.stop)[:, np.newaxis]
-                asked &= (first <= value) & (value < last)
-            hit |= asked.any(axis=0)
-            if hit.all():
-                break
+            value = np.arange(low + values.start, low + values.stop)[:, np.newaxis]
+            hit |= (tile.slices.unpack(answers)[:, at] & (first <= value) & (value < last)).any(axis=0)
         return hit
 
 

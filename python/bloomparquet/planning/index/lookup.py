@@ -9,9 +9,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from itertools import takewhile
 
 from bloomparquet.planning.evidence.section_file import (
     UNUSABLE,
@@ -73,19 +72,11 @@ _seen: OrderedDict[tuple[Hashable, str, str], _Seen] = OrderedDict()
 _lock = threading.Lock()
 
 
-def data_root(files: Sequence[FileInfo]) -> str:
-    """The deepest directory that holds all of `files` and lies above partition directories, without a slash."""
-    paths = [file.path for file in files]
-    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
-
-
-def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads: ReadCount) -> OpenIndex | None:
-    """The index of `files`, which are on `storage`: with ``"auto"`` as `location` the one beside them, with ``"off"``
-    none, or the one in that directory. None if there is none, or if it cannot be used."""
-    if not files or location == "off":
+def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> OpenIndex | None:
+    """The index of the files below the directory `root` of `storage`. `location` is ``"auto"`` for the one beside them,
+    ``"off"`` for none, or its directory. None if there is none, or if it cannot be used."""
+    if location == "off":
         return None
-    root = data_root(files)
     directory = f"{root}/{DIRECTORY}"
     if location != "auto":
         storage, directory = open_storage(location)

@@ -51,6 +51,11 @@ class Manifest:
     segments: tuple[SegmentEntry, ...]
     digest: str = ""
 
+    @property
+    def has_expressions(self) -> bool:
+        """Whether there may be filters of ``lower(column)`` or ``upper(column)``."""
+        return bool(self.columns.get("expressions"))
+
     def to_bytes(self) -> bytes:
         content = {
             "version": VERSION, "format": self.format.value, "root": self.root, "columns": dict(self.columns),

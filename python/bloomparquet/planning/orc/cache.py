@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
 from bloomparquet.orc.file_tail import Tail, are_orc, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
@@ -41,16 +43,20 @@ class OrcFiles:
         return bool(self.table.files) or any(not isinstance(error, NotOrcError) for error in self.errors.values())
 
     def require(
-        self, skip_corrupt: bool, unreadable: dict[FileInfo, BloomParquetError] | None, is_declared: bool
+        self,
+        skip_corrupt: bool,
+        unreadable: dict[FileInfo, BloomParquetError] | None,
+        is_declared: bool,
+        beside: Sequence[FileInfo] = (),
     ) -> Stripes:
         """The table. Raises the first error of a file that may not be left out.
 
         `skip_corrupt` leaves out files that are damaged or of an unknown compression. `unreadable` collects files with
         encrypted columns and files beyond the limits of reading. Unless the user declared the format (`is_declared`), a
-        Parquet file beside ORC files is a PlanError.
+        Parquet file beside ORC files is a PlanError. `beside` are more ORC files.
         """
-        if self.parquet is not None and self.is_orc and not is_declared:
-            first = next((file for file in self.table.files), self.parquet)
+        if self.parquet is not None and (self.is_orc or beside) and not is_declared:
+            first = next(iter((*self.table.files, *beside)), self.parquet)
             raise PlanError(
                 f"{self.parquet.path} is a Parquet file, but {first.path} is an ORC file; "
                 "expected files of one format: read each format separately"
@@ -128,12 +134,14 @@ def _open(
             errors[file] = FormatError(str(errors[file]))
     starts = [begin_with(storage, not_orc, magic, reads) for magic in (b"PAR1", b"PARE")]
     parquet = [file for file, plain, encrypted in zip(not_orc, *starts, strict=True) if plain or encrypted]
-    table = Stripes(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
+    table = Stripes.of_tails(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
     shared = 0
     for other in others:
-        shared += table.share(other)
-        if shared == _SHARED_TABLES:
-            break
+        positions = {file: i for i, file in enumerate(other.files) if file.mtime_ns}
+        common = [(i, positions[file]) for i, file in enumerate(table.files) if file in positions]
+        if common and shared < _SHARED_TABLES:
+            table.share(other, *np.array(common, np.int64).T)
+            shared += 1
     return OrcFiles(table, errors, next(iter(parquet), None)), is_unchanged
 
 

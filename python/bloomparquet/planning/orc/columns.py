@@ -25,6 +25,7 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
+from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import MAX_DIGITS, Bounds, Encoded, Point
 
@@ -194,6 +195,9 @@ class OrcChunks:
     @property
     def family(self) -> Family:
         return family_of(self.type)
+
+    def expression_filters(self, case: Case) -> None:
+        """None: the files have no filters of expressions."""
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.type, values, timezone=timezone, writer_timezones=self.zones, column=self.name)

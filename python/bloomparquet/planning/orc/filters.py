@@ -8,8 +8,8 @@ Source: ORC specification, "Bloom Filter Index".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 import numpy as np
@@ -27,6 +27,9 @@ _UNREAD, _NO_FILTER = -1, -2  # instead of the key of a matrix
 _BATCH_BYTES = 1024 * 1024 * 1024  # the most that the streams of a batch could become in memory
 _MAX_RATIO = 1024  # of decompressed to stored bytes
 _STRIPES_AT_ONCE = 256
+ReadFooters = Callable[[NDArray[np.int64], ReadCount], Sequence[StripeIndexes | BloomParquetError]]
+"""Gives the footer of each stripe, or why it cannot be read."""
+
 _ROUNDS = (32, 256, 2048)  # values that each undecided filter is asked for
 
 
@@ -64,6 +67,14 @@ class _FilterMatrix:
         return hit
 
 
+def never_filled(stripe: StripeIndexes, row_group: int, column: str) -> FormatError:
+    """Why an empty filter over values cannot be used."""
+    return FormatError(
+        f"{stripe.path}: stripe {stripe.id.stripe}, row group {row_group}, column {column}: its Bloom filter cannot be "
+        "used: no bit of it is set although the column has values; it was never filled"
+    )
+
+
 class NoFilters:
     """The filters of n chunks that have none."""
 
@@ -78,8 +89,8 @@ class NoFilters:
 class OrcFilters(FilterStore):
     """The filters of `column`, called `name`, in all n row groups of a table.
 
-    The row groups of stripe s are ``first[s]`` to ``first[s + 1]``, and ``stripes[s]`` is its footer, once it was read.
-    `why_unusable` says why a stripe's filters prove nothing; None if they do.
+    The row groups of stripe s are ``first[s]`` to ``first[s + 1]``. ``read_footers(stripes, reads)`` gives the footers
+    of stripes. `why_unusable` says why a stripe's filters prove nothing; None if they do.
     """
 
     def __init__(
@@ -88,35 +99,45 @@ class OrcFilters(FilterStore):
         column: int,
         name: str,
         first: NDArray[np.int64],
-        stripes: Mapping[int, StripeIndexes],
+        read_footers: ReadFooters,
         why_unusable: Callable[[RowGroupFilters], str | None],
     ) -> None:
         self._storage, self._column, self._name, self._first = storage, column, name, first
-        self._stripes, self._why_unusable = stripes, why_unusable
+        self._read_footers, self._why_unusable = read_footers, why_unusable
+        self._stripes: dict[int, StripeIndexes] = {}
         n = int(first[-1])
         # The filter of row group i is row ``_row[i]`` of the matrix ``_matrices[_key[i]]``.
         self._key, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
-        self._present = np.full(len(first) - 1, -1, np.int8)  # by stripe; -1: not looked up
+        self._present = np.full(n, -1, np.int8)  # by row group; -1: not looked up
         self._matrices: dict[int, _FilterMatrix] = {}
         self._next_key = 0
         self.filled = np.zeros(n, np.bool_)
         self.cached_bytes = 0
         super().__init__(TiledFilters.none(n), {})
 
-    def present(self, stripes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of `stripes`, whose footers were read, have filters of this column."""
-        for stripe in stripes[self._present[stripes] < 0].tolist():
-            indexes = self._stripes.get(stripe)
-            if indexes is not None and indexes.row_groups:
-                self._present[stripe] = indexes.filter_kind(self._column) is not None
-            else:
-                self._present[stripe] = False
-        return self._present[stripes] > 0
+    def present(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
+        """Which of `groups` have filters; ``stripe[i]`` is the stripe of ``groups[i]``."""
+        unknown = np.unique(stripe[self._present[groups] < 0])
+        for number, footer in zip(unknown.tolist(), self._read_footers(unknown, reads), strict=True):
+            self._present[self._first[number] : self._first[number + 1]] = (
+                isinstance(footer, StripeIndexes)
+                and footer.row_groups > 0
+                and footer.filter_kind(self._column) is not None
+            )
+        return self._present[groups] > 0
+
+    def put_tiled(self, groups: NDArray[np.int64], tiled: TiledFilters) -> None:
+        """`groups` have the filters `tiled`, and no others that can be used."""
+        with self._lock:
+            self.tiled = self.tiled.replaced(groups, tiled)
+            self._present[groups] = tiled.present
 
     def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, there: NDArray[np.int64]) -> None:
         """Copy what another store knows: its row group ``there[i]`` is ``groups[i]`` here. The matrices are shared."""
         with other._lock, self._lock:
             keys = other._key[there]
+            self._present[groups] = other._present[there]
+            self.tiled = self.tiled.replaced(groups, other.tiled.take(there))
             self._key[groups[keys == _NO_FILTER]] = _NO_FILTER
             self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), there.tolist()) if j in other.errors}
             self._warned |= other._warned
@@ -135,10 +156,12 @@ class OrcFilters(FilterStore):
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks
+        stripe = np.searchsorted(self._first, groups, "right") - 1
+        self._find(np.unique(stripe[self._key[groups] == _UNREAD]), question.reads)
         is_unread = self._key[groups] == _UNREAD
         yield np.flatnonzero(~is_unread)
         unread = np.flatnonzero(is_unread)
-        stripe = np.searchsorted(self._first, groups[unread], "right") - 1
+        stripe = stripe[unread]
         kept: list[int] = []
         for stripes in self._batches(np.unique(stripe)):
             keys = self._read(stripes.tolist(), question.reads)
@@ -163,6 +186,20 @@ class OrcFilters(FilterStore):
                 answers[positions] = matrix.check(rows, question.hashes, first, last)
         return answers
 
+    def _find(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
+        """Find out where the filters of `stripes` are."""
+        for stripe, footer in zip(stripes.tolist(), self._read_footers(stripes, reads), strict=True):
+            if isinstance(footer, StripeIndexes):
+                self._stripes[stripe] = footer
+            else:
+                self._fail(stripe, footer)
+
+    def _fail(self, stripe: int, error: BloomParquetError) -> None:
+        """The filters of a stripe cannot be used."""
+        groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
+        self._key[groups.start : groups.stop] = _NO_FILTER
+        self.errors.update(dict.fromkeys(groups, error))
+
     def _batches(self, stripes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """`stripes` in batches whose filters take a bounded amount of memory."""
         cost = np.array([self._stored_bytes(stripe) for stripe in stripes.tolist()], np.int64) * _MAX_RATIO
@@ -182,7 +219,7 @@ class OrcFilters(FilterStore):
             groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
             self._key[groups.start : groups.stop] = _NO_FILTER
             if isinstance(filters, BloomParquetError):
-                self.errors.update(dict.fromkeys(groups, filters))
+                self._fail(stripe, filters)
                 self._warn(self._stripes[stripe].path, filters)
             elif filters is not None and self._why_unusable(filters) is None:
                 for group, each in zip(groups, filters.filters, strict=True):
@@ -230,10 +267,24 @@ class OrcFilters(FilterStore):
     def _report_never_filled(self, group: int) -> None:
         if group not in self.errors:
             stripe = int(np.searchsorted(self._first, group, "right")) - 1
-            indexes = self._stripes[stripe]
-            self.errors[group] = FormatError(
-                f"{indexes.path}: stripe {indexes.id.stripe}, row group {group - self._first[stripe]}, column "
-                f"{self._name}: its Bloom filter cannot be used: no bit of it is set although the column has values; "
-                "it was never filled"
-            )
-            self._warn(indexes.path, self.errors[group])
+            (footer,) = self._read_footers(np.array([stripe]), ReadCount())
+            if not isinstance(footer, StripeIndexes):
+                return
+            self.errors[group] = never_filled(footer, group - int(self._first[stripe]), self._name)
+            self._warn(footer.path, self.errors[group])
+
+
+class FiltersOfGroups:
+    """The filters of n row groups, given by their numbers in the table."""
+
+    def __init__(self, filters: OrcFilters, at: NDArray[np.int64], present: NDArray[np.bool_]) -> None:
+        self._filters, self._at, self.present = filters, at, present
+        self.errors: dict[int, BloomParquetError] = {}
+
+    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+        chunks, at = question.chunks, self._at[question.chunks]
+        answers, unusable = self._filters.check(replace(question, chunks=at))
+        if unusable:
+            errors = self._filters.errors
+            self.errors |= {i: errors[j] for i, j in zip(chunks.tolist(), at.tolist(), strict=True) if j in errors}
+        return answers, unusable

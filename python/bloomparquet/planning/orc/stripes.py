@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,30 +23,15 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_statistics, read_stripe_footers
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import ChunkFilters, Question
+from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.planning.orc.columns import UNKNOWN, ColumnStatistics, OrcChunks
-from bloomparquet.planning.orc.file_profile import find_profiles
-from bloomparquet.planning.orc.filters import NoFilters, OrcFilters
+from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
+from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters
+from bloomparquet.planning.orc.stripe_arrays import ColumnKey, RowGroupColumn, StoredColumns, StripeArrays, ranges
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-
-ColumnKey = tuple[int, int]
-"""A column of a table: the index of its profile, and of its leaf in there."""
-
-
-@dataclass
-class _RowGroupColumn:
-    """A column in all row groups of a table, as far as its indexes were read: `loaded` has shape (stripes,).
-
-    A row group without statistics has those of its stripe. `errors` are by stripe.
-    """
-
-    statistics: ColumnStatistics
-    filters: OrcFilters
-    loaded: NDArray[np.bool_]
-    errors: dict[int, BloomParquetError] = field(default_factory=dict)
 
 
 class Stripes:
@@ -57,34 +41,46 @@ class Stripes:
     """
 
     format = FileFormat.ORC
-    indexed = 0
+    outdated = False
 
-    def __init__(self, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> None:
-        self.storage, self.files, self.tails = storage, files, tails
+    def __init__(
+        self,
+        storage: Storage,
+        files: Sequence[FileInfo],
+        tails: Sequence[Tail],
+        arrays: StripeArrays,
+        profiles: Sequence[FileProfile],
+        stored: StoredColumns | None = None,
+    ) -> None:
+        self.storage, self.files, self.tails, self.arrays = storage, files, tails, arrays
+        self.profiles, self.stored = profiles, stored
+        self.indexed = 0
         self.paths = [file.path for file in files]
-        counts = np.array([len(tail.stripes) for tail in tails], np.int64)
-        self.file = np.repeat(np.arange(len(files)), counts)
-        self.first = np.concatenate(([0], np.cumsum(counts)))  # stripe of each file, and the end
+        self.file = np.repeat(np.arange(len(files)), arrays.counts)
+        self.first = np.concatenate(([0], np.cumsum(arrays.counts)))  # stripe of each file, and the end
         self.index = np.arange(len(self.file)) - self.first[self.file]
-        stripes = [stripe for tail in tails for stripe in tail.stripes]
-        self.rows = np.array([stripe.rows for stripe in stripes], np.int64)
-        self._offset = np.array([stripe.offset for stripe in stripes], np.int64)
-        self._length = np.array([stripe.length for stripe in stripes], np.int64)
-        self.stride = np.array([tail.row_index_stride for tail in tails], np.int64)[self.file]
+        self.rows = arrays.rows
+        self.stride = arrays.stride[self.file]
         # A stripe without an index counts as one row group.
         self.stride[self.stride == 0] = np.maximum(self.rows, 1)[self.stride == 0]
         row_groups = -(-self.rows // self.stride)
         self.first_group = np.concatenate(([0], np.cumsum(row_groups)))  # of each stripe, and the end
-        self.profiles, profile_of = find_profiles(tails)
-        self._profile = np.array(profile_of, np.int64)[self.file]
+        self._profile = arrays.profile[self.file]
         self._members = [np.flatnonzero(self._profile == i) for i in range(len(self.profiles))]
         self._footers: dict[int, StripeIndexes] = {}
         self._footer_errors: dict[int, BloomParquetError] = {}
         self._columns: dict[ColumnKey, tuple[ColumnStatistics, list[BloomParquetError]]] = {}
-        self._row_group_columns: dict[ColumnKey, _RowGroupColumn] = {}
+        self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
         # Other tables with some of the stripes: their numbers here, ascending, and there.
         self._shared: list[tuple[weakref.ref[Stripes], NDArray[np.int64], NDArray[np.int64]]] = []
+        self.parts: Sequence[Stripes] = ()  # other tables that must not go
         self._lock = threading.RLock()
+        self._footer_lock = threading.Lock()  # taken last
+
+    @classmethod
+    def of_tails(cls, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> Stripes:
+        profiles, profile_of = find_profiles(tails)
+        return cls(storage, files, tails, StripeArrays.of_tails(tails, profile_of), profiles)
 
     def __len__(self) -> int:
         return len(self.file)
@@ -109,21 +105,21 @@ class Stripes:
         return self.profiles[profile].tail.types[self.column_of(profile, leaf)]
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self._offset[units], self._length[units]
+        return self.arrays.offset[units], self.arrays.length[units]
 
     def row_groups_within(self, units: NDArray[np.int64]) -> StripeRowGroups:
         return StripeRowGroups(self, units)
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         members = self._members[profile]
-        statistics, errors = self._stripe_column(profile, leaf)
+        statistics, errors = self.stripe_column(profile, leaf)
         zones = self.zones(profile, leaf, members, reads)
         filters = NoFilters(len(members))
         return self.make_chunks(profile, leaf, members, statistics, self.rows[members], zones, filters, errors)
 
-    def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | None]:
-        """The footers of `stripes`; None for a damaged one."""
-        with self._lock:
+    def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | BloomParquetError]:
+        """The footers of `stripes`, or what is wrong with each."""
+        with self._footer_lock:
             missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._footer_errors]
             for other, here, there in self._in_other_tables(np.array(missing, np.int64)) if missing else ():
                 for i, j in zip(here.tolist(), there.tolist(), strict=True):
@@ -132,14 +128,25 @@ class Stripes:
                     elif j in other._footer_errors:
                         self._footer_errors[i] = other._footer_errors[j]
             missing = [i for i in missing if i not in self._footers and i not in self._footer_errors]
-            ids = [StripeId(int(self.file[i]), int(self.index[i])) for i in missing]
-            footers = read_stripe_footers(self.storage, self.tails, ids, reads)
+            file = self.file[missing]
+            files, file_at = np.unique(file, return_inverse=True)
+            tails = [self.tails[i] for i in files.tolist()]
+            ids = [StripeId(at, int(self.index[i])) for at, i in zip(file_at.tolist(), missing, strict=True)]
+            footers = read_stripe_footers(self.storage, tails, ids, reads)
             for i, footer in zip(missing, footers, strict=True):
                 if isinstance(footer, BloomParquetError):
                     self._footer_errors[i] = footer
                 else:
                     self._footers[i] = footer
-            return [self._footers.get(i) for i in stripes.tolist()]
+            return [self._footers.get(i) or self._footer_errors[i] for i in stripes.tolist()]
+
+    def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
+        """Read the footers of those of `stripes` that no index has, in one round of requests."""
+        is_stored = np.zeros(len(stripes), np.bool_)
+        for other, here, _ in self._in_other_tables(stripes):
+            if other.stored is not None:
+                is_stored |= np.isin(stripes, here)
+        self.footers(stripes[~is_stored], reads)
 
     def zones(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
@@ -147,11 +154,18 @@ class Stripes:
         """The time zone of the writer of each stripe, None if unknown; None if the column is no TIMESTAMP."""
         if self.type_of(profile, leaf).kind != Kind.TIMESTAMP:
             return None
-        return [None if footer is None else footer.writer_timezone for footer in self.footers(stripes, reads)]
+        zones: dict[int, str | None] = {}
+        for other, here, there in self._in_other_tables(stripes):
+            if other.stored is not None:
+                zones |= {i: other.stored.zones[j] for i, j in zip(here.tolist(), there.tolist(), strict=True)}
+        missing = np.array([i for i in stripes.tolist() if i not in zones], np.int64)
+        for i, footer in zip(missing.tolist(), self.footers(missing, reads), strict=True):
+            zones[i] = footer.writer_timezone if isinstance(footer, StripeIndexes) else None
+        return [zones[i] for i in stripes.tolist()]
 
     def row_group_column(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
-    ) -> _RowGroupColumn:
+    ) -> RowGroupColumn:
         """A column's row groups, loaded at least for `stripes`, which have this profile."""
         with self._lock:
             key = profile, leaf.index
@@ -183,21 +197,17 @@ class Stripes:
             dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
         )
 
-    def share(self, other: Stripes) -> bool:
-        """Copy what `other` has read of files that both tables have, instead of reading it again, as long as `other`
-        exists. False if they have no file in common."""
-        positions = {file: i for i, file in enumerate(other.files) if file.mtime_ns}
-        common = [(i, positions[file]) for i, file in enumerate(self.files) if file in positions]
-        if common:
-            here = np.concatenate([np.arange(self.first[i], self.first[i + 1]) for i, _ in common])
-            there = np.concatenate([np.arange(other.first[j], other.first[j + 1]) for _, j in common])
-            self._shared.append((weakref.ref(other), here, there))
-        return bool(common)
+    def share(self, other: Stripes, files: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+        """Copy what `other` has read of `files`, which are the files `there` in it, instead of reading it again, as
+        long as `other` exists. `files` ascend."""
+        counts = self.arrays.counts[files]
+        here = ranges(self.first[files], counts)
+        self._shared.append((weakref.ref(other), here, ranges(other.first[there], counts)))
 
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = sum(len(tail.stored_metadata) for tail in self.tails)
+        tails = sum(tail.size for tail in self.tails)
         with self._lock:
             columns = list(self._row_group_columns.values())
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
@@ -214,7 +224,31 @@ class Stripes:
             if other is not None and is_shared.any():
                 yield other, stripes[is_shared], there[at[is_shared]]
 
-    def _stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+    def _known_column(self, key: ColumnKey) -> tuple[ColumnStatistics | None, list[BloomParquetError]]:
+        """The statistics of the stripes, as far as nothing must be read for them."""
+        self._load_stored(key)
+        return self._columns.get(key, (None, []))
+
+    def _load_stored(self, key: ColumnKey) -> None:
+        """Take a column from the segment, if there is one."""
+        if self.stored is None:
+            return
+        with self._lock:
+            if key in self._columns:
+                return
+            members = self._members[key[0]]
+            at = self.row_groups_within(members).at
+            column = self.stored.load(key, len(members), len(at))
+            if column is None:
+                return
+            self._columns[key] = column.stripes, []
+            made = self._new_row_group_column(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+            made.statistics.set(at, column.row_groups)
+            made.filters.put_tiled(at, column.filters)
+            made.loaded[members] = True
+            self._row_group_columns[key] = made
+
+    def stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
         """The statistics of the stripes with a profile, and the errors of the others."""
         with self._lock:
             key = profile, leaf.index
@@ -229,7 +263,7 @@ class Stripes:
         is_copied = np.zeros(len(members), np.bool_)
         for other, here, there in self._in_other_tables(members):
             other_profile = int(other._profile[there[0]])
-            copied, other_errors = other._columns.get((other_profile, leaf.index), (None, []))
+            copied, other_errors = other._known_column((other_profile, leaf.index))
             if copied is not None and not other_errors:
                 at = np.searchsorted(members, here)
                 statistics.set(at, copied.take(np.searchsorted(other.members(other_profile), there)))
@@ -248,11 +282,11 @@ class Stripes:
                 statistics.parse(i, self.tails[file], column, [parsed], rows, len(leaf.path) == 1)
         return statistics, list(errors.values())
 
-    def _new_row_group_column(self, profile: int, leaf: LeafColumn) -> _RowGroupColumn:
+    def _new_row_group_column(self, profile: int, leaf: LeafColumn) -> RowGroupColumn:
         """The statistics of the stripes, for each of their row groups."""
         members, tail = self._members[profile], self.profiles[profile].tail
         column = self.column_of(profile, leaf)
-        by_stripe, _ = self._stripe_column(profile, leaf)
+        by_stripe, _ = self.stripe_column(profile, leaf)
         row_groups = self.row_groups_within(members)
         of_stripe = by_stripe.take(np.searchsorted(members, row_groups.stripe_index))
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), int(self.first_group[-1]))
@@ -264,16 +298,18 @@ class Stripes:
         nulls[all_null] = row_groups.rows[all_null]
         statistics.nulls[row_groups.at] = nulls
         filters = OrcFilters(
-            self.storage, column, dotted_name(leaf.path), self.first_group, self._footers,
+            self.storage, column, dotted_name(leaf.path), self.first_group, self.footers,
             lambda loaded: why_filters_unusable(tail, column, loaded),
         )  # fmt: skip
-        return _RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
+        return RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
 
-    def _copy_row_groups(self, column: _RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
+    def _copy_row_groups(self, column: RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
         """Copy what other tables have of a column in `stripes`, which share a profile."""
         for other, here, there in self._in_other_tables(stripes):
+            key = int(other._profile[there[0]]), leaf.index
+            other._load_stored(key)
             with other._lock:
-                other_column = other._row_group_columns.get((int(other._profile[there[0]]), leaf.index))
+                other_column = other._row_group_columns.get(key)
                 if other_column is None:
                     continue
                 is_new = other_column.loaded[there] & ~column.loaded[here]
@@ -286,12 +322,13 @@ class Stripes:
                 column.filters.copy_from(at, other_column.filters, other_at)
 
     def _load_row_groups(
-        self, column: _RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
+        self, column: RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> None:
         """Read the row index of a column in `stripes`."""
         number, footers = self.column_of(profile, leaf), self.footers(stripes, reads)
-        readable = [(i, footer) for i, footer in zip(stripes.tolist(), footers, strict=True) if footer is not None]
-        column.errors |= {i: self._footer_errors[i] for i in stripes.tolist() if i in self._footer_errors}
+        pairs = list(zip(stripes.tolist(), footers, strict=True))
+        readable = [(i, footer) for i, footer in pairs if isinstance(footer, StripeIndexes)]
+        column.errors |= {i: error for i, error in pairs if isinstance(error, BloomParquetError)}
         results = read_statistics(self.storage, [(footer, number) for _, footer in readable], reads)
         for (i, _), parsed in zip(readable, results, strict=True):
             if isinstance(parsed, BloomParquetError):
@@ -338,7 +375,7 @@ class StripeRowGroups:
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         table, members = self.stripes, self.members(profile)
-        table.footers(np.unique(self.stripe_index), reads)  # of all profiles in one round of requests
+        table.prefetch_footers(np.unique(self.stripe_index), reads)  # of all profiles at once
         of, at = self.stripe_index[members], self.at[members]
         stripes = np.unique(of)
         column = table.row_group_column(profile, leaf, stripes, reads)
@@ -349,26 +386,10 @@ class StripeRowGroups:
         present = np.zeros(len(members), np.bool_)
         is_usable = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) is None
         if is_usable and len(stripes):
-            present = column.filters.present(stripes)[stripe_positions] & statistics.sound
+            present = column.filters.present(at, of, reads) & statistics.sound
         if zones is not None:
             present &= np.array([zone is not None for zone in zones], np.bool_)
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
-        filters = _RowGroupFilters(column.filters, at, present)
+        filters = FiltersOfGroups(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
         return table.make_chunks(profile, leaf, members, statistics, rows, zones, filters, errors)
-
-
-class _RowGroupFilters:
-    """The filters of n row groups, given by their numbers in the table."""
-
-    def __init__(self, filters: OrcFilters, at: NDArray[np.int64], present: NDArray[np.bool_]) -> None:
-        self._filters, self._at, self.present = filters, at, present
-        self.errors: dict[int, BloomParquetError] = {}
-
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        chunks, at = question.chunks, self._at[question.chunks]
-        answers, unusable = self._filters.check(replace(question, chunks=at))
-        if unusable:
-            errors = self._filters.errors
-            self.errors |= {i: errors[j] for i, j in zip(chunks.tolist(), at.tolist(), strict=True) if j in errors}
-        return answers, unusable

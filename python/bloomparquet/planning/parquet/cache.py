@@ -26,11 +26,12 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_fingerprint, open_cache_file
 from bloomparquet.planning.evidence.section_file import DamagedFileError
-from bloomparquet.planning.parquet.cache_file import CacheDirectory, code_fingerprint, open_cache_file
+from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.parquet.row_groups import CachedAmount, RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, read_table, to_sections
+from bloomparquet.planning.parquet.serialized import read_table, to_sections
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 from bloomparquet.planning.evidence.tiles import TiledFilters
 
@@ -29,7 +30,8 @@ class FilterIndex:
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
     in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: why unusable filters are so, by filter.
-    `tiled`: those that are in an index. `warned`: the paths of files that a warning was logged for.
+    `tiled`: those that are in an index. `absent`: values that they proved to be absent. `warned`: the paths of files
+    that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -40,6 +42,7 @@ class FilterIndex:
     resident: NDArray[np.uint32]
     errors: Mapping[int, BloomParquetError]
     tiled: TiledFilters
+    absent: Absences
     warned: frozenset[str] = frozenset()
 
     @classmethod
@@ -50,7 +53,17 @@ class FilterIndex:
         state = np.where(offset < 0, ABSENT, UNREAD).astype(np.int8)
         state[list(errors or ())] = UNUSABLE
         no_blocks = np.zeros((0, 8), np.uint32)
-        return cls(state, zeros, zeros, none, zeros - 1, no_blocks, errors or {}, TiledFilters.none(len(offset)))
+        return cls(
+            state,
+            zeros,
+            zeros,
+            none,
+            zeros - 1,
+            no_blocks,
+            errors or {},
+            TiledFilters.none(len(offset)),
+            Absences(len(offset)),
+        )
 
     @property
     def is_unread(self) -> bool:
@@ -62,7 +75,8 @@ class FilterIndex:
         errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == UNUSABLE).tolist()}
         return FilterIndex(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
-            self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.warned,
+            self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.absent.take(chunks),
+            self.warned,
         )  # fmt: skip
 
     def compact(self) -> FilterIndex:
@@ -96,5 +110,6 @@ class FilterIndex:
             state, bitset_at, num_bytes, not_empty, np.concatenate(resident_at),
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
             TiledFilters.concatenate([part.tiled for part in parts]),
+            Absences.concatenate([part.absent for part in parts]),
             frozenset().union(*(part.warned for part in parts)),
         )  # fmt: skip

@@ -26,6 +26,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
 from bloomparquet.storage.files import ReadCount, Storage
@@ -54,6 +55,7 @@ class ParquetFilters(FilterStore):
         self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
         self._resident, self._resident_at = index.resident, index.resident_at.copy()
         super().__init__(index.tiled, dict(index.errors), index.warned)
+        self.absent = index.absent
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
@@ -89,7 +91,7 @@ class ParquetFilters(FilterStore):
         with self._lock:
             return FilterIndex(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
-                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled,
+                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled, self.absent.copy(),
                 frozenset(self._warned),
             )  # fmt: skip
 
@@ -107,6 +109,12 @@ class ParquetFilters(FilterStore):
             if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
             return buffer[starts[0] : starts[0] + self.num_bytes[chunk]]
+
+    def measure(self, storage: Storage, count: ReadCount) -> int:
+        """The bytes of all bitsets that can be used. Reads headers."""
+        with self._lock:
+            self._read_headers(storage, np.flatnonzero(self._state == UNREAD), count)
+            return int(self.num_bytes[self._state == READY].sum())
 
     def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
         """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
@@ -342,6 +350,24 @@ class ParquetFilters(FilterStore):
         self._state[chunk] = UNUSABLE
         self.errors[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
         self._warn(path, self.errors[chunk])
+
+
+class ExpressionFilters(FilterStore):
+    """The filters of an expression of a column. Only an index has them."""
+
+    def __init__(self, tiled: TiledFilters) -> None:
+        self.filled = np.zeros(len(tiled.tile), np.bool_)
+        super().__init__(tiled, {})
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        return self.tiled.present
+
+    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
+        return iter(())  # nothing can be read: what is not in a tile might match
+
+    def _probe(self, question: Question) -> NDArray[np.bool_]:
+        raise AssertionError("no filter was loaded")
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.ranges import in_threads
@@ -41,7 +41,8 @@ def merge(
     extents = np.concatenate([table.arrays.extents[some] for table, some in zip(parts, groups, strict=True)])
     group_order = _expand(np.cumsum(counts) - counts, counts, order)
     arrays = GroupArrays(counts[order], profile_of_file, limit[order], rows[group_order], extents[group_order])
-    footers = [table.cached_footers[file] for table, some in zip(parts, taken, strict=True) for file in some.tolist()]
+    cached = zip((table.cached_footers for table in parts), taken, strict=True)
+    footers = [of_part[file] for of_part, some in cached for file in some.tolist()]
     merged = RowGroups(
         parts[0].storage, files, arrays, profiles, [footers[i] for i in order.tolist()], keys=parts[0].keys
     )
@@ -127,16 +128,15 @@ class _ProfileColumns:
     def load(self, leaf: int, reads: ReadCount) -> ColumnArrays | None:
         """The column of all parts; None if one of them cannot make it without reading data files."""
 
-        def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnChunks | None, ReadCount]:
+        def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnArrays | None, ReadCount]:
             count = ReadCount()
-            return part[0].cached_chunks((part[1], leaf), count), count
+            return part[0].cached_arrays((part[1], leaf), count), count
 
         loaded = list(in_threads(self._parts[0][0].storage.threads, load_part, self._parts))
         reads.requests += sum(count.requests for _, count in loaded)
         reads.bytes += sum(count.bytes for _, count in loaded)
-        chunks = [each for each, _ in loaded]
-        known = [each for each in chunks if each is not None]
-        return _concatenate(known, self._chosen, self._order) if len(known) == len(chunks) else None
+        known = [arrays for arrays, _ in loaded if arrays is not None]
+        return _concatenate(known, self._chosen, self._order) if len(known) == len(loaded) else None
 
 
 class _LazyColumns:
@@ -156,10 +156,9 @@ class _LazyColumns:
 
 
 def _concatenate(
-    parts: Sequence[ColumnChunks], chosen: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
+    arrays: Sequence[ColumnArrays], chosen: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
 ) -> ColumnArrays:
     """The `chosen` chunks of each part, concatenated and put in `order`."""
-    arrays = [chunks.arrays() for chunks in parts]
 
     def join(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([piece[some] for piece, some in zip(pieces, chosen, strict=True)])[order]

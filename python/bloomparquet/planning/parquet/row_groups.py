@@ -9,33 +9,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import (
-    BloomParquetError,
-    EncryptionError,
-    FileChangedError,
-    FormatError,
-    KeyRetrievalError,
-)
-from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.chunk_fields import UNKNOWN_FIELDS, ChunkFields
 from bloomparquet.parquet.metadata.file_profile import FileProfile
-from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys, read_footers
-from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
-from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.filters import ParquetFilters
+from bloomparquet.planning.parquet.extract import damaged, extract_column
+from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
+from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
@@ -65,7 +55,7 @@ class ColumnChunks:
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
     filters: ParquetFilters
-    expressions: Mapping[str, TiledFilters]
+    expressions: Mapping[str, ExpressionFilters]
 
     @property
     def family(self) -> Family:
@@ -80,8 +70,12 @@ class ColumnChunks:
         filters = self.filters
         return ColumnArrays(
             self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
-            filters.filter_index(), filters.ciphers, self.expressions,
+            filters.filter_index(), filters.ciphers,
+            {case: each.tiled for case, each in self.expressions.items()},
         )  # fmt: skip
+
+    def expression_filters(self, case: Case) -> ExpressionFilters | None:
+        return self.expressions.get(case)
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         return encode_values(self.leaf, values, self.profile.traits, timezone)
@@ -103,15 +97,6 @@ class GroupArrays:
     limit: NDArray[np.int64]
     rows: NDArray[np.int64]
     extents: NDArray[np.int64]
-
-
-class _ColumnMetadata(NamedTuple):
-    """The metadata of one column's chunks; and by chunk, the ciphers of encrypted ones, and why others could not be
-    decrypted."""
-
-    fields: list[ChunkFields]
-    ciphers: dict[int, ChunkCipher]
-    errors: dict[int, EncryptionError]
 
 
 class CachedAmount(NamedTuple):
@@ -158,7 +143,6 @@ class RowGroups:
     ) -> None:
         self.storage, self.files, self.arrays, self.profiles = storage, files, arrays, profiles
         self.keys = keys
-        self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # row group of each file; the end
         self.index = np.arange(self.first[-1]) - self.first[self.file]
@@ -191,6 +175,11 @@ class RowGroups:
 
     def __len__(self) -> int:
         return len(self.file)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The path of each file."""
+        return [file.path for file in self.files]
 
     @cached_property
     def file_index(self) -> dict[FileInfo, int]:
@@ -232,16 +221,16 @@ class RowGroups:
                 return self.put(key, self._load(key, reads) or self._extract(profile, leaf, reads))
             return self._chunks[key]
 
-    def cached_chunks(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnChunks | None:
-        """A column, if no data file must be read for it."""
+    def cached_arrays(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnArrays | None:
+        """The evidence about a column, if nothing must be read for it but a cache file or an index."""
         with self._lock:
             if key not in self._chunks:
                 arrays = self._load(key, reads or ReadCount())
                 if arrays is not None:
-                    return self.put(key, arrays)
+                    return arrays
                 if not self.has_footers(key[0]):
                     return None
-        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]]).arrays()
 
     def _load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
         return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
@@ -261,8 +250,9 @@ class RowGroups:
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         filters = ParquetFilters(ChunkPlaces(name, self.paths, file, self.index[members], limit), arrays)
         return ColumnChunks(
-            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters, arrays.expressions
-        )
+            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
+            {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},
+        )  # fmt: skip
 
     def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
         """The columns in memory."""
@@ -298,7 +288,7 @@ class RowGroups:
             try:
                 start, length = self.footer(file).extent(int(self.index[row_group]))
             except FormatError as error:
-                raise _damaged(self.paths[file], error) from error
+                raise damaged(self.paths[file], error) from error
             self.arrays.extents[row_group] = start, length
         return start, length
 
@@ -358,32 +348,6 @@ class RowGroups:
         same_limit = self.files[file].size - footer.size == self.arrays.limit[file]
         return same_profile and same_limit and footer.rows == tuple(rows.tolist())
 
-    def _read_metadata(
-        self, file: int, footer: Footer, leaf: LeafColumn, refused: KeyRetrievalError | None, column: _ColumnMetadata
-    ) -> None:
-        """Append the metadata of one file's chunks to `column`. A key that was `refused` is not requested again."""
-        row_groups = range(len(footer.rows))
-        try:
-            if footer.crypto is None:
-                with suppress(EncryptionError):  # a chunk may be encrypted although its file is not
-                    column.fields.extend([footer.read_chunk(i, leaf.index) for i in row_groups])
-                    return
-            for i in row_groups:
-                try:
-                    if refused is not None:
-                        raise refused
-                    fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
-                    if cipher is not None:
-                        column.ciphers[len(column.fields)] = cipher
-                except EncryptionError as error:
-                    refused = error if isinstance(error, KeyRetrievalError) else None
-                    chunk = f"{self.paths[file]}: {footer.chunk_name(i, leaf.index)}"
-                    column.errors[len(column.fields)] = type(error)(f"{chunk}: {error}")
-                    fields = UNKNOWN_FIELDS
-                column.fields.append(fields)
-        except FormatError as error:
-            raise _damaged(self.paths[file], error) from error
-
     @property
     def cached_bytes(self) -> int:
         """About the size of the footers, arrays and bitsets in memory or in a mapped cache file."""
@@ -395,24 +359,8 @@ class RowGroups:
         """Make the arrays of a column from footers."""
         files = list(dict.fromkeys(self.file[self.members(profile)].tolist()))
         footers = self.read_footers(files, reads)
-        refusals = prefetch_keys(self.keys, footers, leaf.index)
-        column = _ColumnMetadata([], {}, {})
-        for file, footer, refused in zip(files, footers, refusals, strict=True):
-            self._read_metadata(file, footer, leaf, refused, column)
-        values, nulls, offset, length = (
-            np.array([UNKNOWN if (number := get(chunk)) is None else number for chunk in column.fields], np.int64)
-            for get in map(attrgetter, ("values", "nulls", "bloom_offset", "bloom_length"))
-        )
-        nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
-        filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
-        bounds = bounds_of(leaf, self.profiles[profile].traits, column.fields)
-        ciphers = [column.ciphers.get(i) for i in range(len(column.fields))] if column.ciphers else None
-        filter_index = FilterIndex.unread(offset, column.errors)
-        return ColumnArrays(bounds, nulls, values, offset, length, filled, filter_index, ciphers)
-
-
-def _damaged(path: str, error: FormatError) -> FormatError:
-    return FormatError(f"{path}: the footer is damaged: {error}")
+        paths = [self.paths[file] for file in files]
+        return extract_column(self.profiles[profile], paths, footers, leaf, self.keys)
 
 
 def _bytes_of(chunks: ColumnChunks) -> int:

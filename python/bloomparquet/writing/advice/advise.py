@@ -17,7 +17,6 @@ from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.split_block import (
     BYTES_PER_BLOCK,
     MAX_BLOCKS,
-    bits_per_value,
     smallest_num_bytes,
 )
 from bloomparquet.parquet.encryption.keys import Keys
@@ -32,13 +31,13 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
+from bloomparquet.writing.advice.false_row_groups import false_row_groups_now, false_row_groups_of
 from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, take_samples
-from bloomparquet.writing.filters.spec import WRITE_ORC
+from bloomparquet.writing.filters.spec import AUTO, WRITE_ORC, Fpp, auto_fpp, check_fpp
 
 SAMPLE_BYTES = 64 * 1024 * 1024
 """The default for the bytes of filters and data that are read at most."""
 
-DEFAULT_FPP = 0.01
 OVERSIZED = 3.0
 """Filters this many times as large as needed should shrink. Sizes are powers of two: for most, a factor of four."""
 
@@ -51,7 +50,8 @@ _SCHEMA = pa.schema(
         ("column", pa.string()), ("type", pa.string()), ("row_groups", pa.int64()), ("values", pa.int64()),
         ("ndv_per_row_group", pa.float64()), ("ndv", pa.float64()), ("filters", pa.int64()),
         ("filter_bytes_now", pa.int64()), ("min_max_skip", pa.float64()), ("skip_rate", pa.float64()),
-        ("filter_bytes", pa.int64()), ("advice", pa.string()), ("reason", pa.string()),
+        ("filter_bytes", pa.int64()), ("fpp", pa.float64()), ("false_row_groups_now", pa.float64()),
+        ("false_row_groups", pa.float64()), ("advice", pa.string()), ("reason", pa.string()),
     ]
 )  # fmt: skip
 
@@ -59,7 +59,7 @@ _SCHEMA = pa.schema(
 def advise(
     path: Paths,
     *,
-    fpp: float = DEFAULT_FPP,
+    fpp: Fpp = AUTO,
     sample: int = SAMPLE_BYTES,
     filesystem: Any = None,
     keys: Keys | None = None,
@@ -80,11 +80,19 @@ def advise(
     * ndv_per_row_group (the mean), ndv (in all; too low if some values are far more frequent than others);
     * min_max_skip: the share of row groups that footers alone exclude; skip_rate: the share that filters exclude on
       top. Both are for a lookup of one distinct value of a row group, each as likely as the next;
-    * filter_bytes: the size of filters for `fpp` in all row groups;
+    * filter_bytes: the size of filters for `fpp` in all row groups; fpp: `fpp` as a number;
+    * false_row_groups_now: the number of row groups that a lookup of one value reads because the filters in the files
+      cannot tell that they do not hold it. It is the sum of the false positive probabilities of all filters, from the
+      bits of some of them; false_row_groups: the same for filters for `fpp` in all row groups. Row groups that min/max
+      excludes are counted, too;
     * advice: ``add``, ``shrink`` (fold filters that are too large), ``replace`` (filters that are too small), ``drop``
       (filters that are empty or full, which shrinking drops), ``keep`` or ``none``; and the reason.
 
-    `keys` decrypt encrypted files. A column with row groups that they do not decrypt gets no advice. `table_log` is as
+    With ``fpp="auto"`` the fpp is 1 / (row groups of all files), so that false_row_groups is about one, but at most
+    0.01 and at least 0.000001. It is that of ``Bloom(fpp="auto")`` in :func:`bloomparquet.add_filters`.
+
+    `keys` decrypt encrypted files. A column with row groups that they do not decrypt gets no advice, and no
+    number of false row groups. `table_log` is as
     for :func:`bloomparquet.inspect`.
 
     Raises OptionError for an invalid `fpp` or `sample`, UnsupportedError for ORC files, whose filters cannot be added
@@ -96,7 +104,7 @@ def advise(
     >>> advice[0]["reason"]
     'a lookup reads 1 of 4 row groups instead of 4'
     """
-    bits_per_value(fpp)
+    check_fpp(fpp)
     if sample < 0:
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
     dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
@@ -111,9 +119,10 @@ def advise(
     return advise_on(dataset, table, fpp, sample, count)
 
 
-def advise_on(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> pa.Table:
+def advise_on(dataset: Dataset, table: RowGroups, fpp: Fpp, sample: int, count: ReadCount) -> pa.Table:
     """The table of :func:`advise` for row groups whose footers were read. `count` grows by the reads of the sample."""
-    rows = [_row(column, fpp) for column in _assess(dataset, table, fpp, sample, count)]
+    goal = auto_fpp(len(table.file)) if fpp == AUTO else fpp
+    rows = [_row(column, goal) for column in _assess(dataset, table, goal, sample, count)]
     return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
 
 
@@ -158,14 +167,17 @@ def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
     column, sample, facts, benefit = assessed
     stored = column.offset >= 0
     now = _bytes_now(column, sample, stored)
-    sizes = None
+    sizes = then = None
     if len(facts.ndv) and np.isfinite(facts.ndv).all():
         sizes = np.where(facts.filled > 0, right_sizes(facts.ndv, fpp), 0)
+        if column.undecryptable is None:
+            then = false_row_groups_of(facts.ndv[sizes > 0], sizes[sizes > 0])
     advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
     return (
         dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
         int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now, benefit.min_max_skip,
-        benefit.skip_rate, None if sizes is None else int(sizes.sum()), advice, reason,
+        benefit.skip_rate, None if sizes is None else int(sizes.sum()), fpp, false_row_groups_now(column, sample), then,
+        advice, reason,
     )  # fmt: skip
 
 
@@ -193,7 +205,8 @@ def _advise(
     if needed and now > OVERSIZED * needed:
         return "shrink", f"{reason}; filters are {now / needed:,.0f} times as large as needed"
     if sample.fpp and np.mean(sample.fpp) > _USELESS_FPP * fpp:
-        weakness = f"its filters let {100 * np.mean(sample.fpp):.0f} % of absent values pass"
+        share = 100 * np.mean(sample.fpp)
+        weakness = f"its filters let {share:.{0 if share >= 1 else 2}f} % of absent values pass"
         if benefit.useful:
             return "replace", f"{reason}; {weakness}"
         if np.mean(sample.fpp) >= _WORTHLESS_FPP:

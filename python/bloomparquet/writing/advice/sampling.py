@@ -30,6 +30,7 @@ from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
 
 _SAMPLES = 5  # per column
+_FILTERS = 16  # per column, whose bits tell the fpp
 _TRIED = 64  # chunks among which a small one is looked for, when those drawn are too large
 _FULL = 0.9  # share of set bits above which a filter does not tell how many values are in it
 _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.planning.parquet.filters
@@ -53,7 +54,7 @@ class Sample:
     encoded throughout.
 
     * `sizes`: the bytes of some filters in the files, with headers;
-    * `fpp`: the false positive probability of some of these; `empty`: how many have no bit set;
+    * `fpp`: the false positive probability of some of these, from their bits; `empty`: how many have no bit set;
     * `error`: why something could not be read;
     * `too_large`: some chunks were not read because of their size.
     """
@@ -87,21 +88,21 @@ def take_samples(
     drawn = [chunks if what is not Wanted.NOTHING else chunks[:0] for chunks, what in zip(drawn, wanted, strict=True)]
     left = most_bytes - (count.bytes - before)
     reads: list[_Read] = []
-    for turn in range(_SAMPLES):
+    for turn in range(_FILTERS):
         candidates = []
         for i, column in enumerate(columns):
             if turn < len(drawn[i]):
                 chunk = int(drawn[i][turn])
                 size = sizes.get((i, chunk))
-                if size is None and wanted[i] is Wanted.FILTERS:
+                if size is None and (wanted[i] is Wanted.FILTERS or turn >= _SAMPLES):
                     continue
                 cost = _data_cost(table, column, chunk) if size is None else size + _FIRST_READ
-                candidates.append(_Read(i, chunk, size is not None, cost))
+                candidates.append(_Read(i, chunk, size is not None, cost, turn < _SAMPLES))
         for read in sorted(candidates, key=lambda read: read.cost):
             if read.cost <= left:
                 left -= read.cost
                 reads.append(read)
-            else:
+            elif turn < _SAMPLES:
                 samples[read.column].too_large = True
     _read_all(table, columns, reads, samples, count)
     again = []
@@ -140,27 +141,29 @@ def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One chunk to read: its filter in the file if `stored`, otherwise its data."""
+    """One chunk to read: its filter in the file if `stored`, otherwise its data; for its values, or only the fpp."""
 
     column: int
     chunk: int
     stored: bool
     cost: int
+    for_values: bool = True
 
 
 class _Measured(NamedTuple):
-    """What a filter tells: the NDV, the share of set bits, the false positive probability, and a small filter of the
-    same values."""
+    """What a filter tells: the NDV, the share of set bits, the false positive probability, and, if its values are
+    wanted, a small filter of them."""
 
     ndv: float
     filled: float
     fpp: float
-    filter: SplitBlockBloomFilter
+    filter: SplitBlockBloomFilter | None
 
     @classmethod
-    def of(cls, bloom: SplitBlockBloomFilter) -> _Measured:
+    def of(cls, bloom: SplitBlockBloomFilter, for_values: bool) -> _Measured:
         filled = bloom.bits_set / (8 * bloom.num_bytes)
-        return cls(bloom.estimated_ndv, filled, bloom.estimated_fpp, bloom.fitted(_KEPT_FPP))
+        small = bloom.fitted(_KEPT_FPP) if for_values else None
+        return cls(bloom.estimated_ndv, filled, bloom.estimated_fpp, small)
 
 
 def _holding(column: TableColumn) -> NDArray[np.int64]:
@@ -172,7 +175,7 @@ def _holding(column: TableColumn) -> NDArray[np.int64]:
 def _draw(column: TableColumn) -> NDArray[np.int64]:
     holding = _holding(column)
     # Drawn at even distances, samples of files that are each sorted would all show one part of the values.
-    return np.random.default_rng(len(holding)).permutation(holding)[:_SAMPLES]
+    return np.random.default_rng(len(holding)).permutation(holding)[:_FILTERS]
 
 
 def _evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -237,7 +240,7 @@ def _read_all(
         taken = ReadCount()
         try:
             bloom = _read_filter(table, columns[read.column], read.chunk, read.stored, taken)
-            return read, None if bloom is None else _Measured.of(bloom), taken
+            return read, None if bloom is None else _Measured.of(bloom, read.for_values), taken
         except BloomParquetError as error:
             return read, error, taken
 
@@ -255,6 +258,8 @@ def _read_all(
             sample.empty += not measured.filled
             if not 0 < measured.filled <= _FULL:
                 continue
+        if measured.filter is None:
+            continue
         sample.chunks.append(read.chunk)
         sample.ndv.append(measured.ndv)
         sample.filters.append(measured.filter)

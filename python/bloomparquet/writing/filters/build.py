@@ -32,7 +32,7 @@ _MOST_VALUES = 1 << 20  # at a time: lists may have any number of elements, and 
 
 def num_bytes_for(bloom: Bloom, values: int) -> int:
     """The size in bytes of a filter for `values` distinct values, before it is folded."""
-    size = min(smallest_num_bytes(bloom.ndv or values, bloom.fpp), bloom.max_bytes)
+    size = min(smallest_num_bytes(bloom.ndv or values, bloom.target_fpp), bloom.max_bytes)
     return 1 << (size.bit_length() - 1)
 
 
@@ -43,7 +43,7 @@ def build_filter(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, b
         for start in range(0, len(array), _MOST_VALUES):
             result = result.merge(_filter_of(array.slice(start, _MOST_VALUES), num_bytes))
     insert_equal_floats(leaf, result)
-    return result if bloom.ndv is not None else result.fitted(bloom.fpp)
+    return result if bloom.ndv is not None else result.fitted(bloom.target_fpp)
 
 
 def filter_options(num_bytes: int) -> dict[str, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
@@ -20,32 +21,95 @@ WRITE_ORC = (
 )
 
 
+AUTO: Final = "auto"
+Fpp = float | Literal["auto"]
+"""A target false positive probability; ``"auto"``: the one of :func:`auto_fpp` for all row groups of a table."""
+
+MAX_AUTO_FPP = 0.01
+MIN_AUTO_FPP = 1e-6
+"""Filters for it take 8 bytes per distinct value, as many as an INT64. Larger filters would outgrow their column."""
+
+
+def auto_fpp(row_groups: int) -> float:
+    """The fpp with which filters in `row_groups` row groups make a lookup of one value read about one false row group.
+
+    A false row group does not hold the value, but its filter cannot tell: there are row_groups * fpp of them. So the
+    fpp is 1 / row_groups, but at most 0.01 and at least 0.000001. No filter is more than a quarter worse than its
+    target, and most are better, because sizes are powers of two. So "about one" is at most 1.25.
+    """
+    return min(max(1 / max(row_groups, 1), MIN_AUTO_FPP), MAX_AUTO_FPP)
+
+
 @dataclass(frozen=True)
 class Bloom:
     """The quality of the Bloom filters of a column.
 
     `fpp` is the target false positive probability: a filter gets the smallest size, a power of two, whose fpp is at
-    most a quarter higher. `ndv` is the number of distinct values per row group to reserve space for; by default, the
-    values are counted. No filter is larger than `max_bytes`; a warning tells if that makes the fpp worse. Raises
-    OptionError for values that no filter can have.
+    most a quarter higher. ``"auto"`` is the fpp with which a lookup of one value in a table of `row_groups` row groups
+    reads about one that does not hold it: 1 / row_groups, but at most 0.01 and at least 0.000001. For files that exist,
+    `row_groups` is counted if it is not given.
+
+    `ndv` is the number of distinct values per row group to reserve space for; by default, the values are counted. No
+    filter is larger than `max_bytes`; a warning tells if that makes the fpp worse. Raises OptionError for values that
+    no filter can have.
 
     >>> table = pa.table({"user_id": range(1000), "name": [str(i) for i in range(1000)]})
     >>> bloom = {"user_id": bp.Bloom(fpp=0.001), "name": bp.Bloom(fpp=0.05, max_bytes=1 << 20)}
     >>> [(column.column, column.bytes) for column in bp.write_table(table, "users.parquet", bloom=bloom).columns]
     [('user_id', 2048), ('name', 1024)]
+    >>> bp.write_table(table, "users.parquet", bloom={"user_id": bp.Bloom("auto", row_groups=40_000)}).filter_bytes
+    4096
     """
 
-    fpp: float = 0.01
+    fpp: Fpp = 0.01
     ndv: int | None = None
     max_bytes: int = 16 << 20
+    row_groups: int | None = None
 
     def __post_init__(self) -> None:
-        bits_per_value(self.fpp)
+        check_fpp(self.fpp)
+        if self.row_groups is not None and self.fpp != AUTO:
+            raise OptionError(
+                f"row_groups is {self.row_groups} and fpp is {self.fpp}; leave out row_groups, which is for fpp='auto'"
+            )
+        if self.row_groups is not None and self.row_groups < 1:
+            raise OptionError(
+                f"row_groups is {self.row_groups}; expected the number of row groups of the table, 1 or more"
+            )
         if self.ndv is not None and self.ndv < 1:
             raise OptionError(f"ndv is {self.ndv}; expected a number of distinct values, 1 or more")
         most = MAX_BLOCKS * BYTES_PER_BLOCK
         if not BYTES_PER_BLOCK <= self.max_bytes <= most:
             raise OptionError(f"max_bytes is {self.max_bytes}; expected {BYTES_PER_BLOCK} to {most} bytes")
+
+    @property
+    def needs_row_groups(self) -> bool:
+        """Whether the fpp depends on a number of row groups that is not given."""
+        return self.fpp == AUTO and self.row_groups is None
+
+    @property
+    def target_fpp(self) -> float:
+        """The fpp as a number. Raises OptionError if it depends on a number of row groups that is not given."""
+        if not isinstance(self.fpp, str):
+            return self.fpp
+        if self.row_groups is None:
+            raise OptionError(
+                "fpp is 'auto' without row_groups, and one file does not tell how many row groups its table has; give "
+                "the number that the whole table will have, such as bloomparquet.Bloom(fpp='auto', row_groups=10_000)"
+            )
+        return auto_fpp(self.row_groups)
+
+    def for_row_groups(self, row_groups: int) -> Bloom:
+        """This quality for a table of `row_groups` row groups, unless their number is given."""
+        return replace(self, row_groups=max(row_groups, 1)) if self.needs_row_groups else self
+
+
+def check_fpp(fpp: Fpp) -> None:
+    """Raise OptionError unless `fpp` is a number between 0 and 1, or ``"auto"``."""
+    if not isinstance(fpp, str):
+        bits_per_value(fpp)
+    elif fpp != AUTO:
+        raise OptionError(f"fpp is {quoted(fpp)}; expected 'auto', or a number above 0 and below 1, such as 0.01")
 
 
 BloomSpec = str | Sequence[str | Column] | Mapping[str, Bloom] | Mapping[Column, Bloom]
@@ -53,8 +117,9 @@ BloomSpec = str | Sequence[str | Column] | Mapping[str, Bloom] | Mapping[Column,
 unless a column has that name. A tuple is always a path."""
 
 
-def parse_bloom(bloom: BloomSpec) -> dict[str | Column, Bloom]:
-    """`bloom` as a dictionary from column names, as the user wrote them. Raises OptionError if it is invalid."""
+def parse_bloom(bloom: BloomSpec, *, counts_row_groups: bool = False) -> dict[str | Column, Bloom]:
+    """`bloom` as a dictionary from column names, as the user wrote them. Raises OptionError if it is invalid, or if it
+    needs a number of row groups, unless the caller `counts_row_groups`."""
     if isinstance(bloom, str):
         return {bloom: Bloom()}
     by_column: dict[str | Column, Bloom] = {}
@@ -65,6 +130,8 @@ def parse_bloom(bloom: BloomSpec) -> dict[str | Column, Bloom]:
             raise OptionError(
                 f"bloom has {column!r}: {wanted!r}; expected columns, or a bloomparquet.Bloom for each column"
             )
+        if not counts_row_groups:
+            _ = wanted.target_fpp  # raises
     if not by_column:
         raise OptionError('bloom names no column; expected at least one, or "*"')
     return by_column

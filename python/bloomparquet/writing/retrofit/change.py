@@ -8,7 +8,7 @@ Source: parquet-format ``BloomFilter.md``; folding: :mod:`bloomparquet.parquet.b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -98,16 +98,15 @@ class AddFilters:
 
 @dataclass(frozen=True)
 class ShrinkFilters:
-    """Folds every filter as far as `fpp` allows. A filter is dropped if its false positive probability is `drop_above`
-    or more, or if it is empty and its chunk has values."""
+    """Folds every filter as far as the fpp of `bloom` allows. A filter is dropped if its false positive probability is
+    `drop_above` or more, or if it is empty and its chunk has values."""
 
-    fpp: float = 0.01
+    bloom: Bloom = field(default_factory=Bloom)
     drop_above: float = 0.9
 
     action: Action = "shrunk"
 
     def __post_init__(self) -> None:
-        Bloom(self.fpp)
         if not 0.0 < self.drop_above <= 1.0:
             raise OptionError(f"drop_above is {self.drop_above}; expected a probability above 0 and at most 1")
 
@@ -122,11 +121,11 @@ class ShrinkFilters:
             if is_empty or (share_set >= self.drop_above and bloom.estimated_fpp >= self.drop_above):
                 filters[chunk_id] = None
                 continue
-            fitted = bloom.fitted(self.fpp)
+            fitted = bloom.fitted(self.bloom.target_fpp)
             if fitted is not bloom:
                 insert_equal_floats(footer.profile.schema.leaves[chunk_id[1]], fitted)
                 filters[chunk_id] = fitted
-        wanted = dict.fromkeys((leaf_index for _, leaf_index in filters), Bloom(self.fpp))
+        wanted = dict.fromkeys((leaf_index for _, leaf_index in filters), self.bloom)
         return FilterChanges(filters, removed_extents(file, footer, old, filters), wanted)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from bloomparquet.errors import BloomParquetError, OptionError
@@ -19,7 +20,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storag
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, BloomSpec, choose_leaves, parse_bloom
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, Fpp, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
 from bloomparquet.writing.retrofit.change import AddFilters, Change, Job, ShrinkFilters, change_file, read_footer
 
@@ -49,8 +50,8 @@ def add_filters(
     The files are replaced; with `dst`, the new files are written there instead. Every byte before the old footer is
     copied unchanged, and filters and a new footer follow. `bloom` chooses the columns and the quality of their filters:
     a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns where filters are worth their
-    size. Column chunks that have a filter keep it unless `replace`. With `dry_run`, outcomes are computed and nothing
-    is written.
+    size. For ``Bloom(fpp="auto")`` the row groups of all files at `src` are counted. Column chunks that have a filter
+    keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
 
     A file that fails is unchanged. Its error is raised, or with ``on_error="report"`` returned in its outcome.
     `progress` is called with each outcome and the number of files.
@@ -98,12 +99,10 @@ def plan_filters(
     Puts the footers that it reads into `footers`. Raises what :func:`add_filters` raises before it changes a file.
     """
     footers = {} if footers is None else footers
-    asked = parse_bloom(bloom)
-    if EVERY_COLUMN in asked:
-        read = read_footers(
-            dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
-        )
-        footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
+    asked = parse_bloom(bloom, counts_row_groups=True)
+    if EVERY_COLUMN in asked or any(wanted.needs_row_groups for wanted in asked.values()):
+        row_group_count = _read_footers(dataset, footers)
+        asked = {column: wanted.for_row_groups(row_group_count) for column, wanted in asked.items()}
     change = AddFilters(asked, replace, case_sensitive=case_sensitive)
     _require_somewhere(dataset, change, footers)
     if EVERY_COLUMN not in asked:
@@ -111,9 +110,27 @@ def plan_filters(
     wanted = asked.pop(EVERY_COLUMN)
     readable = [file for file in dataset.files if file in footers]
     row_groups = RowGroups.of_footers(dataset.storage, readable, [footers[file] for file in readable], dataset.keys)
-    paying = recommended_columns(dataset, row_groups, wanted.fpp, SAMPLE_BYTES, ReadCount())
+    paying = recommended_columns(dataset, row_groups, wanted.target_fpp, SAMPLE_BYTES, ReadCount())
     unasked = frozenset(column for column in paying if column not in asked)
     return AddFilters({**dict.fromkeys(paying, wanted), **asked}, replace, unasked, case_sensitive)
+
+
+def plan_shrinking(dataset: Dataset, fpp: Fpp, drop_above: float, *, footers: Footers | None = None) -> ShrinkFilters:
+    """The change to each file of `dataset`. Puts the footers that it reads into `footers`."""
+    change = ShrinkFilters(Bloom(fpp), drop_above)
+    if not change.bloom.needs_row_groups:
+        return change
+    row_group_count = _read_footers(dataset, {} if footers is None else footers)
+    return replace(change, bloom=change.bloom.for_row_groups(row_group_count))
+
+
+def _read_footers(dataset: Dataset, footers: Footers) -> int:
+    """Put the footers of all readable files into `footers`. Returns the number of their row groups."""
+    read = read_footers(
+        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
+    )
+    footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
+    return sum(len(footer.rows) for footer in footers.values())
 
 
 def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -> None:
@@ -141,7 +158,7 @@ def shrink_filters(
     src: Paths,
     dst: PathLike | None = None,
     *,
-    fpp: float = 0.01,
+    fpp: Fpp = 0.01,
     drop_above: float = 0.9,
     dry_run: bool = False,
     on_error: OnError = "raise",
@@ -150,6 +167,8 @@ def shrink_filters(
     progress: Progress | None = None,
 ) -> list[FileOutcome]:
     """Fold the Bloom filters of the Parquet files at `src` to the size that `fpp` needs. Returns one outcome per file.
+
+    `fpp` may be ``"auto"``, as in :class:`Bloom`, for the number of row groups of all files at `src`.
 
     No data is read. A folded filter has exactly the bits of a filter that was made at the smaller size. Filters whose
     false positive probability is `drop_above` or more are dropped. So are empty filters of chunks with values, which
@@ -166,8 +185,9 @@ def shrink_filters(
     ('shrunk', 2048)
     """
     dataset = _open(src, dst, filesystem, keys)
-    change = ShrinkFilters(fpp, drop_above)
-    return _run(change, dataset, {}, src, dst, dry_run, on_error, filesystem, progress)
+    footers: Footers = {}
+    change = plan_shrinking(dataset, fpp, drop_above, footers=footers)
+    return _run(change, dataset, footers, src, dst, dry_run, on_error, filesystem, progress)
 
 
 def _run(

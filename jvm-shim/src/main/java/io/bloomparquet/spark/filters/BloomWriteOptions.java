@@ -4,6 +4,7 @@ import io.bloomparquet.spark.support.OptionLayers;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.network.util.JavaUtils;
@@ -13,8 +14,8 @@ import org.apache.spark.sql.types.VariantType;
 
 /**
  * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code
- * bloomFpp=0.01}, {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row group ({@link
- * BloomWriteSupport}).
+ * bloomFpp=0.01} ({@link BloomFpp}), {@code bloomMaxBytes=16m}. We make the filters, each of the right size for its row
+ * group ({@link BloomWriteSupport}).
  *
  * <p>parquet-java's options take precedence: with {@code parquet.bloom.filter.adaptive.enabled}, or for one column
  * {@code expected.ndv#user_id} or {@code candidates.number#user_id}, parquet-java makes the filters. It leaves them out
@@ -32,11 +33,12 @@ public final class BloomWriteOptions implements FilterOptions {
   /** Enough to halve the largest filter down to parquet-java's smallest, 1 KiB. */
   private static final String CANDIDATES_TO_SMALLEST = "15";
 
-  private static final String DEFAULT_FPP = "0.01";
+  private static final double DEFAULT_FPP = 0.01;
   private static final String DEFAULT_MAX_BYTES = "16m";
 
   private final Map<String, String> given;
   private final WrittenColumns columns;
+  private final double defaultFpp;
 
   /** Settings for parquet-java. */
   private final Map<String, String> settings = new TreeMap<>();
@@ -56,11 +58,9 @@ public final class BloomWriteOptions implements FilterOptions {
   public BloomWriteOptions(Map<String, String> options, StructType schema) {
     given = OptionLayers.of(options);
     columns = WrittenColumns.of(schema);
-    String fpp = given.get("bloomFpp");
-    if (fpp != null) {
-      WrittenColumns.fpp("bloomFpp", fpp);
-      columns.stream().forEach(leaf -> settings.put(FPP + "#" + leaf.path(), fpp.trim()));
-    }
+    OptionalDouble fpp = BloomFpp.of(given);
+    fpp.ifPresent(all -> columns.stream().forEach(leaf -> settings.put(FPP + "#" + leaf.path(), String.valueOf(all))));
+    defaultFpp = fpp.orElse(DEFAULT_FPP);
     int maxBytes = maxBytes("bloomMaxBytes", given.getOrDefault("bloomMaxBytes", DEFAULT_MAX_BYTES));
     if (given.containsKey("bloomMaxBytes") && !given.containsKey(MAX_BYTES)) {
       settings.put(MAX_BYTES, String.valueOf(maxBytes));
@@ -127,9 +127,8 @@ public final class BloomWriteOptions implements FilterOptions {
       return;
     }
     String key = FPP + "#" + path;
-    String fpp = given.getOrDefault(key, given.getOrDefault("bloomFpp", DEFAULT_FPP));
-    double checked = WrittenColumns.fpp(given.containsKey(key) ? key : "bloomFpp", fpp);
-    planned.put(path, new FilterPlan.Column(checked, !named));
+    double fpp = given.containsKey(key) ? BloomFpp.ofColumn(key, given.get(key)) : defaultFpp;
+    planned.put(path, new FilterPlan.Column(fpp, !named));
     substitute.putAll(ofParquetJava);
   }
 

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
@@ -17,7 +18,7 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * The Bloom filters of an ORC write: {@code bloomColumns="user_id,address.city"} or {@code *}, and {@code
- * bloomFpp=0.01}. ORC's own writer makes them, one for each row group and column, sized for {@code
+ * bloomFpp=0.01} ({@link BloomFpp}). ORC's own writer makes them, one for each row group and column, sized for {@code
  * orc.row.index.stride} distinct values.
  *
  * <p>ORC's options {@code orc.bloom.filter.columns} and {@code orc.bloom.filter.fpp} work too. Setting one thing in
@@ -30,7 +31,7 @@ public final class OrcWriteOptions implements FilterOptions {
   private static final String WITHOUT_FILTERS = "0.11";
 
   private final Set<String> chosen = new TreeSet<>();
-  private final String fpp;
+  private final OptionalDouble fpp;
 
   /**
    * Checks the options, and throws {@link IllegalArgumentException}.
@@ -41,16 +42,13 @@ public final class OrcWriteOptions implements FilterOptions {
   public OrcWriteOptions(Map<String, String> options, StructType schema) {
     Map<String, String> given = OptionLayers.of(options);
     given.keySet().forEach(OptionNames::checkForOrc);
-    fpp = given.get("bloomFpp");
-    if (fpp != null) {
-      WrittenColumns.fpp("bloomFpp", fpp);
-      if (given.containsKey(FPP)) {
-        throw new IllegalArgumentException(
-            String.format(
-                "options bloomFpp is '%s' and %s is '%s'; expected one of them: ORC has one false positive probability "
-                    + "for all columns",
-                fpp, FPP, given.get(FPP)));
-      }
+    fpp = BloomFpp.of(given);
+    if (fpp.isPresent() && given.containsKey(FPP)) {
+      throw new IllegalArgumentException(
+          String.format(
+              "options bloomFpp is '%s' and %s is '%s'; expected one of them: ORC has one false positive probability "
+                  + "for all columns",
+              given.get("bloomFpp"), FPP, given.get(FPP)));
     }
     if (given.containsKey("bloomColumns")) {
       findable(schema)
@@ -104,9 +102,7 @@ public final class OrcWriteOptions implements FilterOptions {
 
   @Override
   public void applyTo(Configuration conf) {
-    if (fpp != null) {
-      conf.set(FPP, fpp.trim());
-    }
+    fpp.ifPresent(given -> conf.setDouble(FPP, given));
     if (chosen.isEmpty()) {
       return;
     }

@@ -156,17 +156,4 @@ record WrittenColumns(List<Leaf> leaves) {
                 "and there is no such column in the files"
                     + OptionNames.nearest(name, choices).map(each -> "; did you mean '" + each + "'?").orElse(""));
   }
-
-  /** Parses a false positive probability; {@link IllegalArgumentException} if it is none. */
-  static double fpp(String option, String given) {
-    try {
-      double fpp = Double.parseDouble(given.trim());
-      if (fpp > 0 && fpp < 1) {
-        return fpp;
-      }
-    } catch (NumberFormatException error) {
-      // the message below says what was expected
-    }
-    throw new IllegalArgumentException("option " + option + " is '" + given + "'; expected a number between 0 and 1");
-  }
 }

@@ -12,7 +12,7 @@ import java.util.List;
 record FileListing(int count, byte[] bytes) {
 
   static FileListing of(List<ListedFile> files) throws PlannerException {
-    StringBuilder paths = new StringBuilder(128 * files.size());
+    StringBuilder paths = new StringBuilder((int) Math.min(128L * files.size(), PlannerProcess.MAX_FRAME_BYTES));
     for (ListedFile file : files) {
       paths.append(file.path()).append('\0');
     }

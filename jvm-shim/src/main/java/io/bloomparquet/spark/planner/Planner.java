@@ -55,12 +55,6 @@ public final class Planner {
     if (files.isEmpty()) {
       return PlanResult.empty();
     }
-    if (options.planning().equals(ScanOptions.AUTO) && files.size() > options.maxFiles()) {
-      return PlanResult.none(
-          String.format(
-              "%d files exceed maxFilesPlannedOnDriver (%d); set planning=driver to plan anyway",
-              files.size(), options.maxFiles()));
-    }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
     request.set("predicate", predicate);

@@ -9,16 +9,19 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.GeneralScalarExpression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -42,6 +45,11 @@ public final class PlannerPredicate {
 
   private static final Map<String, String> FLIPPED =
       Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
+
+  /** Spark's functions that map the case of text, and their names in the planner's predicates. */
+  private static final Map<String, String> CASES = Map.of("LOWER", "lower", "UPPER", "upper");
+
+  private static final Set<String> EQUALITIES = Set.of("=", "<=>", "in");
 
   /** Spark's mark of a struct that stands for the fields of a VARIANT that a query reads. No file has its names. */
   private static final String VARIANT = "__VARIANT_METADATA_KEY";
@@ -230,8 +238,9 @@ public final class PlannerPredicate {
   }
 
   private JsonNode leaf(String op, Expression[] children) {
-    if (children.length == 0 || !(children[0] instanceof NamedReference column)) {
-      return children.length == 2 && children[1] instanceof NamedReference && FLIPPED.containsKey(op)
+    NamedReference column = children.length == 0 ? null : column(children[0]);
+    if (column == null) {
+      return children.length == 2 && column(children[1]) != null && FLIPPED.containsKey(op)
           ? leaf(FLIPPED.get(op), new Expression[] {children[1], children[0]})
           : null;
     }
@@ -240,6 +249,13 @@ public final class PlannerPredicate {
       return null;
     }
     ObjectNode node = JSON.objectNode().put("op", op);
+    if (children[0] instanceof GeneralScalarExpression function) {
+      // Other collations map case by other rules, and compare otherwise.
+      if (!type.equals(DataTypes.StringType) || !EQUALITIES.contains(op)) {
+        return null;
+      }
+      node.put("case", CASES.get(function.name()));
+    }
     ArrayNode path = node.putArray("column");
     for (String name : column.fieldNames()) {
       path.add(name);
@@ -267,6 +283,14 @@ public final class PlannerPredicate {
       return node.set("values", values);
     }
     return children.length == 2 ? node.set("value", values.get(0)) : null;
+  }
+
+  /** The column that {@code expression} is, or whose case it maps; null for other expressions. */
+  private static NamedReference column(Expression expression) {
+    if (expression instanceof GeneralScalarExpression function && CASES.containsKey(function.name())) {
+      return function.children().length == 1 && function.children()[0] instanceof NamedReference column ? column : null;
+    }
+    return expression instanceof NamedReference column ? column : null;
   }
 
   /** Spark's types of the columns of a predicate: {@code [[["address", "city"], "string"], …]}. */

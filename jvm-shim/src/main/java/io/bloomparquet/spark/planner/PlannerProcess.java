@@ -41,7 +41,7 @@ final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** Raise it with {@code VERSION} in {@code planner_worker.py}, which says when. */
-  private static final int VERSION = 5;
+  private static final int VERSION = 6;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
@@ -186,6 +186,8 @@ final class PlannerProcess {
         if (head.has("error")) {
           request.answer().completeExceptionally(
               new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
+        } else if (head.has("unplanned")) {
+          request.answer().complete(PlanResult.none(head.get("unplanned").asText()));
         } else {
           request.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
         }

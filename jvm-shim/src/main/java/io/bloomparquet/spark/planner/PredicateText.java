@@ -27,7 +27,8 @@ public final class PredicateText {
     }
     List<String> path = new ArrayList<>();
     node.get("column").forEach(part -> path.add(part.asText()));
-    String column = String.join(".", path);
+    String name = String.join(".", path);
+    String column = node.has("case") ? node.get("case").asText() + "(" + name + ")" : name;
     String op = node.get("op").asText();
     if (op.equals("in")) {
       return column + " IN (" + valueTexts(node.get("values")) + ")";

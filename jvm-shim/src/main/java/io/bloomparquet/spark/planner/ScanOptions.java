@@ -13,18 +13,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * Whether and how a load is planned.
  *
- * @param planning {@code auto}, {@code driver} or {@code off}
- * @param maxFiles with {@code auto}, more files are not planned
+ * @param planning {@code auto} or {@code off}
  * @param pushFilters whether the filters of queries are used
  * @param planner the options that are sent to the planner
  */
 public record ScanOptions(
-    String planning, long timeoutMillis, int maxFiles, boolean pushFilters, Map<String, String> planner) {
-  static final String AUTO = "auto";
+    String planning, long timeoutMillis, boolean pushFilters, Map<String, String> planner) {
+  private static final String AUTO = "auto";
   static final String OFF = "off";
 
   private static final String DEFAULT_TIMEOUT = "30s";
-  private static final int DEFAULT_MAX_FILES = 100_000;
 
   /** Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names. */
   public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
@@ -43,9 +41,8 @@ public record ScanOptions(
       }
     }
     return new ScanOptions(
-        choice(options, "planning", AUTO, "driver", OFF),
+        choice(options, "planning", AUTO, OFF),
         millis(options, "planningTimeout"),
-        count(options, "maxFilesPlannedOnDriver"),
         !choice(options, "pushFilters", AUTO, "on", OFF).equals(OFF),
         planner);
   }
@@ -75,19 +72,6 @@ public record ScanOptions(
       // the message below says what was expected
     }
     throw wrong(name, given, "a duration as Spark writes them, such as 500ms or 30s");
-  }
-
-  private static int count(CaseInsensitiveStringMap options, String name) {
-    String given = options.getOrDefault(name, String.valueOf(DEFAULT_MAX_FILES));
-    try {
-      int count = Integer.parseInt(given.trim());
-      if (count > 0) {
-        return count;
-      }
-    } catch (NumberFormatException error) {
-      // the message below says what was expected
-    }
-    throw wrong(name, given, "a whole number from 1 up");
   }
 
   private static IllegalArgumentException wrong(String name, String given, String expected) {

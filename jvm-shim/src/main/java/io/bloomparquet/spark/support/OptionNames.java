@@ -30,7 +30,6 @@ public final class OptionNames {
           "tableLog",
           "pushFilters",
           "planning",
-          "maxFilesPlannedOnDriver",
           "planningTimeout",
           "cache",
           "onFilterError",
@@ -45,6 +44,7 @@ public final class OptionNames {
           "timeZone",
           "bloomColumns",
           "bloomFpp",
+          "bloomRowGroups",
           "compression",
           "partitionOverwriteMode");
 

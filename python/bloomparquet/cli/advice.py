@@ -1,0 +1,128 @@
+"""What ``bloomparquet advise`` prints: the report, and the commands that do what it says.
+
+Functions here touch no file. rich is imported where it is used: ``--help`` does not need it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bloomparquet.cli.render import escaped, human_bytes, new_table, percent
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from bloomparquet.planning.dataset import Paths
+    from bloomparquet.writing.filters.spec import Fpp
+
+
+def advice_report(advice: pa.Table) -> RenderableType:
+    """The table of `bloomparquet.advise`, rounded; the reasons below it; and what following it adds or saves.
+
+    The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    columns = advice.to_pylist()
+    right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
+    figures = new_table("column", "type", right=right)
+    figures.add_column("advice", no_wrap=True)
+    reasons = new_table("", "", show_header=False)
+    for column in columns:
+        style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
+        name = Text(column["column"])
+        figures.add_row(name, *_advice_cells(column), style=style)
+        reasons.add_row(name, Text(column["reason"]), style=style)
+    return Group(figures, "", reasons, "", *_false_row_groups(columns), _advice_balance(columns))
+
+
+def _advice_cells(column: Mapping[str, Any]) -> list[str]:
+    # ``STRING`` for ``BYTE_ARRAY (STRING)``
+    types = dict.fromkeys(each.rpartition("(")[2].rstrip(")") for each in column["type"].split(", "))
+    return [
+        ", ".join(types),
+        "" if column["ndv_per_row_group"] is None else f"{column['ndv_per_row_group']:,.0f}",
+        percent(column["min_max_skip"]),
+        percent(column["skip_rate"]),
+        "" if column["filter_bytes"] is None else human_bytes(column["filter_bytes"]),
+        human_bytes(column["filter_bytes_now"]) if column["filters"] else "",
+        column["advice"],
+    ]
+
+
+def _false_row_groups(columns: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """The false row groups of each column that has filters, or should; nothing for few row groups with good filters."""
+    from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+    from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, auto_fpp
+
+    row_groups = max((column["row_groups"] for column in columns), default=0)
+    auto = auto_fpp(row_groups)
+    shown = []
+    for column in columns:
+        now = column["false_row_groups_now"]
+        then = column["false_row_groups"] if column["advice"] not in ("none", "drop") else None
+        if now is not None or then is not None:
+            shown.append((column["column"], now, then))
+    most = max((number for _, *numbers in shown for number in numbers if number is not None), default=0.0)
+    if not shown or (auto == MAX_AUTO_FPP and most <= TOLERANCE):
+        return []
+    table = new_table("column", right=("now", f"with FPP {columns[0]['fpp']:.2g}"))
+    for name, *numbers in shown:
+        table.add_row(escaped(name), *map(_expected, numbers))
+    return [
+        "False row groups, which a lookup reads although they do not hold the value:\n",
+        table,
+        f"\n--fpp auto is {auto:.2g} here: about {max(auto * row_groups, 1):,.0f} of {row_groups:,} row groups.\n",
+    ]
+
+
+def _expected(number: float | None) -> str:
+    if number is None:
+        return ""
+    return f"{number:,.0f}" if number >= 10 else "under 0.1" if number < 0.1 else f"{number:.1f}"
+
+
+def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
+    """What following the advice adds to the files and takes from them."""
+    changed = [column for column in columns if column["advice"] in ("add", "replace", "shrink", "drop")]
+    if not changed:
+        return "There is nothing to do."
+    now = sum(column["filter_bytes_now"] for column in changed)
+    then = sum(column["filter_bytes"] for column in changed if column["advice"] != "drop")
+    return f"Filter size: {human_bytes(now)} now, {human_bytes(then)} after:"
+
+
+def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list[str]:
+    """The command lines that do what the table of `bloomparquet.advise` says; none if there is nothing to do.
+
+    `fpp` is the one that was given to `advise`.
+    """
+    from bloomparquet.writing.advice.advise import OVERSIZED
+    from bloomparquet.writing.filters.spec import Bloom
+
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    where = shlex.join(os.fspath(each) for each in paths)
+    if isinstance(fpp, str):
+        goal = "" if all(number == Bloom().fpp for number in advice["fpp"].to_pylist()) else f" --fpp {fpp}"
+    else:
+        goal = "" if fpp == Bloom().fpp else f" --fpp {fpp:g}"
+    by_advice: dict[str, list[str]] = {}
+    oversized = False
+    for row in advice.to_pylist():
+        by_advice.setdefault(row["advice"], []).append(row["column"])
+        if row["advice"] == "add" and row["filters"]:
+            oversized |= row["filter_bytes_now"] * row["row_groups"] > OVERSIZED * row["filter_bytes"] * row["filters"]
+    commands = []
+    for verb, option in (("add", ""), ("replace", " --replace")):
+        if verb in by_advice:
+            names = shlex.quote(",".join(by_advice[verb]))
+            commands.append(f"bloomparquet add {where} --columns {names}{option}{goal}")
+    if oversized or "shrink" in by_advice or "drop" in by_advice:
+        commands.append(f"bloomparquet shrink {where}{goal}")
+    return commands

@@ -1,0 +1,51 @@
+"""Reads the chunks of one column from many footers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.thrift.struct_arrays import Buffer
+
+_BATCH_BYTES = 32 * 1024 * 1024  # of footers that are copied together
+
+
+def read_column(footers: Sequence[Footer], leaf: int) -> tuple[ChunkColumns, NDArray[np.bool_]]:
+    """The fields of a leaf's chunks in all row groups of `footers`, which share a profile; and which were read.
+
+    Chunks that are encrypted or damaged, and all of encrypted files, are not: :meth:`Footer.read_chunk_with_cipher`
+    reads them or raises their errors.
+    """
+    ends = np.cumsum([len(footer.rows) for footer in footers])
+    total = int(ends[-1]) if len(footers) else 0
+    columns, is_read = ChunkColumns.unknown(total), np.zeros(total, np.bool_)
+    for batch in _batches(footers):
+        some = [footers[i] for i in batch]
+        counts = np.array([len(footer.rows) for footer in some])
+        buffer = Buffer([footer.raw for footer in some])
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = np.repeat(ends[batch] - counts, counts) + within
+        offsets = np.concatenate([footer.chunks[:, leaf] for footer in some])
+        positions, limits = np.repeat(buffer.starts, counts) + offsets, np.repeat(buffer.ends, counts)
+        templates = some[0].profile.templates[leaf]
+        is_read[rows] = templates.read_all(buffer, positions, limits, columns, rows)
+    return columns, is_read
+
+
+def _batches(footers: Sequence[Footer]) -> Iterator[list[int]]:
+    """The numbers of the `footers` without encryption."""
+    batch: list[int] = []
+    size = 0
+    for i, footer in enumerate(footers):
+        if footer.crypto is None:
+            batch.append(i)
+            size += len(footer.raw)
+            if size > _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,95 @@
+"""Bounds of columns, and their filters in tiles, to and from the arrays of a section."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.tiles import BitPositions, Tile, TiledFilters
+
+MALFORMED = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError, DamagedFileError, OSError)
+"""Errors of arrays that are not what their reader expects."""
+
+TILE = "/tile"
+_AT, _TILES = "/at", "/tiles"
+
+
+def as_bytes(raw: bytes) -> NDArray[np.uint8]:
+    """`raw` as an array."""
+    return np.frombuffer(raw, np.uint8)
+
+
+def pack(pieces: Sequence[bytes], name: str) -> Section:
+    """Byte strings as two arrays, which :func:`unpack` takes apart."""
+    ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
+    return {f"{name}_ends": ends, f"{name}_bytes": as_bytes(b"".join(pieces))}
+
+
+def unpack(section: Section, name: str) -> NDArray[Any]:
+    """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
+    ends = section[f"{name}_ends"]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(section[f"{name}_bytes"])]
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
+    keys: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return keys
+
+
+def flat_keys(keys: NDArray[Any], side: str) -> Section:
+    """Order keys as arrays of numbers, by names that say how :func:`keys_of` restores them."""
+    if keys.dtype != object:
+        return {side: keys}
+    if keys.size and isinstance(keys[0], int):  # decimals: unscaled integers of any size
+        try:
+            return {f"{side}_numbers": keys.astype(np.int64)}
+        except OverflowError:
+            texts = [key.to_bytes(key.bit_length() // 8 + 1, "big", signed=True) for key in keys.tolist()]
+            return pack(texts, f"{side}_wide")
+    return pack(keys.tolist(), side)
+
+
+def keys_of(section: Section, side: str) -> NDArray[Any]:
+    """The order keys that :func:`flat_keys` stored."""
+    if side in section:
+        return section[side]
+    if f"{side}_numbers" in section:
+        return section[f"{side}_numbers"].astype(object)
+    if f"{side}_ends" in section:
+        return unpack(section, side)
+    keys = unpack(section, f"{side}_wide")
+    keys[:] = [int.from_bytes(text, "big", signed=True) for text in keys.tolist()]
+    return keys
+
+
+def tile_arrays(expression: str, tile: NDArray[np.int32], at: NDArray[np.int32], names: Sequence[str]) -> Section:
+    """What a column's section says of its filters in tiles: in which each chunk's is, and at which position.
+    `expression` is ``""`` for the filters of the column itself."""
+    return {
+        expression + TILE: tile,
+        expression + _AT: at,
+        expression + _TILES: as_bytes(json.dumps(list(names)).encode()),
+    }
+
+
+def tiled_of(
+    section: Section, expression: str, file: SectionFile, chunks: int, positions: Callable[[str], BitPositions]
+) -> TiledFilters:
+    """The filters that :func:`tile_arrays` described, of so many `chunks`. ``positions(name)`` says how a tile is
+    asked. Raises KeyError, ValueError or DamagedFileError."""
+    if expression + TILE not in section:
+        return TiledFilters.none(chunks)
+    names = json.loads(section[expression + _TILES].tobytes())
+    tiles = tuple(Tile(file.path, file.tile(name), positions(name)) for name in names)
+    tile, at = section[expression + TILE], section[expression + _AT]
+    if not len(tile) == len(at) == chunks or (len(tile) and int(tile.max()) >= len(tiles)):
+        raise ValueError("its tiles do not fit its chunks")
+    filters = np.array([each.slices.layout.filters for each in tiles] or [0])
+    if bool((at >= filters[tile])[tile >= 0].any()) or bool((at < 0).any()):
+        raise ValueError("its tiles have fewer filters than it says")
+    return TiledFilters(tile, at, tiles)

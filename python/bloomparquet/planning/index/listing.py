@@ -1,0 +1,106 @@
+"""Listings of files as arrays: which files a segment of an index or a cache file is of.
+
+Listings are compared as a whole. The digest in the name of a cache file only finds it, so a collision cannot pass one
+data set off as another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from bloomparquet.planning.evidence.cache_file import code_fingerprint
+from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, data_root
+
+TABLE = "table"
+"""The section that says which files there are."""
+
+
+class Listing:
+    """A list of files on one storage as arrays, and the name of their cache file."""
+
+    def __init__(self, storage: Storage, files: Sequence[FileInfo]) -> None:
+        joined = "\0".join([file.path for file in files])
+        self._unique = joined.count("\0") == len(files) - 1
+        self.arrays: dict[str, NDArray[Any]] = {
+            "storage": storage_digest(storage),
+            "paths": as_bytes(joined.encode("utf-8", "surrogatepass")),
+            "sizes": np.array([file.size for file in files], np.int64),
+            "mtimes": np.array([file.mtime_ns for file in files], np.int64),
+            "inodes": np.array([file.inode for file in files], np.uint64),
+            "ctimes": np.array([file.ctime_ns for file in files], np.int64),
+        }
+        self._root = data_root(files)
+        self._storage = storage
+
+    @property
+    def storable(self) -> bool:
+        """Whether the names mean the same files in another process. A file system that was passed as an object is
+        unknown there."""
+        return self._unique and isinstance(self._storage.key, str)
+
+    @property
+    def prefix(self) -> str:
+        """The common prefix of the cache file names of one data set, whichever of its files a query asks for."""
+        text = f"{code_fingerprint()}\0{self._storage.key}\0{self._root}"
+        return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
+
+    @property
+    def name(self) -> str:
+        digest = xxhash.xxh3_128()
+        for array in self.arrays.values():
+            digest.update(len(array).to_bytes(8, "little"))
+            digest.update(array.data)
+        return self.prefix + digest.hexdigest()
+
+
+def files_of_segment(file: SectionFile, root: str, reads: ReadCount) -> list[FileInfo]:
+    """The files of a segment, as they were when it was made. Raises DamagedFileError."""
+    try:
+        return files_of(file.section(TABLE, reads), root)
+    except MALFORMED as error:
+        raise DamagedFileError(f"{file.path}: {error}") from error
+
+
+def files_of(section: Section, root: str) -> list[FileInfo]:
+    """The listed files. `root` is put before their paths."""
+    paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+    numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+    return list(map(FileInfo._make, zip([root + path for path in paths] if root else paths, *numbers, strict=True)))
+
+
+class StoredFiles(Sequence[FileInfo]):
+    """The files of a segment, whose listing is `arrays`. Plans need only a few of them as objects."""
+
+    def __init__(self, arrays: Section, root: str) -> None:
+        self.arrays, self._root = arrays, root
+        numbers = [arrays[name] for name in ("sizes", "mtimes", "inodes", "ctimes")]
+        if {len(array) for array in numbers} != {np.count_nonzero(arrays["paths"] == 0) + 1}:
+            raise ValueError("its listing is inconsistent")
+
+    @cached_property
+    def _files(self) -> list[FileInfo]:
+        return files_of(self.arrays, self._root)
+
+    def __len__(self) -> int:
+        return len(self.arrays["sizes"])
+
+    @overload
+    def __getitem__(self, index: int) -> FileInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FileInfo]: ...
+    def __getitem__(self, index: int | slice) -> FileInfo | Sequence[FileInfo]:
+        return self._files[index]
+
+
+def storage_digest(storage: Storage) -> NDArray[np.uint8]:
+    """The identity of a storage. A cryptographic digest, because names of storages may hold secrets."""
+    return as_bytes(hashlib.sha256(str(storage.key).encode("utf-8", "surrogatepass")).digest())

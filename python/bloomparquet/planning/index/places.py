@@ -1,0 +1,47 @@
+"""Where the files of a listing are in an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bloomparquet.storage.files import FileInfo
+
+_IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
+
+
+class Places:
+    """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
+    `root`."""
+
+    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str) -> None:
+        listings = listings[::-1]  # of several versions of a file, the newest is looked up
+        above = root.encode("utf-8", "surrogatepass")
+        paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
+        self._paths = pa.array(paths, pa.binary())
+        numbers = {name: [each[name] for each in listings] for name in _IDENTITY} if listings else {}
+        self._identity = {name: np.concatenate(arrays) for name, arrays in numbers.items()}
+        counts = [len(listing["sizes"]) for listing in listings]
+        self._segment = np.repeat(np.arange(len(counts))[::-1], counts)
+        self._position = np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)])
+
+    def find(self, files: Sequence[FileInfo]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The segment of each file, -1 if it is in none as it is now, and its position there.
+
+        A file without a modification time is in none: it could be replaced by one of the same size without notice.
+        """
+        if not files or not len(self._paths):
+            return np.full(len(files), -1), np.zeros(len(files), np.int64)
+        paths, *numbers = zip(*files, strict=True)
+        asked = pa.array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"), pa.binary())
+        where = pc.index_in(asked, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
+        same = where >= 0
+        for stored, given in zip(self._identity.values(), numbers, strict=True):
+            same &= stored[where] == np.array(given, stored.dtype)
+        same &= np.array(numbers[1], np.int64) > 0
+        return np.where(same, self._segment[where], -1), self._position[where]

@@ -1,0 +1,115 @@
+"""What a table of stripes is made of: arrays of the tails, and columns with statistics and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.orc.file_tail import Tail
+from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.planning.orc.columns import ColumnStatistics
+from bloomparquet.planning.orc.filters import OrcFilters
+
+ColumnKey = tuple[int, int]
+"""A column of a table: the index of its profile, and of its leaf in there."""
+
+
+class LazyTails(Sequence[Tail]):
+    """`count` tails that ``read(i)`` gives when they are asked for."""
+
+    def __init__(self, read: Callable[[int], Tail], count: int) -> None:
+        self._read, self._count = read, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, i: int) -> Tail: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Tail]: ...
+    def __getitem__(self, i: int | slice) -> Tail | list[Tail]:
+        if isinstance(i, slice):
+            return [self._read(at) for at in range(*i.indices(self._count))]
+        return self._read(range(self._count)[i])
+
+
+@dataclass(frozen=True)
+class StripeArrays:
+    """What the tails of some files say of their stripes.
+
+    By file: `counts`, the number of stripes; `profile`, an index into the profiles; `stride`, the rows of a row group,
+    0 without row indexes. By stripe: `rows`, `offset` and `length`.
+    """
+
+    counts: NDArray[np.int64]
+    profile: NDArray[np.int64]
+    stride: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+    @classmethod
+    def of_tails(cls, tails: Sequence[Tail], profile: Sequence[int]) -> StripeArrays:
+        by_file = [(len(tail.stripes), number, tail.row_index_stride) for tail, number in zip(tails, profile)]
+        by_stripe = [(stripe.rows, stripe.offset, stripe.length) for tail in tails for stripe in tail.stripes]
+        return cls(*np.array(by_file, np.int64).reshape(-1, 3).T, *np.array(by_stripe, np.int64).reshape(-1, 3).T)
+
+    @classmethod
+    def merged(
+        cls,
+        parts: Sequence[StripeArrays],
+        part: NDArray[np.int64],
+        source: NDArray[np.int64],
+        profiles: Sequence[NDArray[np.int64]],
+    ) -> StripeArrays:
+        """The arrays of files, of which file i is file ``source[i]`` of ``parts[part[i]]``. ``profiles[p][k]`` is the
+        new number of profile k of part p."""
+        file = np.cumsum([0, *(len(each.counts) for each in parts)])[part] + source
+        counts = np.concatenate([each.counts for each in parts])
+        stripe = ranges((np.cumsum(counts) - counts)[file], counts[file])
+        profile = np.concatenate([numbers[each.profile] for each, numbers in zip(parts, profiles, strict=True)])
+        stride, rows, offset, length = (
+            np.concatenate([getattr(each, name) for each in parts]) for name in ("stride", "rows", "offset", "length")
+        )
+        return cls(counts[file], profile[file], stride[file], rows[stripe], offset[stripe], length[stripe])
+
+
+def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from ``first[i]`` to ``first[i] + counts[i]`` of every i, one after another."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+@dataclass
+class RowGroupColumn:
+    """A column in all row groups of a table, as far as its indexes were read: `loaded` has shape (stripes,).
+
+    A row group without statistics has those of its stripe. `errors` are by stripe.
+    """
+
+    statistics: ColumnStatistics
+    filters: OrcFilters
+    loaded: NDArray[np.bool_]
+    errors: dict[int, BloomParquetError] = field(default_factory=dict)
+
+
+class StoredColumn(NamedTuple):
+    """A column of stripes of one profile: statistics of the stripes, and of their row groups, with their filters."""
+
+    stripes: ColumnStatistics
+    row_groups: ColumnStatistics
+    filters: TiledFilters
+
+
+class StoredColumns(Protocol):
+    """The columns of an index's segment. `zones`: the time zone of each stripe's writer, None if unknown."""
+
+    zones: Sequence[str | None]
+
+    def load(self, key: ColumnKey, stripes: int, row_groups: int) -> StoredColumn | None:
+        """A column of so many stripes and row groups; None if it is not there, or damaged."""

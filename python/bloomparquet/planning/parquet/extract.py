@@ -1,0 +1,85 @@
+"""Makes the arrays of a column from the footers of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bloomparquet.errors import EncryptionError, FormatError, KeyRetrievalError
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns
+from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys
+from bloomparquet.parquet.metadata.read_column import read_column
+from bloomparquet.parquet.values.encoding import bounds_of
+from bloomparquet.planning.parquet.column_arrays import ColumnArrays
+from bloomparquet.planning.parquet.filter_index import FilterIndex
+from bloomparquet.query.columns import LeafColumn
+
+UNKNOWN = -1
+
+
+def extract_column(
+    profile: FileProfile, paths: Sequence[str], footers: Sequence[Footer], leaf: LeafColumn, keys: Keys | None
+) -> ColumnArrays:
+    """The arrays of a leaf column in all row groups of `footers`, which share `profile`.
+
+    ``paths[i]`` names ``footers[i]`` in errors. Raises FormatError for a damaged footer.
+    """
+    columns, is_read = read_column(footers, leaf.index)
+    first = np.concatenate(([0], np.cumsum([len(footer.rows) for footer in footers], dtype=np.int64)))
+    unread = np.unique(np.searchsorted(first, np.flatnonzero(~is_read), side="right") - 1).tolist()
+    encrypted = _EncryptedChunks()
+    refusals = prefetch_keys(keys, [footers[i] for i in unread], leaf.index)
+    for i, refused in zip(unread, refusals, strict=True):
+        encrypted.read(paths[i], footers[i], leaf, int(first[i]), refused, columns)
+    values, nulls, offset = columns.values, columns.nulls, columns.bloom_offset
+    nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
+    filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
+    bounds = bounds_of(leaf, profile.traits, columns)
+    filter_index = FilterIndex.unread(offset, encrypted.errors)
+    ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
+    return ColumnArrays(bounds, nulls, values, offset, columns.bloom_length, filled, filter_index, ciphers)
+
+
+def damaged(path: str, error: FormatError) -> FormatError:
+    """The error of a footer, with its file."""
+    return FormatError(f"{path}: the footer is damaged: {error}")
+
+
+@dataclass(slots=True)
+class _EncryptedChunks:
+    """By chunk, the ciphers of encrypted chunks, and why others could not be decrypted."""
+
+    ciphers: dict[int, ChunkCipher] = field(default_factory=dict)
+    errors: dict[int, EncryptionError] = field(default_factory=dict)
+
+    def read(
+        self,
+        path: str,
+        footer: Footer,
+        leaf: LeafColumn,
+        first: int,
+        refused: KeyRetrievalError | None,
+        columns: ChunkColumns,
+    ) -> None:
+        """Read the chunks of one file, one after the other, into `columns` from `first` on. A key that was `refused` is
+        not requested again."""
+        for i in range(len(footer.rows)):
+            fields, cipher = NO_FIELDS, None
+            try:
+                if refused is not None:
+                    raise refused
+                fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
+            except EncryptionError as error:
+                refused = error if isinstance(error, KeyRetrievalError) else None
+                chunk = f"{path}: {footer.chunk_name(i, leaf.index)}"
+                self.errors[first + i] = type(error)(f"{chunk}: {error}")
+            except FormatError as error:
+                raise damaged(path, error) from error
+            columns.put(first + i, fields)
+            if cipher is not None:
+                self.ciphers[first + i] = cipher

@@ -1,0 +1,241 @@
+"""The ordered values of Arrow's types, and tests of Arrow columns against literals, under Spark's order of values.
+
+Arrow compares a column only with a literal of the column's type. Where the types differ, Arrow would cast and round.
+So each literal is first converted, exactly, to a bound among the values that the column can hold: ``id < 1.5`` becomes
+``id <= 1``. As in Spark, and not in Arrow, NaN equals itself and is greater than every other number, and -0.0 equals
+0.0.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family
+
+Test = Callable[[Any], Any]
+"""A function of a column in its comparable type. Returns booleans, null where the column is null."""
+
+_UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def family_of(kind: pa.DataType) -> Family:
+    """The family of literals that a column of this Arrow type compares with."""
+    if isinstance(kind, pa.UuidType):
+        return "uuid"
+    below = _type_below(kind)
+    if below is not None:
+        return family_of(below)
+    if pa.types.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    return next((family for family, check in _FAMILIES if check(kind)), "other")
+
+
+_FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
+    ("boolean", pa.types.is_boolean),
+    ("integer", pa.types.is_integer),
+    ("float", pa.types.is_floating),
+    ("decimal", pa.types.is_decimal),
+    ("date", pa.types.is_date),
+    ("time", pa.types.is_time),
+    ("string", lambda kind: _comparable_type(kind) in (pa.string(), pa.large_string())),
+    ("binary", lambda kind: _comparable_type(kind) in (pa.binary(), pa.large_binary())),
+)
+
+
+class Domain(Protocol):
+    """The ordered values that a column's type can hold. Literals are as ``coerce`` makes them."""
+
+    def equal(self, literal: Any) -> Test: ...
+
+    def at_most(self, literal: Any, *, inclusive: bool) -> Test:
+        """``<= literal`` if `inclusive`, else ``< literal``."""
+
+    def contains(self, literals: Iterable[Any]) -> Test: ...
+
+
+class _Discrete:
+    """Values stored as the integers from `low` to `high`. A stored integer divided by `factor` is the value."""
+
+    def __init__(self, kind: pa.DataType, low: int, high: int, factor: Fraction) -> None:
+        self.kind, self.low, self.high, self.factor = kind, low, high, factor
+
+    def equal(self, literal: Any) -> Test:
+        stored, exact = self.floor(literal)
+        if not exact:
+            return constant(False)
+        scalar = self.scalars([stored])[0]
+        return lambda column: pc.equal(column, scalar)
+
+    def at_most(self, literal: Any, *, inclusive: bool) -> Test:
+        stored, exact = self.floor(literal)
+        if exact and not inclusive:
+            stored -= 1
+        if not self.low <= stored < self.high:
+            return constant(stored >= self.high)
+        scalar = self.scalars([stored])[0]
+        return lambda column: pc.less_equal(column, scalar)
+
+    def contains(self, literals: Iterable[Any]) -> Test:
+        value_set = self.scalars([stored for stored, exact in map(self.floor, literals) if exact])
+        return lambda column: pc.is_in(column, value_set=value_set)
+
+    def floor(self, literal: Any) -> tuple[int, bool]:
+        """The greatest stored integer that is not above `literal`, and whether it equals `literal` and is in range."""
+        if isinstance(literal, dt.date):
+            literal = literal.toordinal() - EPOCH_ORDINAL
+        if isinstance(literal, float) and not math.isfinite(literal):
+            return (self.low - 1 if literal < 0 else self.high + 1), False  # NaN is above all numbers
+        if type(literal) is int and self.factor == 1:
+            stored, whole = literal, True
+        else:
+            scaled = Fraction(literal) * self.factor
+            stored, whole = math.floor(scaled), scaled.denominator == 1
+        return stored, whole and self.low <= stored <= self.high
+
+    def scalars(self, stored: list[int]) -> pa.Array:
+        if pa.types.is_decimal(self.kind):
+            return pa.array([_to_decimal(unscaled, self.kind.scale) for unscaled in stored], self.kind)
+        return pa.array(stored, self.kind)
+
+
+class _Floats:
+    """float64. NaN is the greatest value."""
+
+    def equal(self, literal: Any) -> Test:
+        if not isinstance(literal, float):
+            return constant(False)
+        if math.isnan(literal):
+            return pc.is_nan  # type: ignore[no-any-return]
+        return lambda column: pc.equal(column, literal)
+
+    def at_most(self, literal: Any, *, inclusive: bool) -> Test:
+        if not isinstance(literal, float):
+            literal, inclusive = _float_below(literal), True
+        elif math.isnan(literal):
+            return constant(True) if inclusive else invert(pc.is_nan)
+        compare = pc.less_equal if inclusive else pc.less
+        return lambda column: compare(column, literal)
+
+    def contains(self, literals: Iterable[Any]) -> Test:
+        floats = [value for value in literals if isinstance(value, float)]
+        # Arrow looks values up by their bits, which differ between the zeros and between NaNs.
+        numbers = [value for value in floats if value == value]
+        value_set = pa.array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
+        if len(numbers) == len(floats):
+            return lambda column: pc.is_in(column, value_set=value_set)
+        return lambda column: pc.or_(pc.is_in(column, value_set=value_set), pc.fill_null(pc.is_nan(column), False))
+
+
+class _Bytes:
+    """Text and bytes, ordered by unsigned bytes."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+
+    def equal(self, literal: Any) -> Test:
+        scalar = pa.scalar(literal, self.kind)
+        return lambda column: pc.equal(column, scalar)
+
+    def at_most(self, literal: Any, *, inclusive: bool) -> Test:
+        scalar, compare = pa.scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
+        return lambda column: compare(column, scalar)
+
+    def contains(self, literals: Iterable[Any]) -> Test:
+        value_set = pa.array(list(literals), self.kind)
+        return lambda column: pc.is_in(column, value_set=value_set)
+
+
+def domain_of(kind: pa.DataType) -> Domain:
+    """The values that columns of this Arrow type hold, in their comparable type."""
+    types, family = pa.types, family_of(kind)
+    while (below := _type_below(kind)) is not None:
+        kind = below
+    plain = _comparable_type(kind)
+    if family == "float":
+        return _Floats()
+    if family == "decimal":
+        return _Discrete(plain, 1 - 10**kind.precision, 10**kind.precision - 1, Fraction(10) ** kind.scale)
+    if family in ("string", "binary", "uuid"):
+        return _Bytes(plain)
+    if family == "boolean":
+        return _Discrete(plain, 0, 1, Fraction(1))
+    signed = types.is_signed_integer(plain)
+    low, high = (
+        (-(1 << plain.bit_width - 1), (1 << plain.bit_width - 1) - 1) if signed else (0, (1 << plain.bit_width) - 1)
+    )
+    if family == "date":
+        return _Discrete(plain, low, high, Fraction(1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"]))
+    return _Discrete(plain, low, high, Fraction(1) if family == "integer" else Fraction(1, _UNIT_NS[kind.unit]))
+
+
+def _type_below(kind: pa.DataType) -> pa.DataType | None:
+    """The type that an extension, dictionary or run-end encoded type wraps. None for other types."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
+
+
+def _comparable_type(kind: pa.DataType) -> pa.DataType:
+    """The type that columns of `kind` are cast to, without loss, before they are compared."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return pa.uint8()
+    if types.is_floating(kind):
+        return pa.float64()
+    if types.is_decimal32(kind) or types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return pa.large_binary()
+    if types.is_date32(kind) or types.is_time32(kind):
+        return pa.int32()
+    if types.is_date64(kind) or types.is_time64(kind) or types.is_timestamp(kind):
+        return pa.int64()
+    return kind
+
+
+def comparable(column: Any) -> Any:
+    """`column` in its comparable type."""
+    column = decoded(column)
+    return column.cast(_comparable_type(column.type))
+
+
+def decoded(column: Any) -> Any:
+    """`column` without extension, dictionary and run-end encoding."""
+    while (below := _type_below(column.type)) is not None:
+        column = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column.cast(below)
+    return column
+
+
+def constant(value: bool | None) -> Test:
+    """A test that gives `value` for every row that is not null."""
+    scalar, null = pa.scalar(value, pa.bool_()), pa.scalar(None, pa.bool_())
+    return lambda column: pc.if_else(pc.is_valid(column), scalar, null)
+
+
+def invert(test: Test) -> Test:
+    """A test that is true where `test` is false. Null stays null."""
+    return lambda column: pc.invert(test(column))
+
+
+def _to_decimal(unscaled: int, scale: int) -> Decimal:
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))  # arithmetic would round to the context's precision
+
+
+def _float_below(exact: int | Fraction) -> float:
+    """The greatest float64 below `exact`, a number that no float64 equals."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        nearest = math.inf if exact > 0 else -math.inf
+    return nearest if nearest < exact else math.nextafter(nearest, -math.inf)

@@ -1,0 +1,88 @@
+"""The negation normal form of a predicate, which evidence is asked about."""
+
+from __future__ import annotations
+
+from bloomparquet.query.predicate import (
+    Always,
+    And,
+    Comparison,
+    Eq,
+    EqNullSafe,
+    FunctionPredicate,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Junction,
+    Leaf,
+    Lt,
+    LtEq,
+    Membership,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+_NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
+
+
+def normalize(predicate: Predicate) -> Predicate:
+    """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
+
+    It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
+    CaseIn and predicates on elements; these may have None there. And and Or have at least two children, none of their
+    own class. Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
+    """
+    return _normalize(predicate, negated=False)
+
+
+def _normalize(node: Predicate, *, negated: bool) -> Predicate:
+    if isinstance(node, Not):
+        return _normalize(node.child, negated=not negated)
+    if isinstance(node, Always):
+        return Always(node.value is not None and node.value != negated)
+    if not isinstance(node, Junction):
+        return _normalize_leaf(node, negated)
+    conjunction = isinstance(node, And) != negated
+    kept = []
+    for child in node.children:
+        child = _normalize(child, negated=negated)
+        if not isinstance(child, Always):
+            kept.append(child)
+        elif child.value is not conjunction:
+            return child
+    if len(kept) == 1:
+        return kept[0]
+    if not kept:
+        return Always(conjunction)
+    return And(*kept) if conjunction else Or(*kept)
+
+
+def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
+    if isinstance(leaf, (IsNull, IsNotNull)):
+        return IsNull(leaf.column) if isinstance(leaf, IsNull) != negated else IsNotNull(leaf.column)
+    if isinstance(leaf, Membership):
+        if isinstance(leaf, In) != negated:
+            values = leaf.values if None not in leaf.values else tuple(v for v in leaf.values if v is not None)
+            return In(leaf.column, values) if values else Always(False)
+        if None in leaf.values:
+            return Always(False)
+        return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
+    if isinstance(leaf, FunctionPredicate):
+        return leaf.normalized(negated=negated)
+    if isinstance(leaf, StartsWith):
+        if leaf.prefix is None:
+            return Always(False)
+        return Not(leaf) if negated else leaf
+    assert isinstance(leaf, Comparison)
+    if isinstance(leaf, EqNullSafe):
+        if leaf.value is None:
+            return IsNotNull(leaf.column) if negated else IsNull(leaf.column)
+        return Not(leaf) if negated else leaf
+    if leaf.value is None:
+        return Always(False)
+    return _NEGATED[type(leaf)](leaf.column, leaf.value) if negated else leaf

@@ -1,0 +1,118 @@
+"""Conditions on ``lower(column)`` and ``upper(column)``: Python maps text as Spark does, and all readers agree."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from bloomparquet.query.evaluate_case_mapping import map_case
+from tests.support.files import write_groups
+from tests.support.scenarios import PRUNED, UNPRUNED, Readers, run, texts
+from tests.support.spark import conf
+
+# Letters with special rules, with letters, marks and punctuation that decide how a sigma is mapped.
+CONFUSING = (
+    "aAkKiIsS\u00df\u017f\u212a\u0130\u0131\u03a3\u03c3\u03c2\u03b1\u0391\ufb01\u01c5\u0149\u1e9e\U00010400"
+    "\u0345\u0307\u0301\u00ad\u02b0\u05d0\u4e2d.'-1 "
+)
+
+
+def differs_by_version(text: str) -> bool:
+    """Whether a letter of `text` is younger than Python's Unicode data."""
+    return any(unicodedata.category(letter) == "Cn" for letter in text)
+
+
+def test_python_maps_all_letters_as_spark_does(jar_spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    letters = [chr(i) for i in range(0x20000) if not 0xD800 <= i < 0xE000]
+    phrases = ["".join(rng.choices(CONFUSING, k=rng.randint(2, 8))) for _ in range(20_000)]
+    table = pa.table({"c": [*letters, *phrases]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    answer = jar_spark.read.parquet(str(tmp_path)).selectExpr("c", "lower(c) AS lower", "upper(c) AS upper").toArrow()
+    assert answer.num_rows == table.num_rows
+    for case in ("lower", "upper"):
+        ours = map_case(answer["c"], case)  # type: ignore[arg-type]
+        rows = zip(answer["c"].to_pylist(), ours.to_pylist(), answer[case].to_pylist(), strict=True)
+        different = [(text, mine, sparks) for text, mine, sparks in rows if mine != sparks]
+        assert not [row for row in different if not differs_by_version(row[0] + row[2])], case
+
+
+GROUPS: list[list[str | None]] = [
+    ["Ann@X.org", "bob", None],
+    ["CARL", "dora"],
+    [None, None],
+    ["\u212aarl", "\u0130", "stra\u00dfe", "\u039f\u0394\u039f\u03a3"],
+    ["", "ann@x.org"],
+]
+# Conditions, and how many row groups are skipped: the last by its ids, and that of nulls unless NULL matches.
+WHERES = {
+    "lower(c) = 'ann@x.org'": 2,
+    "lower(c) IN ('bob', 'dora', NULL)": 2,
+    "lower(c) <=> 'bob'": 2,
+    "lower(c) <=> NULL": 1,
+    "NOT (lower(c) <=> 'bob')": 1,
+    "lower(c) NOT IN ('bob', 'carl')": 2,
+    "lower(c) IN ('karl', 'k', 'i\u0307')": 2,
+    "'STRASSE' = upper(c)": 2,
+    "lower(c) = '\u03bf\u03b4\u03bf\u03c2'": 2,
+    f"lower(c) IN ({', '.join(repr(f'x{i}') for i in range(20))}, 'bob')": 2,
+    "lower(s.c) = 'bob' OR upper(c) = 'DORA'": 2,
+    "lower(s.c) <=> 'bob' OR NOT upper(c) = 'DORA'": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    schema = pa.schema([("id", pa.int64()), ("c", pa.string()), ("s", pa.struct([("c", pa.string())]))])
+    groups = []
+    for i, cells in enumerate(GROUPS):
+        rows = [{"id": 10 * i + k, "c": cell, "s": {"c": cell}} for k, cell in enumerate(cells)]
+        groups.append(pa.Table.from_pylist(rows, schema))
+    return write_groups(tmp_path_factory.mktemp("case") / "x.parquet", groups, ["c"])
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_all_readers_agree(where: str, path: str, readers: Readers) -> None:
+    """The condition on `id` has evidence, so that there is a plan."""
+    ran = readers.ask(path, f"({where}) AND id < 39", by_python="where")
+    assert ran.plan.planned
+    assert ran.plan.skipped.total() == ran.plan.skipped["statistics"] == WHERES[where]
+    assert ran.plan.where is not None
+    assert ("lower(" in ran.plan.where or "upper(" in ran.plan.where) == ("<=> NULL" not in where)
+
+
+def test_nothing_is_planned_without_other_evidence(path: str, readers: Readers) -> None:
+    for where in ("lower(c) = 'bob'", "lower(c) = 'bob' OR id = 1"):
+        ran = readers.ask(path, where, by_python="where", bind=False)
+        assert not ran.plan.planned
+        assert ran.plan.reason == "the files have no filters of lower(column) and upper(column)"
+
+
+def test_other_collations_and_padded_text_are_left_to_spark(jar_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    jar_spark.sql(
+        "SELECT id, CAST(concat('A', id) AS STRING) AS c, concat('A', id) COLLATE UTF8_LCASE AS l FROM range(20)"
+    ).write.parquet(path)
+    with conf(jar_spark, UNPRUNED):
+        jar_spark.sql(
+            f"CREATE TABLE padded (id BIGINT, c CHAR(5), l STRING COLLATE UTF8_LCASE) USING parquet LOCATION '{path}'"
+        )
+    try:
+        for where in ("lower(c) = 'a3'", "lower(c) = 'a3   '", "upper(l) = 'a3'", "lower(l) IN ('A3', 'b')"):
+            frames = [jar_spark.table("padded").where(f"{where} AND id < 10") for _ in range(2)]
+            with conf(jar_spark, UNPRUNED):
+                expected = texts(frames[0].collect())
+            with conf(jar_spark, PRUNED):
+                ran = run(frames[1])
+            assert ran.rows == expected
+            assert ran.plan.where is not None
+            assert "lower(" not in ran.plan.where
+            assert "upper(" not in ran.plan.where
+    finally:
+        jar_spark.sql("DROP TABLE padded")
