@@ -72,8 +72,8 @@ class KeyRetrievalError(EncryptionError):
 
 
 class FileBusyError(BloomParquetError):
-    """Another process or thread is writing the file. :func:`add_filters` or :func:`shrink_filters` did not change it.
-    Run again when the other writer is done."""
+    """Another process or thread is writing the file or the index. This one did not change it. Run again when the other
+    writer is done."""
 
 
 class PlanError(BloomParquetError):

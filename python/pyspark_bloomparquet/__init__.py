@@ -1,5 +1,5 @@
-"""bloomparquet for Spark: the data source, :func:`attach` for the jar, and :func:`add_filters` and
-:func:`shrink_filters` for all files of a table.
+"""bloomparquet for Spark: the data source, :func:`attach` for the jar, and functions that work on all files of a table
+on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`.
 
 Every Spark session imports this package to look for data sources, and the jar's planner process imports it without
 Spark. So each name is imported when it is first used.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark_bloomparquet.indexing.build import build_index, refresh_index
     from pyspark_bloomparquet.jar.session import attach, configure, jar_path, last_plan
     from pyspark_bloomparquet.jar.summary import ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
@@ -22,9 +23,11 @@ __all__ = [
     "ScanSummary",
     "add_filters",
     "attach",
+    "build_index",
     "configure",
     "jar_path",
     "last_plan",
+    "refresh_index",
     "shrink_filters",
 ]
 
@@ -42,6 +45,10 @@ def __getattr__(name: str) -> Any:
         from pyspark_bloomparquet.retrofit import retrofit
 
         return getattr(retrofit, name)
+    if name in ("build_index", "refresh_index"):
+        from pyspark_bloomparquet.indexing import build
+
+        return getattr(build, name)
     if name in __all__:
         from pyspark_bloomparquet.jar import session
 

@@ -45,6 +45,8 @@ TOP_ROOMS = {
     "pyspark_bloomparquet.options": {"public", "errors", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.read": {"public", "errors", "storage", "query", "parquet", "planning", "reading"},
     "pyspark_bloomparquet.jar": {"public", "errors", "storage", "query", "parquet", "planning"},
+    "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
+    "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
 # Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
@@ -74,8 +76,10 @@ INNER_ROOMS = {
         "options": set[str](),
         "read": {"options"},
         "jar": {"options"},
-        "retrofit": {"options"},
-        "pyspark_bloomparquet": {"options", "read", "jar", "retrofit"},
+        "jobs": set[str](),
+        "indexing": {"jobs"},
+        "retrofit": {"options", "jobs"},
+        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit"},
     },
 }
 LOOSE = {

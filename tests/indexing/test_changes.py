@@ -13,7 +13,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.indexing import build
+from bloomparquet.indexing import commit
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.reading.test_file_changes import ERRORS, changing_when_planned
 from tests.support import changes
@@ -97,7 +97,7 @@ def test_each_plan_uses_the_index_as_it_is_then(tmp_path: Path) -> None:
 
 def test_another_process_replaces_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What this process remembers is not told of it."""
-    monkeypatch.setattr(build, "forget_indexes", lambda: None)
+    monkeypatch.setattr(commit, "forget_indexes", lambda: None)
     test_each_plan_uses_the_index_as_it_is_then(tmp_path)
 
 
@@ -168,7 +168,7 @@ def test_a_remote_index_that_is_replaced_while_it_is_believed(
     monkeypatch.setattr(pyarrow.fs.FSSpecHandler, "_create_file_info", staticmethod(with_time))
     for i in range(3):
         memory.pipe(f"/data/{i}.parquet", Path(numbers(tmp_path / f"{i}.parquet", 100 * i)).read_bytes())
-    monkeypatch.setattr(build, "forget_indexes", lambda: None)
+    monkeypatch.setattr(commit, "forget_indexes", lambda: None)
     bp.build_index("memory://data")
     assert_same_plans("memory://data", "x = 4", "x = 5", indexed=3)
     memory.pipe("/data/2.parquet", Path(numbers(tmp_path / "2.parquet", 205)).read_bytes())

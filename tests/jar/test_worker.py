@@ -128,7 +128,7 @@ def test_lower_is_planned_only_if_something_else_skips(tmp_path: Path, monkeypat
     del other["case"]
     plan = answer({"and": [leaf, other]})["plan"]
     assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByStatistics"]) == (1, 2)
-    monkeypatch.setattr(planner_worker, "has_expression_filters", lambda dataset: True)
+    monkeypatch.setattr(planner_worker, "has_expression_filters", lambda dataset, index: True)
     with_filters(monkeypatch, groups)
     plan = answer(leaf)["plan"]
     assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByBloomFilter"]) == (2, 1)

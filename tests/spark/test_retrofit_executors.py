@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow.fs
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -33,6 +32,7 @@ from tests.support.retrofit import (
     make_table,
     on_rename,
     row_groups,
+    run_speculating,
     workers,
 )
 
@@ -200,36 +200,7 @@ def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path
             print(sorted(Counter(row.action for row in outcomes)))
         spark.stop()
     """
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "10ms",
-        "spark.speculation.multiplier": "1.01",
-        "spark.speculation.quantile": "0.1",
-        "spark.speculation.minTaskRuntime": "1ms",
-    }
-    arguments = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
-        "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
-        "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    first, second = done.stdout.splitlines()[-2:]
+    first, second = run_speculating(program, tmp_path)[-2:]
     assert "added" in first
     assert "shrunk" in second
     assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)

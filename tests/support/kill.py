@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-_CALLS = ("write", "copy_file_range", "rename", "replace", "unlink", "fsync", "ftruncate", "fchmod", "fchown")
+_CALLS = (
+    "write", "copy_file_range", "rename", "replace", "unlink", "mkdir", "rmdir", "fsync", "ftruncate", "fchmod",
+    "fchown",
+)  # fmt: skip
 """Functions of `os` that change files. `open` counts, too, when it creates a file."""
 _IN_PARTS = {"write": 1, "copy_file_range": 2}
 """Functions that may do a part of their work, and the index of the argument that says how much."""
@@ -25,7 +28,9 @@ Point = tuple[int, int]
 """The number of a call, from 1, and BEFORE, AMIDST or AFTER."""
 
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["bloomparquet.writing.retrofit.retrofit", "pyarrow.parquet", "pytest"])
+context.set_forkserver_preload(
+    ["bloomparquet.indexing.build", "bloomparquet.writing.retrofit.retrofit", "pyarrow.parquet", "pytest"]
+)
 
 
 def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import textwrap
 from collections import Counter
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
@@ -85,3 +88,32 @@ def rename(source, target, **more):
     return original(source, target, **more)
 os.rename = rename
 """
+
+
+def run_speculating(program: str, home: Path) -> list[str]:
+    """Run a program whose Spark starts every task again that is not done at once. Returns the lines that it printed."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "1ms",
+    }
+    arguments = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_WORKER_DIR": str(home / "work"),
+        "SPARK_LOCAL_DIRS": str(home / "local"),
+        "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, check=False, cwd=home, env=environment, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.splitlines()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import pyarrow.fs
-
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
+from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
     PARQUET,
@@ -25,17 +24,9 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
 from bloomparquet.planning.index.listing import files_of_segment
-from bloomparquet.planning.index.lookup import OpenIndex, absolute, forget_indexes
-from bloomparquet.planning.index.manifest import (
-    DIRECTORY,
-    MANIFEST,
-    SEGMENT_SUFFIX,
-    Manifest,
-    SegmentEntry,
-    read_manifest,
-)
+from bloomparquet.planning.index.lookup import OpenIndex, absolute
+from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
-from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -71,7 +62,7 @@ class IndexInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """A data set and its index. `root` ends with a slash; `recorded` is what its manifest says of it."""
 
     dataset: Dataset
@@ -102,9 +93,9 @@ def build_index(
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
-    Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter, and
-    for a :class:`Bloom` if the files are ORC files; ``OSError`` if the index cannot be written. Encrypted and damaged
-    files are left out.
+    Raises PlanError for a column that no file has; UnsupportedError for a column that cannot have a useful filter, and
+    for a :class:`Bloom` if the files are ORC files; FileBusyError if another process builds this index; ``OSError`` if
+    the index cannot be written. Then the index stays as it was. Encrypted and damaged files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -115,15 +106,7 @@ def build_index(
     True
     """
     wanted = IndexColumns.parse(columns)
-    place = _locate(path, to, filesystem, table_log)
-    report = Report()
-    segments = list(make_segments(place.target, place.dataset, wanted, report, progress))
-    if report.missing:
-        remove_segments(place.target, segments)
-        raise PlanError(
-            f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
-        )
-    return commit(place.target, place.recorded, wanted, segments, report)
+    return build_with(partial(_make_here, progress), locate_index(path, to, filesystem, table_log), wanted)
 
 
 def refresh_index(
@@ -143,19 +126,7 @@ def refresh_index(
     >>> bp.refresh_index("events.parquet").columns
     ('user_id',)
     """
-    place = _locate(path, to, filesystem, table_log)
-    target = place.target
-    manifest = _require_manifest(target)
-    try:
-        wanted = IndexColumns.from_json(manifest.columns)
-    except (KeyError, TypeError) as error:
-        raise PlanError(f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again") from error
-    live = set(place.dataset.files)
-    kept, covered = _kept_segments(target, manifest, live)
-    new = [file for file in place.dataset.files if file not in covered]
-    report = Report(manifest.format)
-    made = list(make_segments(target, _with_files(place.dataset, new), wanted, report, progress)) if new else []
-    return commit(target, place.recorded, wanted, [*kept, *made], report)
+    return refresh_with(partial(_make_here, progress), locate_index(path, to, filesystem, table_log))
 
 
 def drop_index(
@@ -166,17 +137,11 @@ def drop_index(
     >>> bp.drop_index("events.parquet")
     False
     """
-    target = _locate(path, to, filesystem, table_log).target
-    filesystem, existed = target.storage.filesystem, False
-    with suppress(FileNotFoundError):
-        filesystem.delete_file(f"{target.directory}/{MANIFEST}")  # first: no reader may miss a segment
-        existed = True
-    collect_leftovers(target, ())
-    with suppress(OSError):  # something else lies there
-        if isinstance(target.storage, LocalStorage):
-            os.rmdir(target.directory)
-    forget_indexes()
-    return existed
+    target = locate_index(path, to, filesystem, table_log).target
+    if not target.storage.is_directory(target.directory):
+        return False
+    with begin_build(target) as build:
+        return build.drop()
 
 
 def read_index_info(
@@ -190,7 +155,7 @@ def read_index_info(
     >>> (info.covered, info.outdated)
     (1, 0)
     """
-    place = _locate(path, to, filesystem, table_log)
+    place = locate_index(path, to, filesystem, table_log)
     manifest = _require_manifest(place.target)
     opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
     files, covered = set(place.dataset.files), set[FileInfo]()
@@ -201,14 +166,56 @@ def read_index_info(
     return replace(_info(place.target, manifest, report), covered=len(covered), outdated=len(outdated))
 
 
+Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], Report]]
+"""Writes segments of the files of a data set."""
+
+
+def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
+    """Build the index of `place` of segments that `make` writes."""
+    with begin_build(place.target) as build:
+        dataset = replace(place.dataset, format=_find_format(place.dataset))
+        segments, report = make(place.target, dataset, columns)
+        if report.missing:
+            raise PlanError(
+                f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
+            )
+        return _info(place.target, build.commit(_find_format(dataset), place.recorded, columns, segments), report)
+
+
+def refresh_with(make: Make, place: Place) -> IndexInfo:
+    """Refresh the index of `place` by segments that `make` writes."""
+    target, dataset = place.target, place.dataset
+    _require_manifest(target)  # before anything is created
+    with begin_build(target) as build:
+        manifest = build.former or _require_manifest(target)
+        try:
+            wanted = IndexColumns.from_json(manifest.columns)
+        except (KeyError, TypeError) as error:
+            raise PlanError(
+                f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again"
+            ) from error
+        kept, covered = _kept_segments(target, manifest, set(dataset.files))
+        new = [file for file in dataset.files if file not in covered]
+        dataset = _with_files(replace(dataset, format=manifest.format), new)
+        made, report = make(target, dataset, wanted) if new else ([], Report())
+        return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
+
+
+def _make_here(
+    progress: Progress | None, target: Target, dataset: Dataset, columns: IndexColumns
+) -> tuple[list[SegmentEntry], Report]:
+    report = Report()
+    return list(make_segments(target, dataset, columns, report, progress)), report
+
+
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before :func:`commit`. Sets ``report.format`` if it
-    is not known yet."""
+    """Write segments of the files of `dataset`, which no plan uses before they are committed. Sets ``report.format`` if
+    it is not known yet."""
     done, total = 0, len(dataset.files)
     if report.format is None:
-        report.format = _find_format(dataset, report)
+        report.format = _find_format(dataset)
     if report.format is FileFormat.ORC and columns.makes_filters:
         raise UnsupportedError(
             f"{target.root}: filters cannot be made of ORC files; name the columns without a bloomparquet.Bloom, and "
@@ -225,46 +232,13 @@ def make_segments(
             progress(min(done + len(report.left_out), total), total)
 
 
-def commit(
-    target: Target, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry], report: Report
-) -> IndexInfo:
-    """Make `segments` the index. What an earlier index or a killed build left is removed afterwards."""
-    manifest = Manifest(report.format or FileFormat.PARQUET, root, columns.to_json(), tuple(segments))
-    path = f"{target.directory}/{MANIFEST}"
-    target.storage.make_parents(path)
-    with replacing(target.storage, path) as output:
-        output.write(manifest.to_bytes())
-        output.commit()
-    collect_leftovers(target, segments)
-    forget_indexes()
-    return _info(target, manifest, report)
-
-
-def remove_segments(target: Target, segments: Iterable[SegmentEntry]) -> None:
-    """Delete segments that are not part of an index."""
-    for segment in segments:
-        with suppress(OSError):
-            target.storage.filesystem.delete_file(f"{target.directory}/{segment.name}")
-
-
-def collect_leftovers(target: Target, keep: Sequence[SegmentEntry]) -> None:
-    """Delete the segments in the directory of an index that are not to `keep`."""
-    names = {segment.name for segment in keep}
-    selector = pyarrow.fs.FileSelector(target.directory, allow_not_found=True)
-    for info in target.storage.filesystem.get_file_info(selector):
-        name = info.base_name
-        is_ours = name.endswith(SEGMENT_SUFFIX) or (name.startswith(".") and SEGMENT_SUFFIX in name)
-        if is_ours and info.type == pyarrow.fs.FileType.File and name not in names:
-            with suppress(OSError):
-                target.storage.filesystem.delete_file(info.path)
-
-
-def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> _Place:
+def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+    """The files at `path`, and where their index is."""
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = dataset.root
     if to is None:
         target = Target(dataset.storage, root + DIRECTORY, root)
-        return _Place(dataset, target, None)
+        return Place(dataset, target, None)
     storage, directory = open_storage(os.fspath(to))
     if os.fspath(to) in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
@@ -278,18 +252,18 @@ def _locate(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTabl
             f"to is {os.fspath(to)!r}, which is inside the data at {recorded}: the files of the index would be read as "
             "data; expected a directory elsewhere, or a name that begins with _"
         )
-    return _Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
+    return Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
-    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files))
+    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files), format=dataset.format)
 
 
-def _find_format(dataset: Dataset, report: Report) -> FileFormat:
+def _find_format(dataset: Dataset) -> FileFormat:
     """The format of most of the first files."""
     if dataset.format is not None:
         return dataset.format
-    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], report.reads)
+    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], ReadCount())
     return FileFormat.ORC if 2 * len(orc) >= min(len(dataset.files), _FILES_OF_A_FORMAT) else FileFormat.PARQUET
 
 
@@ -330,7 +304,7 @@ def _require_manifest(target: Target) -> Manifest:
         raise PlanError(str(error)) from error
     if read is None:
         raise PlanError(f"{target.directory}: there is no index here; build one with bloomparquet index build")
-    return read[1]
+    return read
 
 
 def _kept_segments(target: Target, manifest: Manifest, live: set[FileInfo]) -> tuple[list[SegmentEntry], set[FileInfo]]:

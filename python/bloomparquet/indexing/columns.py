@@ -42,9 +42,10 @@ class IndexColumns:
     """The columns as the user named them; `names` is None for all."""
 
     names: Mapping[str, Bloom | None] | None
+    case_sensitive: bool = True
 
     @classmethod
-    def parse(cls, columns: Columns) -> IndexColumns:
+    def parse(cls, columns: Columns, *, case_sensitive: bool = True) -> IndexColumns:
         """Raises OptionError for what names no columns."""
         if columns is None:
             return cls(None)
@@ -62,7 +63,7 @@ class IndexColumns:
                 named[name] = Bloom()
             elif bloom is not None:
                 parse_bloom({name: bloom})  # raises an error for an fpp that needs the number of row groups
-        return cls(named)
+        return cls(named, case_sensitive)
 
     @property
     def makes_filters(self) -> bool:
@@ -73,14 +74,16 @@ class IndexColumns:
         if self.names is None:
             return {"all": True}
         named = {name: None if bloom is None else asdict(bloom) for name, bloom in self.names.items()}
-        return {"named": named, "expressions": [name for name in named if _EXPRESSION.fullmatch(name)]}
+        expressions = [name for name in named if _EXPRESSION.fullmatch(name)]
+        return {"named": named, "expressions": expressions, "case_sensitive": self.case_sensitive}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:
         """Raises KeyError or TypeError for what :meth:`to_json` did not make."""
         if content.get("all"):
             return cls(None)
-        return cls({name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()})
+        named = {name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()}
+        return cls(named, bool(content.get("case_sensitive", True)))
 
     def leaves(self, schema: FileSchema, path: str) -> tuple[set[int], list[FilterToMake], set[str]]:
         """The leaves of `schema` whose evidence is indexed, the filters to make, and the names that `schema` lacks.
@@ -102,7 +105,7 @@ class IndexColumns:
             expression = _EXPRESSION.fullmatch(name)
             case, column = (expression[1].lower(), expression[2].strip()) if expression else ("", name)
             try:
-                leaf = named_leaf(column, schema, path, case_sensitive=True)
+                leaf = named_leaf(column, schema, path, case_sensitive=self.case_sensitive)
             except PlanError:
                 missing.add(name)
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from bloomparquet.storage.staleness import are_unchanged
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
 """A segment's filters are in memory while it is made."""
+_BATCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -43,14 +44,24 @@ class Report:
     def note_missing(self, names: set[str]) -> None:
         self.missing = names if self.missing is None else self.missing & names
 
+    def add(self, other: Report) -> None:
+        """Add what another part of the build did."""
+        self.left_out |= other.left_out
+        if other.missing is not None:
+            self.note_missing(other.missing)
+        self.reads.requests += other.reads.requests
+        self.reads.bytes += other.reads.bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where segments go: the `directory` of an index on `storage`, for data below `root`."""
+    """Where segments go: the `directory` of an index on `storage`, for data below `root`. The names of the segments of
+    one build begin with `build`."""
 
     storage: Storage
     directory: str
     root: str
+    build: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 class Contents(NamedTuple):
@@ -175,15 +186,28 @@ def _is_sound(
 
 
 def _write(target: Target, contents: Contents) -> SegmentEntry:
-    name = secrets.token_hex(8) + SEGMENT_SUFFIX
-    pieces, size = serialise(contents.sections, WRITER, contents.tiles)
+    name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
+    pieces, size, start_bytes = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
-        for piece in pieces:
-            output.write(piece)
+        for batch in _batches(pieces):
+            output.write(batch)
         output.commit()
-    return SegmentEntry(name, size, contents.files, contents.row_groups)
+    return SegmentEntry(name, size, contents.files, contents.row_groups, start_bytes)
+
+
+def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """`pieces`, small ones joined: each write is a call of the system."""
+    small: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _BATCH_BYTES and small:
+            yield b"".join(small)
+            small, size = [], 0
+        small.append(piece)
+        size += len(piece)
+    yield b"".join(small)
 
 
 def require_room(filter_bytes: int, files: Sequence[FileInfo]) -> None:

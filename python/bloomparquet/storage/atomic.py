@@ -90,6 +90,30 @@ def remove_leftover(storage: Storage, path: str) -> None:
             _close_and_remove(_create_locked(temporary, 0o600), temporary)
 
 
+@contextmanager
+def locked(storage: Storage, path: str) -> Iterator[None]:
+    """Hold the lock of the local file `path`, which is there meanwhile. Does nothing on other storage.
+
+    Raises FileBusyError if it is held already.
+    """
+    if not isinstance(storage, LocalStorage):
+        yield
+        return
+    descriptor = _create_locked(path, 0o600)
+    try:
+        yield
+    finally:
+        _close_and_remove(descriptor, path)
+
+
+def delete_file(storage: Storage, path: str) -> None:
+    """Delete a file. Raises ``OSError``; a missing remote file is no error."""
+    if isinstance(storage, LocalStorage):
+        os.unlink(path)
+    else:
+        _delete_if_exists(storage.filesystem, path)
+
+
 def _create_locked(path: str, mode: int) -> int:
     """Create and lock the file at `path`, after removing what a killed process has left there.
 
@@ -248,7 +272,7 @@ class _RemoteOutput:
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._filesystem, self._path, self._old = storage, storage.filesystem, path, old
-        _require_object_store(self._filesystem, path)
+        require_object_store(self._filesystem, path)
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
         self._stream = self._filesystem.open_output_stream(self._temporary)
@@ -286,7 +310,7 @@ class _RemoteOutput:
             warnings.warn(f"the temporary file {self._temporary} could not be deleted: {error}", stacklevel=2)
 
 
-def _require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+def require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
     """UnsupportedError unless a copy replaces an object in one step. Elsewhere, a failed copy destroys the old one."""
     if not _OBJECT_STORES.intersection(_WORDS.findall(filesystem.type_name)):
         raise UnsupportedError(

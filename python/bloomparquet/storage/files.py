@@ -251,11 +251,16 @@ class ArrowStorage:
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         with self.filesystem.open_input_file(path) as file:
-            for offset, view in zip(offsets, views, strict=True):
-                data = file.read_at(len(view), offset)
-                if len(data) < len(view):
-                    raise _ends_early(path, offset + len(data), offset + len(view))
-                view[:] = data
+            fill_views(file, path, offsets, views)
+
+
+def fill_views(file: pyarrow.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before."""
+    for offset, view in zip(offsets, views, strict=True):
+        data = file.read_at(len(view), offset)
+        if len(data) < len(view):
+            raise _ends_early(path, offset + len(data), offset + len(view))
+        view[:] = data
 
 
 def _ends_early(path: str, end: int, expected: int) -> FormatError:

@@ -6,17 +6,15 @@ The driver lists the files. The executors change them one by one, as :func:`bloo
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import socket
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import BloomParquetError, FileBusyError, OptionError, UnsupportedError, quoted
+from bloomparquet.errors import BloomParquetError, FileBusyError, OptionError, quoted
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, is_glob, open_storage
@@ -25,6 +23,7 @@ from bloomparquet.writing.filters.spec import BloomSpec, Fpp, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit.change import Change, Job, change_file
 from bloomparquet.writing.retrofit.retrofit import plan_filters, plan_shrinking
+from pyspark_bloomparquet.jobs.executors import locate_all, require_executors, run_tasks
 from pyspark_bloomparquet.options.key_provider import provided_keys
 
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ OUTCOME = (
 _NO_FILE_SYSTEM = ("UnsupportedFileSystemException", "No FileSystem for scheme", "ClassNotFoundException")
 _MOST_SECONDS_BUSY = 600.0  # for another process to finish writing a file
 _ATTEMPTS = 5
-_JOB_DESCRIPTION = "spark.job.description"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")
 _NAME_PARTS = re.compile(r"(?:(?:^|\.)(?:`((?:[^`]|``)+)`|([^`.]+)))")
 
 
@@ -123,15 +120,10 @@ class _Table:
 
     @classmethod
     def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Table:
-        if getattr(spark, "_jsparkSession", None) is None:
-            raise UnsupportedError(
-                "a Spark Connect session gives no access to executors; call this in a program that runs on the "
-                "cluster, or call bloomparquet.add_filters where the files are"
-            )
+        require_executors(spark, "bloomparquet.add_filters")
         if files_per_task < 1:
             raise OptionError(f"files_per_task is {files_per_task}; expected 1 or more")
-        given = [path] if isinstance(path, str | os.PathLike) else list(path)
-        paths = [_locate(spark, os.fspath(each)) for each in given]
+        paths = locate_all(spark, path)
         # run() raises the error for tables with a log.
         dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider), table_log="ignore")
         return cls(spark, paths, dataset, files_per_task, key_provider)
@@ -140,13 +132,9 @@ class _Table:
         storage, files = self.dataset.storage, self.dataset.files
         require_writable(storage, directories_of(storage, (file.path for file in files)))
         outcomes: dict[str, FileOutcome] = {}
-        context = self.spark.sparkContext
-        description = context.getLocalProperty(_JOB_DESCRIPTION)
         try:
-            context.setJobDescription(f"{what} {len(files):,} files")  # for Spark's UI
-            outcomes = self._change_on_executors(change, dry_run)
+            outcomes = self._change_on_executors(change, f"{what} {len(files):,} files", dry_run)
         finally:
-            context.setLocalProperty(_JOB_DESCRIPTION, description)  # type: ignore[arg-type]
             # A job that failed may have replaced files as well.
             if not dry_run and (not outcomes or any(each.action in ("added", "shrunk") for each in outcomes.values())):
                 for path in self.paths:
@@ -154,38 +142,20 @@ class _Table:
         rows = [_row(outcomes[path]) for path in dict.fromkeys(file.path for file in files)]
         return self.spark.createDataFrame(rows, OUTCOME)
 
-    def _change_on_executors(self, change: Change, dry_run: bool) -> dict[str, FileOutcome]:
+    def _change_on_executors(self, change: Change, description: str, dry_run: bool) -> dict[str, FileOutcome]:
         """The outcomes by path. Large files are started first."""
         by_size = sorted(self.dataset.files, key=lambda file: -file.size)
         paths = list(dict.fromkeys(file.path for file in by_size))
         tasks = [paths[at : at + self.files_per_task] for at in range(0, len(paths), self.files_per_task)]
         payload = pickle.dumps((change, self.paths[0], dry_run, self.key_provider))
-        results = self.spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(_task(payload)).collect()
-        for result in results:
-            if isinstance(result, tuple):
-                executable, host, reason = result
-                raise UnsupportedError(
-                    f"{executable} on {host}, the Python of Spark's executors, cannot import bloomparquet ({reason}); "
-                    "install it there, or set PYSPARK_PYTHON to a Python that has it before the session is started"
-                )
+        function = "pyspark_bloomparquet.retrofit.retrofit:change_all_on_executor"
+        results = run_tasks(self.spark, description, function, payload, tasks)
         return {path: outcome for paths, done in zip(tasks, results, strict=True) for path, outcome in zip(paths, done)}
 
 
-def _task(payload: bytes) -> Callable[[list[str]], list[Any]]:
-    """The function of a task. It returns the list of outcomes of its files, or a tuple if the package is missing."""
-
-    # A nested function is pickled by value. A reference could not be loaded if the package is missing.
-    def run(paths: list[str]) -> list[Any]:
-        import socket
-        import sys
-
-        try:
-            from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
-        except ImportError as error:
-            return [(sys.executable, socket.gethostname(), str(error))]
-        return [[change_on_executor(payload, path) for path in paths]]
-
-    return run
+def change_all_on_executor(payload: bytes, paths: list[str]) -> list[FileOutcome]:
+    """Change the files of one task, on an executor."""
+    return [change_on_executor(payload, path) for path in paths]
 
 
 def change_on_executor(payload: bytes, path: str) -> FileOutcome:
@@ -244,18 +214,6 @@ def _column(name: str | Column) -> str | Column:
             f"bloom has the column {quoted(name)}; expected backticks in pairs, around whole parts of the name"
         )
     return tuple(part[2] or part[1].replace("``", "`") for part in parts)
-
-
-def _locate(spark: SparkSession, path: str) -> str:
-    """`path`; without a scheme, completed by Spark's default file system or the directory that Spark was started in."""
-    if _SCHEME.match(path):
-        return path
-    jvm: Any = spark._jvm
-    default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark._jsparkSession.sessionState().newHadoopConf())
-    if default.getScheme() == "file":
-        return os.path.join(jvm.java.lang.System.getProperty("user.dir"), path)
-    home = jvm.org.apache.hadoop.fs.Path(f"/user/{spark.sparkContext.sparkUser()}")
-    return str(jvm.org.apache.hadoop.fs.Path(path).makeQualified(default, home).toString())
 
 
 def _refresh(spark: SparkSession, path: str) -> None:

@@ -45,7 +45,10 @@ Bits = NDArray[np.uint8]
 
 
 class Records(Protocol):
-    """Part of a file: records of one size, side by side."""
+    """Part of a file: records of one size, side by side. `threads`: concurrent reads that pay."""
+
+    @property
+    def threads(self) -> int: ...
 
     def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
         """An array of shape (m, bytes) that has the records `numbers`, and where each of them is in it."""
@@ -122,6 +125,10 @@ class BitSlices:
         """The answers of :meth:`ask` as booleans: shape (…, bytes) becomes (…, filters)."""
         return np.unpackbits(answers, axis=-1, count=self.layout.filters, bitorder="little").view(np.bool_)
 
+    def fetch(self, positions: NDArray[np.int64], reads: ReadCount) -> None:
+        """Read what :meth:`ask` needs, so that it is in memory. May raise ``OSError`` and FormatError."""
+        self.records.take(np.unique(positions // SLICES_PER_ROW), reads)
+
     def _slices(self, positions: NDArray[np.int64], reads: ReadCount) -> Bits:
         """The slices `positions`, of any shape; the result has one more axis, of bytes."""
         layout = self.layout
@@ -184,6 +191,7 @@ def restore(layout: SliceLayout, seed: int, rows: Bits) -> Bits:
 @dataclass(frozen=True, slots=True)
 class _Whole:
     rows: Bits
+    threads: int = 1
 
     def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
         return self.rows, numbers

@@ -75,7 +75,7 @@ class CacheDirectory:
 
     def write(self, path: Path, sections: Mapping[str, Section]) -> bool:
         """Write or replace a file. Returns False, and writes nothing, if it alone is larger than `max_bytes`."""
-        pieces, size = serialise(sections, str(code_fingerprint()))
+        pieces, size, _ = serialise(sections, str(code_fingerprint()))
         if size > self.max_bytes:
             return False
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -25,17 +25,18 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, SliceLayout
-from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage, fill_views
+from bloomparquet.storage.ranges import Ranges, read_ranges
 
 log = logging.getLogger("bloomparquet.index")
 
@@ -58,6 +59,9 @@ class Source(Protocol):
 
     path: str
     size: int
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        """The first bytes, as many as one read gives. May raise ``OSError`` and FormatError."""
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         """`size` bytes from `offset` on. May raise ``OSError`` and FormatError."""
@@ -86,6 +90,9 @@ class MappedSource:
             os.close(descriptor)
         self.size = status.st_size
 
+    def read_start(self, reads: ReadCount) -> memoryview:
+        return memoryview(self.map)
+
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         return memoryview(self.map)[offset : offset + size]
 
@@ -94,6 +101,8 @@ class MappedSource:
 
 
 class _MappedRecords:
+    threads = 1
+
     def __init__(self, records: Bits) -> None:
         self._records = records
 
@@ -102,27 +111,60 @@ class _MappedRecords:
 
 
 class StoredSource:
-    """A file on a storage, read in ranges."""
+    """A file on a storage, read in ranges. `start_bytes`: how much the first read gives, 0 if unknown."""
 
-    def __init__(self, storage: Storage, path: str, size: int) -> None:
+    def __init__(self, storage: Storage, path: str, size: int, start_bytes: int = 0) -> None:
         self.path, self.size = path, size
-        self._storage = storage
+        self._start_bytes = min(start_bytes or _FIRST_READ, size)
+        self._start = memoryview(b"")
+        self._file = _OpenFile(storage, path)
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        self._start = self._file.read(0, self._start_bytes, reads)
+        return self._start
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         if offset < 0 or offset + size > self.size:
             raise DamagedFileError(f"{self.path}: bytes {offset} to {offset + size} lie beyond its end at {self.size}")
-        where = (np.zeros(1, np.int64), np.array([offset]), np.array([size]))
-        return read_ranges(self._storage, [self.path], *where, reads).buffer.data
+        if offset + size <= len(self._start):
+            return self._start[offset : offset + size]
+        return self._file.read(offset, size, reads)
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _StoredRecords(self._storage, self.path, offset, record_bytes)
+        return _StoredRecords(self._file, offset, record_bytes)
+
+
+class _OpenFile(ArrowStorage):
+    """A storage of one file, which is opened only once: each time would be a request."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        super().__init__(storage.filesystem, storage.key)
+        self._path = path
+        self._lock = threading.Lock()
+        self._opened: pa.NativeFile | None = None
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        """May raise ``OSError`` and FormatError."""
+        return self.read_all(np.array([offset]), np.array([size]), reads).buffer.data
+
+    def read_all(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], reads: ReadCount) -> Ranges:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self.filesystem.open_input_file(self._path)
+                reads.requests += 1
+        return read_ranges(self, [self._path], np.zeros_like(offsets), offsets, sizes, reads)
+
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        assert self._opened is not None
+        fill_views(self._opened, path, offsets, views)
 
 
 class _StoredRecords:
     """Records of a remote file. Those that were asked last stay in memory."""
 
-    def __init__(self, storage: Storage, path: str, offset: int, record_bytes: int) -> None:
-        self._storage, self._path, self._offset, self._bytes = storage, path, offset, record_bytes
+    def __init__(self, file: _OpenFile, offset: int, record_bytes: int) -> None:
+        self._file, self._offset, self._bytes = file, offset, record_bytes
+        self.threads = file.threads
         self._resident: OrderedDict[int, Bits] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -138,8 +180,7 @@ class _StoredRecords:
         missing = np.array([i for i in range(len(asked)) if i not in resident], np.int64)
         if len(missing):
             offsets, sizes = self._offset + asked[missing] * self._bytes, np.full(len(missing), self._bytes)
-            ranges = read_ranges(self._storage, [self._path], np.zeros_like(missing), offsets, sizes, reads)
-            result[missing] = ranges.rows(self._bytes)
+            result[missing] = self._file.read_all(offsets, sizes, reads).rows(self._bytes)
             with self._lock:
                 for i in missing.tolist():
                     self._resident[int(asked[i])] = result[i].copy()
@@ -171,12 +212,12 @@ class SectionFile:
         self._source = source
         self._warned: set[str] = set()
         reads = reads or ReadCount()
-        with source.read(0, min(_FIRST_READ, source.size), reads) as start:
-            head = bytes(start[:_HEAD])
-            size = int.from_bytes(head[12:16], "little")
-            if head[:8] != MAGIC or int.from_bytes(head[8:12], "little") != _FORMAT or _HEAD + size > source.size:
-                raise DamagedFileError(f"{self.path}: not a file of this version")
-            raw = bytes(start[_HEAD : _HEAD + size])
+        start = source.read_start(reads)
+        head = bytes(start[:_HEAD])
+        size = int.from_bytes(head[12:16], "little")
+        if head[:8] != MAGIC or int.from_bytes(head[8:12], "little") != _FORMAT or _HEAD + size > source.size:
+            raise DamagedFileError(f"{self.path}: not a file of this version")
+        raw = bytes(start[_HEAD : _HEAD + size])
         if len(raw) < size:
             with source.read(_HEAD, size, reads) as rest:
                 raw = bytes(rest)
@@ -244,10 +285,16 @@ class NewTile(NamedTuple):
     make: Callable[[int], Iterable[Bits]]
 
 
-def serialise(
-    sections: Mapping[str, Section], writer: str, tiles: Mapping[str, NewTile] | None = None
-) -> tuple[Iterator[bytes | memoryview], int]:
-    """The contents of a file in pieces, and its size."""
+class Serialised(NamedTuple):
+    """The contents of a file in pieces, and its size. `start_bytes`: where its first section ends."""
+
+    pieces: Iterator[bytes | memoryview]
+    size: int
+    start_bytes: int
+
+
+def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, NewTile] | None = None) -> Serialised:
+    """Make a file of `sections` and `tiles`."""
     tiles = tiles or {}
     plans = {
         name: [(key, np.ascontiguousarray(array)) for key, array in section.items()]
@@ -296,7 +343,7 @@ def serialise(
                 yield np.ascontiguousarray(piece).reshape(-1).data
             yield bytes(_padded(tile.layout.num_bytes) - tile.layout.num_bytes)
 
-    return pieces(), total
+    return Serialised(pieces(), total, room + next((size for _, size, *_ in described.values()), 0))
 
 
 def _require_within(total: int, offset: int, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceError
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.section_file import SectionFile
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.ranges import in_threads
 
 BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 """The bits (values, k) that hashes set in a filter of so many bits."""
@@ -77,6 +80,8 @@ class TiledFilters:
     def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:
         """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters that can be
         used from now on: those of a damaged tile, which is logged, are not."""
+        if any(tile.slices.records.threads > 1 for tile in self.tiles[:1]):
+            self._fetch(question)
         usable = self
         for number, some in _by_tile(self.tile[question.chunks]):
             tile = self.tiles[number]
@@ -91,6 +96,21 @@ class TiledFilters:
                 tile.damaged = isinstance(error, DamagedSliceError)
                 usable = usable.without(number)
         return usable
+
+    def _fetch(self, question: Question) -> None:
+        """Read what `question` needs of all remote tiles side by side. Errors are those of :meth:`_ask_tile`."""
+
+        def fetch(number: int) -> ReadCount:
+            slices, count = self.tiles[number].slices, ReadCount()
+            with suppress(FormatError, OSError):
+                slices.fetch(self.tiles[number].positions(hashes, slices.layout.n_slices), count)
+            return count
+
+        hashes = question.hashes[int(question.first.min()) : int(question.last.max())]
+        numbers = [number for number, _ in _by_tile(self.tile[question.chunks])]
+        for count in in_threads(self.tiles[0].slices.records.threads, fetch, numbers):
+            question.reads.requests += count.requests
+            question.reads.bytes += count.bytes
 
     def _ask_tile(self, tile: Tile, question: Question) -> NDArray[np.bool_]:
         first, last, at = question.first, question.last, self.at[question.chunks]

@@ -46,7 +46,7 @@ class OpenIndex:
         def open_segment(entry: SegmentEntry) -> SectionFile | None:
             path, count = f"{self.directory}/{entry.name}", ReadCount()
             try:
-                return SectionFile(_source(self.storage, path, entry.bytes), WRITER, count)
+                return SectionFile(_source(self.storage, path, entry), WRITER, count)
             except UNUSABLE as error:
                 log.warning("%s; the files of this part of the index are read without it", _text(path, error))
                 return None
@@ -62,9 +62,10 @@ class OpenIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The result of a look: the manifest's file, None if there was none; what it opened; and why it cannot be used."""
+    """The result of a look. `version` differs from that of any other manifest, and is None if there was none. `opened`:
+    the index; `problem`: why it cannot be used."""
 
-    file: FileInfo | None
+    version: FileInfo | str | None
     opened: OpenIndex | None
     problem: str | None
 
@@ -88,7 +89,7 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
         return last.opened
     seen = _look(storage, directory, root, has_local_data, reads, last)
-    if seen.file is None and seen.problem is None and location != "auto" and (last is None or seen != last):
+    if seen.version is None and seen.problem is None and location != "auto" and (last is None or seen != last):
         log.warning("%s: there is no index here; plans do not use one", directory)
     if seen.problem is not None and (last is None or seen.problem != last.problem):
         log.warning("%s; plans do not use the index", seen.problem)
@@ -104,15 +105,23 @@ def _look(
     storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Seen | None
 ) -> _Seen:
     """The index in `directory` as it is now: the `last` one, if the manifest did not change."""
-    file = None
+    version: FileInfo | str | None = None
     try:
-        file = stat_manifest(storage, directory, reads)
-        if last is not None and file == last.file and (file is not None or last.problem is None):
-            return last
-        return _Seen(file, None if file is None else _open(storage, directory, root, has_local_data, reads), None)
+        if isinstance(storage, LocalStorage):
+            version = stat_manifest(storage, directory)
+            if last is not None and version == last.version and (version is not None or last.problem is None):
+                return last
+            manifest = None if version is None else read_manifest(storage, directory, reads)
+        else:
+            manifest = read_manifest(storage, directory, reads)
+            version = None if manifest is None else manifest.digest
+            if last is not None and version == last.version and last.problem is None:
+                return last
+        opened = None if manifest is None else _open(storage, directory, root, has_local_data, manifest)
+        return _Seen(version, opened, None)
     except UNUSABLE as error:
         # Another error may be gone at the next look.
-        return _Seen(file if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
+        return _Seen(version if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
 
 
 def forget_indexes() -> None:
@@ -121,11 +130,7 @@ def forget_indexes() -> None:
         _seen.clear()
 
 
-def _open(storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount) -> OpenIndex | None:
-    read = read_manifest(storage, directory, reads)
-    if read is None:
-        return None
-    _, manifest = read
+def _open(storage: Storage, directory: str, root: str, has_local_data: bool, manifest: Manifest) -> OpenIndex:
     covered, wanted = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1], root
     if has_local_data:  # the same directory may be named in several ways
         covered, wanted = absolute(covered), absolute(root)
@@ -140,13 +145,13 @@ def absolute(root: str) -> str:
     return os.path.join(os.path.abspath(root), "")
 
 
-def _source(storage: Storage, path: str, size: int) -> Source:
+def _source(storage: Storage, path: str, entry: SegmentEntry) -> Source:
     if isinstance(storage, LocalStorage):
         source = MappedSource(path, private=False)
-        if source.size != size:
-            raise DamagedFileError(f"{path}: it has {source.size} bytes; expected {size}")
+        if source.size != entry.bytes:
+            raise DamagedFileError(f"{path}: it has {source.size} bytes; expected {entry.bytes}")
         return source
-    return StoredSource(storage, path, size)
+    return StoredSource(storage, path, entry.bytes, entry.start_bytes)
 
 
 def _text(path: str, error: Exception) -> str:

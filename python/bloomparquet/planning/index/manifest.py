@@ -30,12 +30,14 @@ WRITER = f"index {VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """A segment: its file name, its size, and how much it covers."""
+    """A segment: its file name, its size, and how much it covers. One read of `start_bytes` gives what says which files
+    it covers."""
 
     name: str
     bytes: int
     files: int
     row_groups: int
+    start_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +94,33 @@ class Manifest:
             raise DamagedFileError(f"{path}: no manifest of an index ({error}); build the index again") from error
 
 
-def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> tuple[FileInfo, Manifest] | None:
-    """The manifest in `directory`, as listed and read; None if there is none.
+def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifest | None:
+    """The manifest in `directory`; None if there is none. Makes one request to a remote storage that has none, two to
+    another.
 
     Raises :class:`DamagedFileError` or ``OSError``.
     """
     path = f"{directory}/{MANIFEST}"
-    file = stat_manifest(storage, directory, reads)
-    if file is None:
+    if isinstance(storage, LocalStorage):
+        file = stat_manifest(storage, directory)
+        if file is None:
+            return None
+        (raw,) = read_extents(storage, path, [(0, file.size)], reads)
+        return Manifest.from_bytes(path, bytes(raw))
+    reads.requests += 1
+    try:
+        # Looking for a missing object before it is opened would be two requests.
+        with storage.filesystem.open_input_file(path) as stream:
+            reads.requests += 1
+            content = stream.read()
+    except FileNotFoundError:
         return None
-    (raw,) = read_extents(storage, path, [(0, file.size)], reads)
-    return file, Manifest.from_bytes(path, bytes(raw))
+    reads.bytes += len(content)
+    return Manifest.from_bytes(path, content)
 
 
-def stat_manifest(storage: Storage, directory: str, reads: ReadCount) -> FileInfo | None:
-    """The manifest in `directory` as it is now; None if there is none. Makes one request to a remote storage."""
-    reads.requests += not isinstance(storage, LocalStorage)
+def stat_manifest(storage: LocalStorage, directory: str) -> FileInfo | None:
+    """The manifest in `directory` as it is now; None if there is none."""
     try:
         (file,) = storage.list_files(f"{directory}/{MANIFEST}", recursive=False)
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -14,7 +14,8 @@ from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.ranges import in_threads
 
 
 def merge(
@@ -52,7 +53,7 @@ def merge(
         else:
             for number, each in enumerate(columns):
                 for leaf in sorted(each.leaves):
-                    column = each.load(leaf)
+                    column = each.load(leaf, ReadCount())
                     if column is not None:
                         merged.put((number, leaf), column)
     return merged
@@ -124,11 +125,18 @@ class _ProfileColumns:
         has_profile = np.concatenate(chunks_of_groups) >= 0
         self._order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
 
-    def load(self, leaf: int) -> ColumnArrays | None:
-        """The column of all parts; None if one of them cannot make it without reading."""
-        arrays = [table.cached_arrays((own, leaf)) for table, own in self._parts]
-        known = [each for each in arrays if each is not None]
-        return _concatenate(known, self._chosen, self._order) if len(known) == len(arrays) else None
+    def load(self, leaf: int, reads: ReadCount) -> ColumnArrays | None:
+        """The column of all parts; None if one of them cannot make it without reading data files."""
+
+        def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnArrays | None, ReadCount]:
+            count = ReadCount()
+            return part[0].cached_arrays((part[1], leaf), count), count
+
+        loaded = list(in_threads(self._parts[0][0].storage.threads, load_part, self._parts))
+        reads.requests += sum(count.requests for _, count in loaded)
+        reads.bytes += sum(count.bytes for _, count in loaded)
+        known = [arrays for arrays, _ in loaded if arrays is not None]
+        return _concatenate(known, self._chosen, self._order) if len(known) == len(loaded) else None
 
 
 class _LazyColumns:
@@ -140,8 +148,8 @@ class _LazyColumns:
         self._profiles = profiles
         self.keys = frozenset((number, leaf) for number, each in enumerate(profiles) for leaf in each.leaves)
 
-    def load(self, key: ColumnKey) -> ColumnArrays | None:
-        return self._profiles[key[0]].load(key[1])
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        return self._profiles[key[0]].load(key[1], reads)
 
     def raw(self, key: ColumnKey) -> None:
         """None: these columns are not stored as arrays."""

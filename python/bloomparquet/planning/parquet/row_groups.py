@@ -113,13 +113,13 @@ class CachedAmount(NamedTuple):
 
 
 class StoredColumns(Protocol):
-    """The columns of a cache file. `damaged`: whether one of them could not be read."""
+    """The columns of a cache file or an index. `damaged`: whether one of them could not be read."""
 
     keys: frozenset[ColumnKey]
     damaged: bool
 
-    def load(self, key: ColumnKey) -> ColumnArrays | None:
-        """The arrays of a column; None if they are damaged."""
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        """The arrays of a column; None if they are damaged. `reads` counts what is read."""
 
     def raw(self, key: ColumnKey) -> Mapping[str, NDArray[Any]] | None:
         """The arrays of a column as stored; None if they are damaged."""
@@ -217,20 +217,23 @@ class RowGroups:
         with self._lock:
             key = (profile, leaf.index)
             if key not in self._chunks:
-                arrays = self.stored.load(key) if self.stored is not None and key in self.stored.keys else None
-                return self.put(key, arrays or self._extract(profile, leaf, reads or ReadCount()))
+                reads = reads or ReadCount()
+                return self.put(key, self._load(key, reads) or self._extract(profile, leaf, reads))
             return self._chunks[key]
 
-    def cached_arrays(self, key: ColumnKey) -> ColumnArrays | None:
+    def cached_arrays(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnArrays | None:
         """The evidence about a column, if nothing must be read for it but a cache file or an index."""
         with self._lock:
-            if key not in self._chunks and self.stored is not None and key in self.stored.keys:
-                stored = self.stored.load(key)
-                if stored is not None:
-                    return stored
-            if key not in self._chunks and not self.has_footers(key[0]):
-                return None
+            if key not in self._chunks:
+                arrays = self._load(key, reads or ReadCount())
+                if arrays is not None:
+                    return arrays
+                if not self.has_footers(key[0]):
+                    return None
         return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]]).arrays()
+
+    def _load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""

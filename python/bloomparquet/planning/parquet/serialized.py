@@ -48,10 +48,10 @@ class _StoredColumns:
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
         self.damaged = False
 
-    def load(self, key: ColumnKey) -> ColumnArrays | None:
-        section = self.raw(key)
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
         try:
-            return None if section is None else _column_of(section, self._entry, self._chunks[key[0]])
+            section = self._entry.section(column_name(key), reads)
+            return _column_of(section, self._entry, self._chunks[key[0]])
         except MALFORMED as error:
             self._drop(key, error)
             return None

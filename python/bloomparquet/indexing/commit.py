@@ -1,0 +1,174 @@
+"""Puts a new index in place of an old one, and removes the segments that no index needs.
+
+On a local file system, one build of an index runs at a time. A lock says so, which the kernel releases if the process
+is killed. So every segment that the manifest does not name is a leftover.
+
+Object stores have no locks. There, a build is committed only if the manifest is still the one that it began with, and
+all its segments are there: the first of two builds wins. Segments that no manifest names are removed when they are a
+day old, because another build may still be writing them. The segments of the index before stay until the next build,
+for builds and plans that have read its manifest.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+import pyarrow.fs
+
+from bloomparquet.errors import BloomParquetError, FileBusyError
+from bloomparquet.indexing.columns import IndexColumns
+from bloomparquet.indexing.segment import Target
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.planning.index.manifest import MANIFEST, SEGMENT_SUFFIX, Manifest, SegmentEntry, read_manifest
+from bloomparquet.storage.atomic import delete_file, locked, remove_leftover, replacing, require_object_store
+from bloomparquet.storage.files import LocalStorage, ReadCount
+
+_LOCK = ".building"
+_ABANDONED_SECONDS = 24 * 3600.0  # no build takes that long to write a segment and to commit it
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class Build:
+    """A build, a refresh or a drop that has begun. `former` is the index that it found, None if there was none."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._is_local = isinstance(target.storage, LocalStorage)
+        self._manifest = f"{target.directory}/{MANIFEST}"
+        self.former, self._state = self._read()
+
+    def commit(
+        self, file_format: FileFormat, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry]
+    ) -> Manifest:
+        """Make `segments` the index. Raises FileBusyError if another build was faster, BloomParquetError if segments
+        are gone."""
+        self._require_current(segments)
+        manifest = Manifest(file_format, root, columns.to_json(), tuple(segments))
+        with replacing(self._target.storage, self._manifest) as output:
+            output.write(manifest.to_bytes())
+            output.commit()
+        with suppress(OSError):  # the next build tries again
+            self._remove_leftovers(segments if self._is_local else (*segments, *self._former_segments))
+        forget_indexes()
+        return manifest
+
+    def drop(self) -> bool:
+        """Delete the index, and the segments of builds that are running: they notice. Returns whether there was one."""
+        storage, existed = self._target.storage, False
+        with suppress(FileNotFoundError):
+            delete_file(storage, self._manifest)  # first: a manifest must not name segments that are gone
+            existed = True
+        remove_leftover(storage, self._manifest)
+        for info in self._segment_files():
+            self._remove(info)
+        forget_indexes()
+        return existed
+
+    def abandon(self) -> None:
+        """Remove the segments that this build has written, unless they were committed."""
+        with suppress(OSError):
+            committed, _ = self._read()
+            self._remove_leftovers((*self._former_segments, *([] if committed is None else committed.segments)))
+
+    def _remove_leftovers(self, keep: Iterable[SegmentEntry]) -> None:
+        """Delete the segments that are not to `keep`, and that no other build may need."""
+        names = {segment.name for segment in keep}
+        oldest = (time.time() - _ABANDONED_SECONDS) * 1e9
+        for info in self._segment_files():
+            is_own = info.base_name.lstrip(".").startswith(self._target.build)
+            is_abandoned = info.mtime_ns is not None and info.mtime_ns < oldest
+            if info.base_name not in names and (self._is_local or is_own or is_abandoned):
+                self._remove(info)
+
+    @property
+    def _former_segments(self) -> tuple[SegmentEntry, ...]:
+        return () if self.former is None else self.former.segments
+
+    def _read(self) -> tuple[Manifest | None, str]:
+        """The manifest as it is now, and a text that differs when another build has changed it."""
+        try:
+            manifest = read_manifest(self._target.storage, self._target.directory, ReadCount())
+        except DamagedFileError as error:
+            return None, str(error)
+        return manifest, "" if manifest is None else manifest.digest
+
+    def _require_current(self, segments: Sequence[SegmentEntry]) -> None:
+        directory = self._target.directory
+        if self._read()[1] != self._state:
+            raise FileBusyError(
+                f"{directory}: another build, refresh or drop of this index has ended while this one ran; the index is "
+                "left as that one made it. Run again if it is not the index that you want"
+            )
+        present = {info.base_name for info in self._segment_files()}
+        gone = [segment.name for segment in segments if segment.name not in present]
+        if gone:
+            raise BloomParquetError(
+                f"{directory}: {len(gone)} of {len(segments)} segments of the new index are not there, such as "
+                f"{gone[0]}. Another process has removed them, or an executor wrote to a directory of its own machine. "
+                "The index is left as it was. Run again, with a directory that all machines share"
+            )
+
+    def _segment_files(self) -> list[pyarrow.fs.FileInfo]:
+        """All segments in the directory, with those that are being written."""
+        selector = pyarrow.fs.FileSelector(self._target.directory, allow_not_found=True)
+        files = self._target.storage.filesystem.get_file_info(selector)
+        return [each for each in files if each.type == pyarrow.fs.FileType.File and _is_segment(each.base_name)]
+
+    def _remove(self, info: pyarrow.fs.FileInfo) -> None:
+        with suppress(OSError):  # another build may have removed it; and nobody reads it
+            delete_file(self._target.storage, info.path)
+
+
+@contextmanager
+def begin_build(target: Target) -> Iterator[Build]:
+    """Begin a build. If the block raises an error, what the build has written is removed.
+
+    Raises FileBusyError if another build runs, as far as the storage can tell, UnsupportedError if the storage cannot
+    replace a file in one step, and ``OSError`` if nothing can be written in the directory.
+    """
+    lock = f"{target.directory}/{_LOCK}"
+    if not isinstance(target.storage, LocalStorage):
+        require_object_store(target.storage.filesystem, target.directory)
+    try:
+        with _refusals_explained(target.directory), ExitStack() as locks:
+            target.storage.make_parents(lock)
+            try:
+                locks.enter_context(locked(target.storage, lock))
+            except FileBusyError as error:
+                raise FileBusyError(
+                    f"{target.directory}: another process is building, refreshing or dropping this index; wait until "
+                    "it is done"
+                ) from error
+            build = Build(target)
+            try:
+                yield build
+            except BaseException:
+                build.abandon()
+                raise
+    finally:
+        if isinstance(target.storage, LocalStorage):
+            with suppress(OSError):  # it is not empty
+                os.rmdir(target.directory)
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(SEGMENT_SUFFIX) or (name.startswith(".") and SEGMENT_SUFFIX in name)
+
+
+@contextmanager
+def _refusals_explained(directory: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        text, key = str(error), directory.partition("/")[2]  # S3 names the bucket and the key one by one
+        if not (error.errno in _REFUSED and directory in text) and not ("ACCESS_DENIED" in text and key in text):
+            raise
+        reason = error.strerror or text
+        message = f"{reason}; nothing can be written here. Let the index lie elsewhere: to=DIRECTORY"
+        raise PermissionError(error.errno or errno.EACCES, message, directory) from error

@@ -1,0 +1,1 @@
+"""Owns building the index of a data set on Spark's executors."""

@@ -1,0 +1,1 @@
+"""Owns running functions of this package on Spark's executors."""

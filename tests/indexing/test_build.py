@@ -1,0 +1,73 @@
+"""What a build, a refresh and a drop return, keep and remove."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.indexing import build
+from tests.support.files import write
+
+
+def write_file(root: Path, number: int) -> str:
+    values = [number * 1000 + i for i in range(100)]
+    return write(root / f"{number}.parquet", {"Id": values, "n": values}, ["Id"], rows_per_group=50)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for number in range(4):
+        write_file(tmp_path / "data", number)
+    return tmp_path / "data"
+
+
+def test_a_refresh_writes_what_is_new(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MOST_ROW_GROUPS", 4)
+    seen: list[tuple[int, int]] = []
+    info = bp.build_index(root, progress=lambda done, total: seen.append((done, total)))
+    assert (info.files, info.row_groups, info.segments, dict(info.left_out)) == (4, 8, 2, {})
+    assert seen == [(2, 4), (4, 4)]
+    directory = Path(info.directory)
+    assert info.bytes == sum(path.stat().st_size for path in directory.glob("*.segment"))
+    first = set(os.listdir(directory))
+
+    write_file(root, 4)
+    seen.clear()
+    info = bp.refresh_index(root, progress=lambda done, total: seen.append((done, total)))
+    assert (info.files, info.segments, seen) == (5, 3, [(1, 1)])
+    assert first < set(os.listdir(directory))
+    assert bp.refresh_index(root) == bp.read_index_info(root) == info
+    assert bp.plan(str(root), "Id = 4000").indexed == 5
+
+    bp.drop_index(root)
+    bp.drop_index(root)
+    assert not directory.exists()
+    for function in (bp.refresh_index, bp.read_index_info):
+        with pytest.raises(bp.PlanError, match="there is no index here"):
+            function(root)
+    assert not directory.exists()
+
+
+def test_a_refresh_has_the_columns_of_the_build(root: Path, tmp_path: Path) -> None:
+    bp.build_index(root, {"n": bp.Bloom(fpp=0.0001)}, to=tmp_path / "index")
+    write(root / "9.parquet", {"Id": [1, 9000], "n": [1, 9000]})
+    assert bp.refresh_index(root, to=tmp_path / "index").files == 5
+    for column, skipped in (("n", {"statistics": 8, "bloom": 1}), ("Id", {"statistics": 8})):
+        plan = bp.plan(str(root), f"{column} = 8000", index=tmp_path / "index")
+        assert (plan.indexed, plan.skipped) == (5, skipped)
+
+
+def test_other_files_in_the_directory_stay(root: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    for name in ("notes.txt", "segment", ".hidden"):
+        (index / name).write_text("")
+    for leftover in ("0-0.segment", ".0-0.segment.bloomparquet-tmp"):
+        (index / leftover).write_text("")
+    info = bp.build_index(root, to=index)
+    assert len(os.listdir(index)) == 3 + 1 + info.segments
+    bp.drop_index(root, to=index)
+    assert sorted(os.listdir(index)) == [".hidden", "notes.txt", "segment"]

@@ -1,0 +1,240 @@
+"""Builds that are killed, refused, or run at once leave a whole index, and plans find the right row groups."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.planning.index import lookup
+from bloomparquet.planning.index.lookup import forget_indexes
+from tests.storage.test_atomic import mounted, needs_root
+from tests.support.files import write
+from tests.support.kill import every_point, killed_at
+
+DIRECTORY = "_bloomparquet_index"
+
+
+def write_file(root: Path, number: int) -> None:
+    """A file with two row groups, whose ranges are those of the other files: only filters tell them apart."""
+    values = [number * 1000 + i for i in range(100)]
+    write(root / f"{number}.parquet", {"x": [f"{v * 7919 % 10007:05}" for v in values]}, ["x"], rows_per_group=50)
+
+
+def value_of(number: int) -> str:
+    return f"{number * 1000 * 7919 % 10007:05}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    data = tmp_path / "data"
+    for number in range(3):
+        write_file(data, number)
+    return data
+
+
+def kept(root: Path, number: int, **options: Any) -> list[tuple[str, int]]:
+    plan = bp.plan(str(root), f"x = '{value_of(number)}'", **options)
+    return [(group.path, group.index) for group in plan.kept_row_groups()]
+
+
+def indexed_files(root: Path) -> int:
+    """How many files the index covers. Asserts that plans with and without it keep the same row groups, with the row
+    group that matches among them."""
+    forget_indexes()
+    for number in range(len(list(root.glob("*.parquet")))):
+        groups = kept(root, number)
+        assert groups == kept(root, number, index="off")
+        assert (str(root / f"{number}.parquet"), 0) in groups
+    try:
+        return bp.read_index_info(root).files
+    except bp.PlanError:
+        return 0
+
+
+def assert_no_leftovers(root: Path) -> None:
+    assert len(os.listdir(root / DIRECTORY)) == bp.read_index_info(root).segments + 1
+
+
+def build(root: Path) -> None:
+    bp.build_index(root)
+
+
+def refresh(root: Path) -> None:
+    bp.refresh_index(root)
+
+
+def drop(root: Path) -> None:
+    bp.drop_index(root)
+
+
+def rebuilt(root: Path) -> None:
+    """Three files are indexed; the fourth is new."""
+    if not (root / DIRECTORY).exists() or indexed_files(root) != 3:
+        (root / "3.parquet").unlink(missing_ok=True)
+        build(root)
+        write_file(root, 3)
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], int, int]] = {
+    "first build": (drop, build, 0, 3),
+    "build": (rebuilt, build, 3, 4),
+    "refresh": (rebuilt, refresh, 3, 4),
+    "drop": (build, drop, 3, 0),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_killed_at_every_system_call(root: Path, name: str) -> None:
+    prepare, change, before, after = CHANGES[name]
+    prepare(root)
+    points = list(every_point(change, root))
+    assert indexed_files(root) == after
+    seen = []
+    for point in points:
+        prepare(root)
+        assert indexed_files(root) == before
+        killed_at(point, change, root)
+        seen.append(indexed_files(root))
+        change(root)
+        assert indexed_files(root) == after
+        if after:
+            assert_no_leftovers(root)
+        else:
+            assert not (root / DIRECTORY).exists()
+    assert len(points) >= 10
+    assert seen == sorted(seen, key=[before, after].index), "the index was not replaced in one step"
+    assert {before, after} == set(seen)
+
+
+def test_second_build_is_refused_while_one_runs(root: Path) -> None:
+    build(root)
+    write_file(root, 3)
+    refused = []
+
+    def others(done: int, total: int) -> None:
+        for change in (build, refresh, drop):
+            with pytest.raises(bp.FileBusyError, match="another process is building") as error:
+                change(root)
+            refused.append(error)
+        assert indexed_files(root) == 3
+
+    assert bp.build_index(root, progress=others).files == 4
+    assert len(refused) == 3
+    assert indexed_files(root) == 4
+    assert_no_leftovers(root)
+
+
+def test_failed_build_leaves_the_index_and_no_segments(root: Path) -> None:
+    def fail(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    for expected in (0, 3):
+        with pytest.raises(KeyboardInterrupt):
+            bp.build_index(root, progress=fail)
+        assert indexed_files(root) == expected
+        with pytest.raises(bp.PlanError, match=r"no file below .* has the columns"):
+            bp.build_index(root, ["unknown"])
+        assert indexed_files(root) == expected
+        assert (root / DIRECTORY).exists() is bool(expected)
+        build(root)
+        assert_no_leftovers(root)
+
+
+def test_segments_that_are_gone_are_not_committed(root: Path) -> None:
+    build(root)
+    before = set(os.listdir(root / DIRECTORY))
+
+    def remove(done: int, total: int) -> None:
+        for path in (root / DIRECTORY).glob("*.segment"):
+            if path.name not in before:
+                path.unlink()
+
+    write_file(root, 3)
+    with pytest.raises(bp.BloomParquetError, match="1 of 2 segments of the new index are not there"):
+        bp.refresh_index(root, progress=remove)
+    assert indexed_files(root) == 3
+    assert set(os.listdir(root / DIRECTORY)) == before
+
+
+@pytest.mark.parametrize("change", [build, refresh, drop])
+def test_the_index_changes_between_manifest_and_segments(
+    root: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(root)
+    for number in range(2):
+        write_file(root, number)  # so that a refresh makes the segment anew
+    before = kept(root, 2, index="off")
+    read = lookup.read_manifest
+
+    def read_then_change(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        manifest = read(*arguments)
+        change(root)
+        return manifest
+
+    forget_indexes()
+    old = set((root / DIRECTORY).glob("*.segment"))
+    monkeypatch.setattr(lookup, "read_manifest", read_then_change)
+    assert kept(root, 2) == before
+    assert not any(path.exists() for path in old)
+    assert kept(root, 2) == before
+    assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
+
+
+def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
+    unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
+    with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):
+        bp.build_index(root.name, filesystem=unknown)
+    assert not (root / DIRECTORY).exists()
+
+
+@needs_root
+def test_a_full_disk_leaves_the_old_index(root: Path, tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=256k", "tmpfs") as small:
+        index, filler = small / "index", small / "filler"
+        bp.build_index(root, to=index)
+        before = {path.name: path.read_bytes() for path in index.iterdir()}
+        write_file(root, 3)
+        for free_pages in (0, 1):  # the segment does not fit, or the manifest
+            with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(bytes(4096)):
+                    pass
+            os.truncate(filler, filler.stat().st_size - free_pages * 4096)
+            with pytest.raises(OSError, match="No space left on device") as caught:
+                bp.refresh_index(root, to=index)
+            assert caught.value.errno == errno.ENOSPC
+            assert {path.name: path.read_bytes() for path in index.iterdir()} == before
+        assert kept(root, 1, index=index) == kept(root, 1, index="off")
+        filler.unlink()
+        assert bp.refresh_index(root, to=index).files == 4
+
+
+@pytest.fixture(params=[True, False], ids=["with an index", "without"])
+def read_only(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Iterator[Path]:
+    if request.param:
+        build(root)
+    with mounted(tmp_path / "read only", "--bind", str(root)) as folder:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        yield folder
+
+
+@needs_root
+def test_a_read_only_directory_names_another_place(read_only: Path, tmp_path: Path) -> None:
+    before = {str(path) for path in read_only.rglob("*")}
+    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY") as caught:
+        build(read_only)
+    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(read_only / DIRECTORY))
+    assert {str(path) for path in read_only.rglob("*")} == before
+    assert bp.build_index(read_only, to=tmp_path / "index").files == 3
+    for number in range(3):
+        plan = bp.plan(str(read_only), f"x = '{value_of(number)}'", index=tmp_path / "index")
+        assert (plan.indexed, plan.kept) == (3, 1)
