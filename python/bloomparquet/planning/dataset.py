@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -14,7 +15,16 @@ from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
-from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage, is_glob, is_hidden, open_storage
+from bloomparquet.storage.files import (
+    FileInfo,
+    Files,
+    ListingNotes,
+    LocalStorage,
+    Storage,
+    is_glob,
+    is_hidden,
+    open_storage,
+)
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -60,6 +70,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
             raise OptionError(f"keys is a {type(self.keys).__name__}; expected bloomparquet.Keys")
+        if not isinstance(self.files, Files):
+            object.__setattr__(self, "files", Files(self.files))
 
     @classmethod
     def open(
@@ -144,10 +156,18 @@ class Dataset:
 
     def partition_table(self, timezone: str) -> pa.Table:
         """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
-        columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
-        types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
-        arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
-        return pa.table(arrays, names=list(self.partition_names))
+        table = self._partition_tables.get(timezone)
+        if table is None:
+            columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
+            types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
+            arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
+            table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
+        return table
+
+    @cached_property
+    def _partition_tables(self) -> dict[str, pa.Table]:
+        """By time zone, the tables that were asked for."""
+        return {}
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:

@@ -56,7 +56,9 @@ def open_table(
         except NotParquetError as error:
             refused = error
         else:
-            if table.files or unreadable or not files:
+            if len(table.files) == len(files):
+                return table
+            if table.files or unreadable:
                 opened = {*table.files, *(unreadable or ())}
                 _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table

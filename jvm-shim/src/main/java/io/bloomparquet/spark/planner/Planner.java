@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
-import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -38,7 +37,7 @@ public final class Planner {
   /** @param predicate that {@code predicates} made, or null */
   public static PlanResult plan(
       SparkSession session,
-      List<ListedFile> files,
+      FileListing files,
       PlannerPredicate predicates,
       JsonNode predicate,
       ScanOptions options) {
@@ -52,14 +51,14 @@ public final class Planner {
               ? "the query has no filter that can skip " + format.unit() + "s"
               : predicates.unplannableReason());
     }
-    if (files.isEmpty()) {
+    if (files.count() == 0) {
       return PlanResult.empty();
     }
-    if (options.planning().equals(ScanOptions.AUTO) && files.size() > options.maxFiles()) {
+    if (options.planning().equals(ScanOptions.AUTO) && files.count() > options.maxFiles()) {
       return PlanResult.none(
           String.format(
               "%d files exceed maxFilesPlannedOnDriver (%d); set planning=driver to plan anyway",
-              files.size(), options.maxFiles()));
+              files.count(), options.maxFiles()));
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
@@ -71,7 +70,7 @@ public final class Planner {
     ObjectNode plannerOptions = request.putObject("options");
     options.planner().forEach(plannerOptions::put);
     try {
-      PlanResult result = ask(session, request, FileListing.of(files), options.timeoutMillis());
+      PlanResult result = ask(session, request, files, options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;
     } catch (PlannerException error) {
@@ -93,9 +92,7 @@ public final class Planner {
       throws PlannerException {
     PlannerProcess planner = PlannerProcess.of(DriverSettings.python(session.sparkContext()));
     try {
-      PlanResult result = planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
-      result.check(listing.count());
-      return result;
+      return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       // The planner goes on, and caches what it reads for the next query.
       throw new PlannerException(
