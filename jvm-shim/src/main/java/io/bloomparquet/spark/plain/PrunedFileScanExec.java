@@ -2,6 +2,7 @@ package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
 import io.bloomparquet.spark.planner.FileListing;
@@ -23,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -95,7 +97,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     latest = outcome;
     PlanResult result = outcome.result;
     report(result);
-    if (!result.planned()) {
+    if (!result.planned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
       return execute.apply(scan);
     }
     KeptFiles kept = scanned.kept(result);
@@ -105,14 +107,18 @@ public final class PrunedFileScanExec extends SparkPlan {
     }
     scan.sendDriverMetrics();
     KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part);
+    return new KeptRows<>(rows, partitions(kept, parts), unchanged(scanned.listing()), new ScanMetrics(scan));
+  }
+
+  /** A check of planned files, which are on one storage. */
+  private UnchangedFiles unchanged(FileListing files) {
     HadoopFsRelation relation = scan.relation();
-    var configuration =
-        SparkVersions.broadcast(
-            session().sparkContext(),
-            relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options()));
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
-    UnchangedFiles unchanged = new UnchangedFiles(configuration, ignoreMissing);
-    return new KeptRows<>(rows, partitions(kept, parts), unchanged, new ScanMetrics(scan));
+    if (files.count() == 0 || LocalPaths.isLocal(files.path(0))) {
+      return new UnchangedFiles(null, ignoreMissing); // a broadcast takes milliseconds
+    }
+    Configuration settings = relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options());
+    return new UnchangedFiles(SparkVersions.broadcast(session().sparkContext(), settings), ignoreMissing);
   }
 
   private <T> RDD<T> everything(RDD<T> all, String reason) {

@@ -81,6 +81,17 @@ public final class FileListing {
     return FileVersion.of(files[file]);
   }
 
+  /** Whether the files that were planned have the listed sizes and modification times. */
+  public boolean isStill(PlanResult result) {
+    for (int i = 0; i < files.length; i++) {
+      FileVersion planned = result.version(i);
+      if (planned != null && !version(i).isStill(planned)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /** The SHA-256 of {@link #bytes}, in hexadecimal digits. */
   synchronized String digest() throws PlannerException {
     if (digest == null) {

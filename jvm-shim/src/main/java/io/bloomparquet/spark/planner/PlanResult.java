@@ -101,6 +101,11 @@ public final class PlanResult {
     return failed;
   }
 
+  /** Whether every row group, or stripe, is read. */
+  public boolean keepsAll(FileFormat format) {
+    return planned() && count(format.count("Read")) == count(format.count("Total"));
+  }
+
   public int ranges() {
     return ranges;
   }
