@@ -45,7 +45,7 @@ def changed_files(storage: Storage, files: Sequence[FileInfo]) -> list[bool]:
     ]
 
 
-def local_versions(paths: Iterable[str | bytes]) -> list[tuple[int, int, int, int]]:
+def local_versions(paths: Iterable[str]) -> list[tuple[int, int, int, int]]:
     """The present sizes, modification times, inodes and change times of local files, as :class:`FileInfo` has them.
 
     Raises the ``OSError`` of the first file that cannot be found.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -31,14 +30,14 @@ _revisions = count(1)
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """The files of a scan. `paths`: as the system encodes them; `known`: the versions of `dataset`.
+    """The files of a scan. `paths` and `known`: the paths and the versions of the files of `dataset`.
 
     `revision` is a number of this process that no other listing has, and that changes with the versions. `versions`
     are the bytes that tell the jar of them; see :mod:`pyspark_bloomparquet.jar.protocol`.
     """
 
     dataset: Dataset
-    paths: Sequence[bytes]
+    paths: Sequence[str]
     known: Sequence[tuple[int, int, int, int]] = ()
     revision: int = UNKNOWN
     versions: bytes = b""
@@ -59,7 +58,7 @@ class Listing:
         storage, inner = _on_one_storage(paths)
         sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
         dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
-        return cls(dataset, [os.fsencode(path) for path in inner])
+        return cls(dataset, inner)
 
     def refreshed(self) -> Listing:
         """This listing with the present versions of its local files; the same object if none has changed.

@@ -40,7 +40,10 @@ final class KeptFiles {
     for (FilePartition partition : Scala.list(files.filePartitions())) {
       List<Integer> group = new ArrayList<>();
       for (PartitionedFile part : partition.files()) {
-        int file = positions.get(FileVersion.of(part));
+        Integer file = positions.get(FileVersion.of(part));
+        if (file == null) {
+          return false;
+        }
         List<PartitionedFile> others = parts.computeIfAbsent(file, key -> new ArrayList<>());
         if (others.isEmpty()) {
           group.add(file);
