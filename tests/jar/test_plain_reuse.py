@@ -99,6 +99,45 @@ def test_a_kept_rdd_fails_when_files_change(session: SparkSession, root: Path) -
         rdd.count()
 
 
+def test_the_scan_reports_what_it_read(session: SparkSession, root: Path) -> None:
+    """Spark's own metrics of the scan count all listed files, and the rows of the kept row groups."""
+    for vectorized in ("true", "false"):
+        with conf(session, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
+            frame = session.read.parquet(str(root)).where("id IN (2, 3)")
+            assert ids(frame) == [2, 3]
+            (node,) = plain.nodes(frame._jdf.queryExecution().executedPlan())
+            metrics = node.children().apply(0).metrics()
+            counts = {name: metrics.apply(name).value() for name in ("numFiles", "numOutputRows")}
+            assert counts == {"numFiles": FILES, "numOutputRows": 20}
+
+
+def test_a_plan_that_keeps_all_leaves_sparks_scan(session: SparkSession, root: Path) -> None:
+    frame = session.read.parquet(str(root))
+    every, some = frame.where("id >= 0"), frame.where("id = 1")
+    for query, node in ((every, "FileScanRDD"), (some, "KeptRows")):
+        debug = query._jdf.queryExecution().toRdd().toDebugString()
+        assert ("KeptRows" in debug) == (node == "KeptRows")
+    assert len(ids(every)) == FILES * ROWS
+    (plan,) = last_plan(every)
+    assert (plan.planned, plan.kept, plan.total) == (True, 16, 16)
+    files.write(root / "1.parquet", {"id": range(1000, 1400), "v": [1] * 400}, ["id"], rows_per_group=10)  # it grows
+    grown = frame.where("id >= 0")  # Spark would read as many bytes as it has listed
+    assert len(ids(grown)) == 3 * ROWS + 400
+    assert [each.kept for each in last_plan(grown)] == [12 + 40]
+
+
+def test_listings_of_many_frames(session: SparkSession, root: Path) -> None:
+    """More than the planner and the jar remember, twice, and by a planner that knows none of them."""
+    frames = [
+        session.read.parquet(*[str(root / f"{number}.parquet")] * (1 + i)) for i, number in enumerate([1, 2] * 10)
+    ]
+    for value in (1, 5):
+        for i, frame in enumerate(frames):
+            query = frame.where(f"id = {value}")
+            assert ids(query) == [value] * (1 + i if i % 2 == 0 else 0)
+            assert [plan.planned for plan in last_plan(query)] == [True]
+
+
 def test_checkpoints(session: SparkSession, root: Path, tmp_path: Path) -> None:
     frame = session.read.parquet(str(root)).where("id IN (5, 6)")
     local = frame.localCheckpoint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import json
 import struct
@@ -29,8 +30,9 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
-from pyspark_bloomparquet.jar import planner_worker
-from pyspark_bloomparquet.jar.planner_worker import parse_listing, ranges, refresh, summarize
+from pyspark_bloomparquet.jar import listing as jar_listing
+from pyspark_bloomparquet.jar.listing import Listing
+from pyspark_bloomparquet.jar.planner_worker import ranges, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
 
@@ -143,6 +145,10 @@ def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
     return struct.pack(f">{len(numbers)}q", *numbers) + names.encode("utf-8", "surrogateescape")
 
 
+def parse(data: bytes, count: int) -> Listing:
+    return Listing.parse(data, count, hashlib.sha256(data).hexdigest())
+
+
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
 @pytest.mark.parametrize("uri", [True, False])
 def test_a_listing_round_trips(tmp_path: Path, name: str, uri: bool) -> None:
@@ -150,7 +156,7 @@ def test_a_listing_round_trips(tmp_path: Path, name: str, uri: bool) -> None:
         files.write(tmp_path / name, {"id": [1]}, ["id"]),
         files.write(tmp_path / "z.parquet", {"id": [2]}, ["id"]),
     ]
-    dataset = parse_listing(listing_of(*paths, uri=uri), 2)
+    dataset = parse(listing_of(*paths, uri=uri), 2).dataset
     assert [file.size for file in dataset.files] == [Path(path).stat().st_size for path in paths]
     assert planner.plan(dataset, p.Eq("id", 1)).kept == 1
 
@@ -158,23 +164,23 @@ def test_a_listing_round_trips(tmp_path: Path, name: str, uri: bool) -> None:
 def test_a_listing_of_a_wrong_length_is_refused(tmp_path: Path) -> None:
     listing = listing_of(files.write(tmp_path / "t.parquet", {"id": [1]}))
     with pytest.raises((PlanError, ValueError)):
-        parse_listing(listing, 2)
+        parse(listing, 2)
     with pytest.raises(PlanError, match="has 2 paths"):
-        parse_listing(listing + b"file:/x\0", 1)
+        parse(listing + b"file:/x\0", 1)
 
 
 def test_a_listing_of_two_file_systems_is_refused(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})
     listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0memory:/x\0".encode()
     with pytest.raises(PlanError, match="one storage"):
-        parse_listing(listing, 2)
+        parse(listing, 2)
 
 
 LENIENT = PlanOptions(skip_corrupt=True, strict=False)
 
 
 def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
-    return planner.plan_dataset(parse_listing(listing_of(path), 1), where, LENIENT)
+    return planner.plan_dataset(parse(listing_of(path), 1).dataset, where, LENIENT)
 
 
 def read_by_spark(path: str, plan: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
@@ -252,9 +258,8 @@ def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset
 
 
 def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
-    """Files, starts and lengths, without the file versions after them."""
-    numbers = np.frombuffer(body, ">i8")
-    columns: list[list[int]] = numbers[: len(numbers) - 4 * answer["versions"]].reshape(3, -1).tolist()
+    """Files, starts and lengths."""
+    columns: list[list[int]] = np.frombuffer(body, ">i8").reshape(3, answer["ranges"]).tolist()
     return columns
 
 
@@ -262,7 +267,7 @@ def test_an_unreadable_file_is_read_whole(tmp_path: Path) -> None:
     good = files.write(tmp_path / "a.parquet", {"id": range(20)}, ["id"], rows_per_group=10)
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
-    dataset = parse_listing(listing_of(good, bad, tmp_path / "a.parquet"), 3)
+    dataset = parse(listing_of(good, bad, tmp_path / "a.parquet"), 3).dataset
     answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
@@ -313,27 +318,31 @@ def test_remote_paths_are_not_decoded(
     monkeypatch: pytest.MonkeyPatch, root: str, called: str, inner: str, name: str
 ) -> None:
     opened = {root: (open_storage("memory://")[0], called)}
-    monkeypatch.setattr(planner_worker, "open_storage", opened.__getitem__)
+    monkeypatch.setattr(jar_listing, "open_storage", opened.__getitem__)
     listing = struct.pack(">2q", 12, 0) + f"{root}/{name}/x.parquet\0".encode()
-    assert parse_listing(listing, 1).files[0].path == f"{inner}/{name}/x.parquet"
+    assert parse(listing, 1).dataset.files[0].path == f"{inner}/{name}/x.parquet"
 
 
 def test_files_are_planned_in_their_present_version(tmp_path: Path) -> None:
     paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
-    listed = parse_listing(listing_of(*paths), 2)
-    assert planner.plan(refresh(listed), p.Eq("id", 9)).kept == 0
+    listed = parse(listing_of(*paths), 2)
+    first = listed.refreshed()
+    assert first.refreshed() is first
+    assert planner.plan(first.dataset, p.Eq("id", 9)).kept == 0
     files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
-    answer, body = summarize(planner.plan(refresh(listed), p.Eq("id", 9)))
-    file, _, _ = ranges_in(answer, body)
-    assert (file, answer["plan"]["numFilesReadWhole"], answer["plan"]["rows"]) == ([1], 0, 4)
-    assert answer["versions"] == 2
-    now = [Path(path).stat() for path in paths]
-    assert np.frombuffer(body[-64:], ">i8").reshape(4, 2).tolist() == [
-        [each.st_size for each in now],
-        [each.st_mtime_ns // 1_000_000 for each in now],
-        [each.st_ino for each in now],
-        [each.st_ctime_ns for each in now],
-    ]
+    for before in (listed, first):
+        now = before.refreshed()
+        assert now.revision not in (listed.revision, first.revision)
+        answer, body = summarize(planner.plan(now.dataset, p.Eq("id", 9)))
+        file, _, _ = ranges_in(answer, body)
+        assert (file, answer["plan"]["numFilesReadWhole"], answer["plan"]["rows"]) == ([1], 0, 4)
+        stats = [Path(path).stat() for path in paths]
+        assert np.frombuffer(now.versions, ">i8").reshape(4, 2).tolist() == [
+            [each.st_size for each in stats],
+            [each.st_mtime_ns // 1_000_000 for each in stats],
+            [each.st_ino for each in stats],
+            [each.st_ctime_ns for each in stats],
+        ]
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
-        refresh(listed)
+        listed.refreshed()

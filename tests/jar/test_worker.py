@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import subprocess
@@ -33,16 +34,21 @@ class Planner:
         self.process, self.requests, self.answers = process, process.stdin, process.stdout
         self.cache = cache
 
-    def send(self, identity: int, paths: list[Path], predicate: Any, **more: Any) -> None:
+    def send(self, identity: int, paths: list[Path], predicate: Any, *, sends_files: bool = True, **more: Any) -> None:
         request = {**request_of(paths, predicate, self.cache), "id": identity, **more}
-        write_frame(self.requests, request, listing_of(paths))
+        write_frame(self.requests, request, listing_of(paths) if sends_files else b"")
 
     def receive(self) -> tuple[dict[str, Any], list[list[int]]]:
+        head, ranges, _ = self.receive_all()
+        return head, ranges
+
+    def receive_all(self) -> tuple[dict[str, Any], list[list[int]], list[int]]:
+        """The JSON of an answer, its ranges, and the numbers that follow them."""
         frame = read_frame(self.answers)
         assert frame is not None, "the planner has ended"
         head, body = frame
-        numbers = np.frombuffer(body, ">i8")
-        return head, numbers[: len(numbers) - 4 * head.get("versions", 0)].reshape(3, -1).T.tolist()
+        numbers, end = np.frombuffer(body, ">i8"), 3 * head.get("ranges", 0)
+        return head, numbers[:end].reshape(3, -1).T.tolist(), numbers[end:].tolist()
 
     def ask(self, paths: list[Path], predicate: Any, **more: Any) -> dict[str, Any]:
         self.send(1, paths, predicate, **more)
@@ -57,6 +63,8 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "version": planner_worker.VERSION,
         "format": "parquet",
         "files": len(paths),
+        "listing": hashlib.sha256(listing_of(paths)).hexdigest(),
+        "revision": 0,
         "predicate": predicate,
         "readerTypes": [[["id"], "bigint"]],
         "caseSensitive": False,
@@ -144,6 +152,7 @@ def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]
 @pytest.mark.parametrize(
     ("change", "error"),
     [
+        ({"listing": "0" * 64}, "expected 0000"),
         ({"version": 1}, "has version 1"),
         ({"version": None}, "has version None"),
         ({"predicate": None}, ""),
@@ -169,6 +178,48 @@ def test_a_rewritten_file_is_planned_again(planner: Planner, tmp_path: Path) -> 
         files.write(path, {"id": [value] * value}, ["id"])
         answers_by_id = {i: planner.ask([path], equals(i))["plan"]["numRowGroupsRead"] for i in (1, 2, 3)}
         assert answers_by_id == {i: int(i == value) for i in (1, 2, 3)}
+
+
+def test_a_known_listing_is_not_sent_again(planner: Planner, tmp_path: Path) -> None:
+    """The versions of its files are sent unless the jar names them, and each plan is one of the present versions."""
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for i, path in enumerate(paths):
+        files.write(path, {"id": [i]}, ["id"])
+    frame = request_of(paths, None, planner.cache), listing_of(paths)
+
+    def ask(value: int, revision: int, data: bytes = b"") -> tuple[dict[str, Any], list[int], list[int]]:
+        write_frame(planner.requests, {**frame[0], "predicate": equals(value), "revision": revision}, data)
+        head, ranges, versions = planner.receive_all()
+        return head, [file for file, _, _ in ranges], versions
+
+    def present() -> list[int]:
+        stats = [path.stat() for path in paths]
+        columns = [[each.st_size, each.st_mtime_ns // 1_000_000, each.st_ino, each.st_ctime_ns] for each in stats]
+        return [number for column in zip(*columns, strict=True) for number in column]
+
+    assert ask(1, 0) == ({"id": 1, "unknown": "listing"}, [], [])
+    head, kept, versions = ask(1, 0, frame[1])
+    assert (kept, versions) == ([1], present())
+    revision = head["revision"]
+    assert ask(0, revision)[1:] == ([0], [])
+    assert ask(0, revision + 1)[1:] == ([0], present())
+    files.write(paths[0], {"id": [7, 8]}, ["id"])
+    head, kept, versions = ask(7, revision)
+    assert (kept, versions) == ([0], present())
+    assert head["revision"] != revision
+    assert ask(0, head["revision"])[1:] == ([], [])
+
+
+def test_the_least_recent_listing_is_forgotten(planner: Planner, lake: list[Path]) -> None:
+    for i in range(2 * planner_worker._CACHED_LISTINGS):
+        paths = lake[:1] * (i + 1)
+        for used in (paths, lake):
+            planner.send(i, used, equals(3))
+            assert planner.receive()[0]["plan"]["numRowGroupsTotal"] == 2 * len(used)
+    planner.send(1, lake, equals(3), sends_files=False)
+    assert planner.receive()[1] != []
+    planner.send(1, lake[:1], equals(3), sends_files=False)
+    assert planner.receive()[0]["unknown"] == "listing"
 
 
 def test_printed_text_does_not_mix_with_frames(tmp_path: Path, lake: list[Path]) -> None:

@@ -17,6 +17,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.storage.files import (
     FileInfo,
+    Files,
     ListingNotes,
     LocalStorage,
     Storage,
@@ -70,6 +71,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
             raise OptionError(f"keys is a {type(self.keys).__name__}; expected bloomparquet.Keys")
+        if not isinstance(self.files, Files):
+            object.__setattr__(self, "files", Files(self.files))
 
     @cached_property
     def root(self) -> str:
@@ -161,10 +164,18 @@ class Dataset:
 
     def partition_table(self, timezone: str) -> pa.Table:
         """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
-        columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
-        types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
-        arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
-        return pa.table(arrays, names=list(self.partition_names))
+        table = self._partition_tables.get(timezone)
+        if table is None:
+            columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
+            types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
+            arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
+            table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
+        return table
+
+    @cached_property
+    def _partition_tables(self) -> dict[str, pa.Table]:
+        """By time zone, the tables that were asked for."""
+        return {}
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:

@@ -72,10 +72,11 @@ def open_table(
         except NotParquetError as error:
             refused = error
         else:
-            if table.files or unreadable or not files:
-                if len(table.files) < len(files):
-                    opened = {*table.files, *(unreadable or ())}
-                    _refuse_orc(storage, [file for file in files if file not in opened], reads)
+            if len(table.files) == len(files):
+                return table
+            if table.files or unreadable:
+                opened = {*table.files, *(unreadable or ())}
+                _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
     from bloomparquet.planning.orc.cache import (
         process_cache as stripe_cache,  # lazy import: keeps ORC off the start-up path

@@ -43,6 +43,20 @@ class FileInfo(NamedTuple):
         return cls(path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
+class Files(tuple[FileInfo, ...]):
+    """The files of a data set. Their hash is computed once: caches look data sets of many files up for every plan."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Files], tuple[tuple[FileInfo, ...]]]:
+        return Files, (tuple(self),)  # without the hash: another process hashes text differently
+
+
 @dataclass(slots=True)
 class ListingNotes:
     """What a listing skipped or followed below its root: `hidden` directories and symbolic `links`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
 import time
 from collections import OrderedDict, deque
@@ -17,12 +16,10 @@ from threading import Lock, Thread
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
-from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import has_expression_filters
@@ -30,7 +27,7 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
-from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
+from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, Listing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
     agreed_zone,
@@ -47,16 +44,11 @@ VERSION = 6
 _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3
-_MAX_ERROR_LENGTH = 500  # characters
 _MAX_INDEX_WARNINGS = 16
 _FORMATS = {each.value: each for each in FileFormat}
 _HEARTBEAT_SECONDS = 2
 _SHUTDOWN_SECONDS = 10
 _KEY_PROVIDER_SECONDS = 15.0  # less than queries wait for their plans
-_STORAGE_RETRY_SECONDS = 60
-_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
-
-_storage_errors: dict[str, tuple[str, float]] = {}  # message and time of the next attempt, by root
 
 
 def main() -> None:
@@ -88,7 +80,7 @@ class _IndexWarnings(logging.Handler):
         self._texts: deque[str] = deque(maxlen=_MAX_INDEX_WARNINGS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._texts.append(record.getMessage()[:_MAX_ERROR_LENGTH])
+        self._texts.append(record.getMessage()[:MAX_ERROR_LENGTH])
 
     def take(self) -> list[str]:
         return [self._texts.popleft() for _ in range(len(self._texts))]
@@ -105,7 +97,7 @@ class Worker:
         self._lock = Lock()
         self._unanswered = 0  # requests
         self._unfinished = 0  # requests without an answer, or whose cache entries are not on disk
-        self._datasets: OrderedDict[bytes, Dataset] = OrderedDict()
+        self._listings: OrderedDict[str, Listing] = OrderedDict()  # by digest
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -129,16 +121,16 @@ class Worker:
                 if self._unanswered:
                     write_frame(self._answers, {"id": 0}, b"")
 
-    def _answer(self, request: dict[str, Any], listing: bytes) -> None:
-        answer, data, cache = self._plan(request, listing)
+    def _answer(self, request: dict[str, Any], data: bytes) -> None:
+        answer, result, cache = self._plan(request, data)
         with self._lock:
             self._unanswered -= 1
-            write_frame(self._answers, {"id": request.get("id"), **answer}, data)
+            write_frame(self._answers, {"id": request.get("id"), **answer}, result)
         cache.persist()
         with self._lock:
             self._unfinished -= 1
 
-    def _plan(self, request: dict[str, Any], listing: bytes) -> tuple[dict[str, Any], bytes, FooterCache]:
+    def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, FooterCache]:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache = False, process_cache
         try:
@@ -153,7 +145,9 @@ class Worker:
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
-            dataset = self._dataset(listing, request["files"])
+            listing = self._listing(request["listing"], data, request["files"])
+            if listing is None:
+                return {"unknown": "listing"}, b"", cache
             keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
             plan_options = PlanOptions(
                 # Without a zone, a timestamp that needs one skips nothing.
@@ -167,107 +161,52 @@ class Worker:
                 cache=cache,
                 index=options.index,
             )
-            dataset = replace(dataset.with_keys(keys), format=_FORMATS[request["format"]])
+            dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
             predicate = to_predicate(request["predicate"])
             if needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
                 return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b"", cache
             plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
-            answer, data = summarize(plan)
+            answer, ranges = summarize(plan)
             answer["plan"]["warnings"] += _index_warnings.take()
-            return answer, data, cache
+            answer["revision"] = listing.revision
+            return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            return {"error": _first_line(error), "fatal": fatal}, b"", cache
+            return {"error": first_line(error), "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
-            return {"error": f"{type(error).__name__}: {_first_line(error)}"}, b"", cache
+            return {"error": f"{type(error).__name__}: {first_line(error)}"}, b"", cache
 
-    def _dataset(self, listing: bytes, files: int) -> Dataset:
+    def _listing(self, digest: str, data: bytes, files: int) -> Listing | None:
+        """The listing with this digest, in the present versions of its files; None if it must be sent."""
         with self._lock:
-            known = self._datasets.get(listing)
-        dataset = refresh(known or parse_listing(listing, files))
+            known = self._listings.get(digest)
+        if known is None:
+            if not data:
+                return None
+            known = Listing.parse(data, files, digest)
+        listing = known.refreshed()
         with self._lock:
-            self._datasets[listing] = dataset
-            self._datasets.move_to_end(listing)
-            while len(self._datasets) > _CACHED_LISTINGS:
-                self._datasets.popitem(last=False)
-        return dataset
-
-
-def parse_listing(listing: bytes, files: int) -> Dataset:
-    """The files of a request, without partition values: Spark has already applied its partition filters."""
-    numbers = np.frombuffer(listing, ">i8", 2 * files).astype(np.int64)
-    text = listing[16 * files :].decode("utf-8", "surrogateescape")
-    paths = text.split("\0")[:-1]
-    if len(paths) != files:
-        raise PlanError(f"the request has {len(paths)} paths; expected {files}")
-    storage, inner = _on_one_storage(paths)
-    sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
-    return Dataset(storage, tuple(map(FileInfo, inner, sizes, times)), (), ((),) * files)
-
-
-def refresh(dataset: Dataset) -> Dataset:
-    """`dataset` with the current versions of its local files; the same object if none has changed.
-
-    Spark lists files when a DataFrame is loaded, without inodes and change times. Raises FileNotFoundError.
-    """
-    if not isinstance(dataset.storage, LocalStorage):
-        return dataset
-    changed: dict[int, FileInfo] = {}
-    for i, (path, size, mtime, inode, ctime) in enumerate(dataset.files):
-        now = os.stat(path)  # runs for every file of every query, so this loop does nothing else
-        if now.st_ctime_ns != ctime or now.st_mtime_ns != mtime or now.st_ino != inode or now.st_size != size:
-            changed[i] = FileInfo.of(path, now)
-    if not changed:
-        return dataset
-    return replace(dataset, files=tuple([changed.get(i, file) for i, file in enumerate(dataset.files)]))
-
-
-def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
-    match = _ROOT.match(paths[0])
-    root = match.group() if match else ""
-    stray = next((path for path in paths if not path.startswith(f"{root}/")), None)
-    if stray is not None:
-        raise PlanError(f"the files of one scan must be on one storage; found {paths[0]} and {stray}")
-    # Only the root is parsed as a URI: Hadoop does not escape blanks and percent signs in paths.
-    storage, inner = _open(root)
-    return storage, [inner + path[len(root) :] for path in paths]
-
-
-def _open(root: str) -> tuple[Storage, str]:
-    """The storage at a scheme and authority, and the path of its root in it.
-
-    Raises PlanError if the storage cannot be opened; that error is cached for a minute.
-    """
-    if root.startswith("file:") or not root:
-        return open_storage("/")[0], ""
-    message, until = _storage_errors.get(root, ("", 0.0))
-    if time.monotonic() >= until:
-        try:
-            storage, inner = open_storage(root)
-            return storage, inner.rstrip("/")
-        except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-            message = f"the planner's Python cannot open {root}: {_first_line(error)}"
-            _storage_errors[root] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
-    raise PlanError(message)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_LENGTH]
+            self._listings[digest] = listing
+            self._listings.move_to_end(digest)
+            while len(self._listings) > _CACHED_LISTINGS:
+                self._listings.popitem(last=False)
+        return listing
 
 
 def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
-    """The answer for `plan`: its counts; and as data the byte ranges to read and the versions of the files."""
-    sizes = np.array([file.size for file in plan.dataset.files], np.int64)
-    is_planned = np.zeros(len(sizes), np.bool_)
+    """The answer for `plan`: its counts; and as data the byte ranges to read."""
+    files = plan.dataset.files
+    is_planned = np.zeros(len(files), np.bool_)
     is_planned[plan.file_positions] = True
     # Spark reads these files completely, or raises an error.
-    whole = np.flatnonzero(~is_planned & (sizes > 0))
+    unplanned = {i: files[i].size for i in np.flatnonzero(~is_planned).tolist() if files[i].size > 0}
+    whole, sizes = np.array([*unplanned], np.int64), np.array([*unplanned.values()], np.int64)
     file, start, length = ranges(plan)
     file, start, length = (
         np.concatenate(parts)
-        for parts in ((plan.file_positions[file], whole), (start, np.zeros_like(whole)), (length, sizes[whole]))
+        for parts in ((plan.file_positions[file], whole), (start, np.zeros_like(whole)), (length, sizes))
     )
     order = np.lexsort((start, file))
     skipped = plan.skipped
@@ -298,23 +237,8 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
             "numRowGroupsExcludedByStatistics": plan.row_group_counts.by_statistics,
             "numRowGroupsExcludedByBloomFilter": plan.row_group_counts.by_bloom,
         }
-    numbers = [part[order] for part in (file, start, length)]
-    versions = _versions(plan.dataset)
-    data = b"".join(part.astype(">i8").tobytes() for part in [*numbers, *versions])
-    return {"plan": counts, "versions": len(versions[0]) if versions else 0}, data
-
-
-def _versions(dataset: Dataset) -> list[NDArray[Any]]:
-    """Sizes, modification times (ms), inodes and change times (ns) of local files; empty for other storages."""
-    if not isinstance(dataset.storage, LocalStorage):
-        return []
-    _, sizes, times, inodes, ctimes = zip(*dataset.files, strict=True)
-    return [
-        np.array(sizes, np.int64),
-        np.array(times, np.int64) // 1_000_000,
-        np.array(inodes, np.uint64).view(np.int64),
-        np.array(ctimes, np.int64),
-    ]
+    data = b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
+    return {"plan": counts, "ranges": len(order)}, data
 
 
 def ranges(plan: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

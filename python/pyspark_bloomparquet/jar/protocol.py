@@ -3,18 +3,24 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "predicate": …, "readerTypes": …,
-"caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``; its data are the files: all sizes and all
-modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte.
-`format` is ``parquet`` or ``orc``. `timeZone` is the zone of the reader, or null if it is unknown or not needed;
-`offsets` are pairs: an instant in microseconds, and the milliseconds by which the reader's clock is then ahead of UTC.
-They show whether Java's and Python's data for `timeZone` agree.
+A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``.
+`format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
+times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte. The planner
+remembers the latest listings. The data of a request are empty; if the planner does not know the listing, it answers
+``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "versions": 1000}``; for ORC files ``numStripesTotal``
-and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the index of each range's
-file in the request, all starts, all lengths. For local files, `versions` is their number, and the data continue with
-the version of each file that was planned, because it may have changed since the request: all sizes, all modification
-times in milliseconds, all inodes, all change times in nanoseconds. For other files `versions` is 0.
+`revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
+the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
+milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
+agree.
+
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``; for ORC files
+``numStripesTotal`` and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the
+index of each range's file in the listing, all starts, all lengths. `revision` names the versions of the files that were
+planned, because local files may have changed since Spark listed them. If it is not the revision of the request, the
+data continue with these versions: all sizes, all modification times in milliseconds, all inodes, all change times in
+nanoseconds. For files that are not local `revision` is 0, and there are no versions.
 
 If nothing could be skipped, the answer is ``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An
 error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being

@@ -82,7 +82,7 @@ class StripeCache:
 
         EncryptionError if `keys` allow no plaintext files: encrypted ORC files are not supported.
         """
-        key = (storage.key, tuple(files))
+        key = (storage.key, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
             opened = self._tables.get(key)
             if opened is not None:

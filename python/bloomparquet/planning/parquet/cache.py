@@ -135,7 +135,7 @@ class FooterCache:
     ) -> RowGroups:
         """The row groups of `files`. Reads the footers that are not cached; see :func:`read_footers` for the keyword
         arguments and errors. What was read with keys is given only to readers with equal keys."""
-        key = (storage.key, keys, tuple(files))
+        key = (storage.key, keys, files if isinstance(files, tuple) else tuple(files))
         disk = self._disk
         with self._lock:
             cached = self._tables.get(key)

@@ -35,12 +35,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     Option<Object> version = file.otherConstantMetadataColumnValues().get(KEY);
     return version.isDefined()
         ? (FileVersion) version.get()
-        : ofListing(file);
-  }
-
-  /** The version that Spark listed. */
-  public static FileVersion ofListing(PartitionedFile file) {
-    return new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
+        : new FileVersion(file.fileSize(), file.modificationTime(), 0, 0);
   }
 
   public static FileVersion of(FileStatus status) {
@@ -89,7 +84,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
   }
 
   /** Whether {@code now} is the same version. An inode that either side lacks is not compared. */
-  boolean isStill(FileVersion now) {
+  public boolean isStill(FileVersion now) {
     boolean sameFile = inode == 0 || now.inode == 0 || (inode == now.inode && changed == now.changed);
     return sameFile && size == now.size && sameTime(modified, now.modified);
   }

@@ -1,7 +1,7 @@
 package io.bloomparquet.spark.partitions;
 
 import io.bloomparquet.spark.files.FileVersion;
-import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
@@ -27,13 +27,13 @@ public final class KeptParts {
   public interface PartFactory {
     /**
      * @param file the file's position in the listing
-     * @param version the version that was planned; null if the planner does not know it
+     * @param version the version that was planned
      */
     PartitionedFile part(int file, FileVersion version, long start, long length);
   }
 
   private final SparkSession session;
-  private final List<ListedFile> files;
+  private final FileListing files;
   private final PlanResult result;
   private final PartFactory factory;
   private final String executionId;
@@ -41,7 +41,7 @@ public final class KeptParts {
   private boolean isUsed;
 
   /** @param result a plan of {@code files}, not the reason for having none */
-  public KeptParts(SparkSession session, List<ListedFile> files, PlanResult result, PartFactory factory) {
+  public KeptParts(SparkSession session, FileListing files, PlanResult result, PartFactory factory) {
     this.session = session;
     this.files = files;
     this.result = result;
@@ -92,7 +92,7 @@ public final class KeptParts {
   private List<List<PartitionedFile>> byFile(long maxBytes) {
     List<List<PartitionedFile>> parts = new ArrayList<>();
     int end = 0;
-    for (int file = 0; file < files.size(); file++) {
+    for (int file = 0; file < files.count(); file++) {
       int first = end;
       while (end < result.ranges() && result.file(end) == file) {
         end++;
@@ -107,9 +107,9 @@ public final class KeptParts {
    * file with many ranges those with a small gap between them are merged too.
    */
   private List<PartitionedFile> parts(int file, int first, int end, long maxBytes) {
-    FileVersion version = result.version(file);
+    FileVersion version = versionOf(file);
     List<PartitionedFile> parts = new ArrayList<>();
-    long size = version == null ? files.get(file).size() : version.size();
+    long size = version.size();
     if (result.start(first) == 0 && result.length(first) == size) {
       // the planner could not look into the file, so any part of it may hold row groups
       for (long start = 0; start < size; start += Math.min(maxBytes, size - start)) {
@@ -132,9 +132,15 @@ public final class KeptParts {
     return parts;
   }
 
+  /** The version that was planned; the listed one if the planner does not know it. */
+  private FileVersion versionOf(int file) {
+    FileVersion planned = result.version(file);
+    return planned == null ? files.version(file) : planned;
+  }
+
   /** The first task checks the skipped files. If nothing is kept, one task remains for that. */
   private FilePartition[] withCheck(FilePartition[] partitions) {
-    if (result.files() == files.size()) {
+    if (result.files() == files.count()) {
       return partitions;
     }
     if (partitions.length == 0) {
@@ -168,15 +174,13 @@ public final class KeptParts {
   private Map<Path, FileVersion> skippedFiles() {
     Map<Path, FileVersion> versions = new LinkedHashMap<>();
     int range = 0;
-    for (int position = 0; position < files.size(); position++) {
+    for (int position = 0; position < files.count(); position++) {
       int first = range;
       while (range < result.ranges() && result.file(range) == position) {
         range++;
       }
       if (range == first) {
-        ListedFile file = files.get(position);
-        FileVersion version = result.version(position);
-        versions.put(file.path(), version == null ? new FileVersion(file.size(), file.modified(), 0, 0) : version);
+        versions.put(files.path(position), versionOf(position));
       }
     }
     return versions;

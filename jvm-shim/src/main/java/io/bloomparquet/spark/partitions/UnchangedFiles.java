@@ -5,9 +5,11 @@ import io.bloomparquet.spark.files.FileVersion;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.deploy.SparkHadoopUtil;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.util.SerializableConfiguration;
@@ -18,6 +20,7 @@ import org.apache.spark.util.SerializableConfiguration;
  *
  * <p>A reader checks after its last row, and when it fails: a file that is unchanged then was unchanged before.
  *
+ * @param configuration finds the files; null for local files, which need no settings
  * @param host the driver's host
  * @param ignoreMissing whether missing files are ignored, as Spark's option {@code ignoreMissingFiles} says
  */
@@ -34,7 +37,8 @@ public record UnchangedFiles(Broadcast<SerializableConfiguration> configuration,
 
   /** Throws {@link IllegalStateException} if a file of the partition, or a skipped file, has changed. */
   public void check(FilePartition partition) throws IOException {
-    FileCheck check = new FileCheck(configuration.value().value(), currentHost().equals(host), ignoreMissing);
+    Configuration settings = configuration == null ? SparkHadoopUtil.get().conf() : configuration.value().value();
+    FileCheck check = new FileCheck(settings, currentHost().equals(host), ignoreMissing);
     Path last = null;
     for (PartitionedFile file : partition.files()) {
       Path path = file.toPath();

@@ -28,12 +28,15 @@ final class KeptRows<T> extends RDD<T> {
   private final RDD<T> scan;
   private final transient FilePartition[] partitions;
   private final UnchangedFiles unchanged;
+  private final ScanMetrics metrics;
 
-  KeptRows(RDD<T> scan, FilePartition[] partitions, UnchangedFiles unchanged) {
+  /** @param metrics of the scan in the query's plan; {@code scan} may be of a copy of it */
+  KeptRows(RDD<T> scan, FilePartition[] partitions, UnchangedFiles unchanged, ScanMetrics metrics) {
     super(scan.context(), Scala.seq(List.<Dependency<?>>of(new NoParents<>(scan))), scan.elementClassTag());
     this.scan = scan;
     this.partitions = partitions;
     this.unchanged = unchanged;
+    this.metrics = metrics;
   }
 
   /** Whether {@code rdd} hands each of its partitions down to {@code files} as it is. */
@@ -82,7 +85,7 @@ final class KeptRows<T> extends RDD<T> {
       public boolean hasNext() {
         boolean more;
         try {
-          more = rows.hasNext();
+          more = metrics.timed(rows);
         } catch (Exception error) { // not RuntimeException: Scala throws undeclared checked exceptions
           throw Thrown.unchecked(unchanged.explain(error, (FilePartition) partition));
         }
@@ -95,7 +98,7 @@ final class KeptRows<T> extends RDD<T> {
 
       @Override
       public T next() {
-        return rows.next();
+        return metrics.counted(rows.next());
       }
 
       private void check() {

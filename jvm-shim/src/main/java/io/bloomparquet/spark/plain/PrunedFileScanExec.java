@@ -2,9 +2,10 @@ package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
-import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanMetric;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
@@ -21,7 +22,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -36,7 +39,6 @@ import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FilePartition;
-import org.apache.spark.sql.execution.datasources.FileScanRDD;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics$;
@@ -48,8 +50,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists and splits
- * the files, and reads the parts of them that this node hands to it.
+ * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists the files.
+ * A copy of it, over the kept files only, splits them, and reads the parts that this node hands to it.
  *
  * <p>A node is planned once, with its own runtime predicates: Spark keeps its RDD when a DataFrame runs again.
  */
@@ -77,41 +79,46 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return keptRows(scan.execute());
+    return keptRows(FileSourceScanExec::execute);
   }
 
   @Override
   public RDD<ColumnarBatch> doExecuteColumnar() {
-    return keptRows(scan.executeColumnar());
+    return keptRows(FileSourceScanExec::executeColumnar);
   }
 
-  private <T> RDD<T> keptRows(RDD<T> all) {
-    if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(all, files)) {
-      return everything(all, "Spark reads the files in another way than usual");
-    }
-    ScannedFiles scanned = new ScannedFiles(files);
-    if (!scanned.areWhole()) {
-      return everything(all, "Spark reads only parts of the files");
-    }
+  private <T> RDD<T> keptRows(Function<FileSourceScanExec, RDD<T>> execute) {
     if (!ExecutorJar.isAvailable(session().sparkContext())) {
-      return everything(all, "executors do not have the jar");
+      return everything(execute.apply(scan), "executors do not have the jar");
     }
-    List<ListedFile> listed = scanned.listed();
-    Outcome outcome = plan(listed);
+    scan.waitForSubqueries();
+    ScannedFiles scanned = new ScannedFiles(scan);
+    Outcome outcome = plan(scanned.listing());
     latest = outcome;
     PlanResult result = outcome.result;
     report(result);
-    if (!result.planned()) {
-      return all;
+    if (!result.planned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
+      return execute.apply(scan);
     }
-    KeptParts parts = new KeptParts(session(), listed, result, scanned::part);
+    KeptFiles kept = scanned.kept(result);
+    RDD<T> rows = execute.apply(kept.scan());
+    if (!kept.areReadBy(rows)) {
+      return everything(execute.apply(scan), "Spark reads the files in another way than usual");
+    }
+    scan.sendDriverMetrics();
+    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part);
+    return new KeptRows<>(rows, partitions(kept, parts), unchanged(scanned.listing()), new ScanMetrics(scan));
+  }
+
+  /** A check of planned files, which are on one storage. */
+  private UnchangedFiles unchanged(FileListing files) {
     HadoopFsRelation relation = scan.relation();
-    var configuration =
-        SparkVersions.broadcast(
-            session().sparkContext(),
-            relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options()));
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
-    return new KeptRows<>(all, partitions(scanned, parts), new UnchangedFiles(configuration, ignoreMissing));
+    if (files.count() == 0 || LocalPaths.isLocal(files.path(0))) {
+      return new UnchangedFiles(null, ignoreMissing); // a broadcast takes milliseconds
+    }
+    Configuration settings = relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options());
+    return new UnchangedFiles(SparkVersions.broadcast(session().sparkContext(), settings), ignoreMissing);
   }
 
   private <T> RDD<T> everything(RDD<T> all, String reason) {
@@ -119,14 +126,14 @@ public final class PrunedFileScanExec extends SparkPlan {
     return all;
   }
 
-  private FilePartition[] partitions(ScannedFiles scanned, KeptParts parts) {
+  private FilePartition[] partitions(KeptFiles kept, KeptParts parts) {
     if (outputPartitioning() instanceof SinglePartition$) {
       return parts.single(); // no exchange follows: without a partition a global aggregate would have no row
     }
-    return scan.bucketedScan() ? parts.grouped(scanned.groups()) : parts.packed();
+    return scan.bucketedScan() ? parts.grouped(kept.groups()) : parts.packed();
   }
 
-  private Outcome plan(List<ListedFile> files) {
+  private Outcome plan(FileListing files) {
     HadoopFsRelation relation = scan.relation();
     PlannerPredicate predicates = PlainScans.predicates(relation);
     ScanOptions options;
@@ -202,11 +209,9 @@ public final class PrunedFileScanExec extends SparkPlan {
         .anyMatch(RuntimeValues::hasSubquery);
   }
 
-  /** A copy lists the files: the scan itself reports what it listed to Spark's UI, once, when it runs. */
+  /** A copy lists the files: the scan itself lists them when it runs. */
   private Outcome planNow() {
-    FileSourceScanExec copy = (FileSourceScanExec) scan.clone();
-    ScannedFiles scanned = copy.inputRDD() instanceof FileScanRDD files ? new ScannedFiles(files) : null;
-    return scanned != null && scanned.areWhole() ? plan(scanned.listed()) : null;
+    return plan(new ScannedFiles((FileSourceScanExec) scan.clone()).listing());
   }
 
   @Override

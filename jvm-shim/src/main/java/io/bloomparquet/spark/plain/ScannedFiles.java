@@ -1,78 +1,108 @@
 package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.files.FileVersion;
-import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.FileListing;
+import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.paths.SparkPath;
-import org.apache.spark.sql.execution.datasources.FilePartition;
-import org.apache.spark.sql.execution.datasources.FileScanRDD;
-import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.ListingPartition;
+import org.apache.spark.sql.execution.datasources.BucketingUtils$;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import scala.Option;
+import scala.collection.Iterator;
 
 /**
  * The files that one of Spark's scans reads. Partition pruning, dynamic partition pruning and bucket pruning are
  * already applied. A path may be listed twice; then its rows are read twice.
  */
 final class ScannedFiles {
-  private final List<PartitionedFile> parts = new ArrayList<>();
-  private final List<PartitionedFile> files = new ArrayList<>();
-  private final List<List<Integer>> groups = new ArrayList<>();
-  private Map<SparkPath, List<PartitionedFile>> partsByPath;
+  private final FileSourceScanExec scan;
+  private final List<FileStatusWithMetadata> files = new ArrayList<>();
+  private final List<Directory> directories = new ArrayList<>();
+  private final FileListing listing;
 
-  ScannedFiles(FileScanRDD scan) {
-    for (FilePartition partition : Scala.list(scan.filePartitions())) {
-      List<Integer> group = new ArrayList<>();
-      for (PartitionedFile part : partition.files()) {
-        parts.add(part);
-        if (part.start() == 0) { // each listed file has one such part
-          group.add(files.size());
-          files.add(part);
+  /** @param end the position after the directory's last file */
+  private record Directory(InternalRow values, int end) {}
+
+  /** @param scan whose subqueries have run */
+  ScannedFiles(FileSourceScanExec scan) {
+    this.scan = scan;
+    boolean hasPrunedBuckets = scan.optionalBucketSet().isDefined() && usesBuckets(scan);
+    Iterator<ListingPartition> partitions = scan.dynamicallySelectedPartitions().filePartitionIterator();
+    while (partitions.hasNext()) {
+      ListingPartition partition = partitions.next();
+      for (Iterator<FileStatusWithMetadata> each = partition.files(); each.hasNext(); ) {
+        FileStatusWithMetadata file = each.next();
+        if (!hasPrunedBuckets || !isInPrunedBucket(file)) {
+          files.add(file);
         }
       }
-      groups.add(group);
+      directories.add(new Directory(partition.values(), files.size()));
     }
+    listing = FileListing.of(files);
   }
 
-  /** Whether the parts that Spark reads are whole files. Only then a plan of the files is a plan of the scan. */
-  boolean areWhole() {
-    return parts.stream().mapToLong(PartitionedFile::length).sum()
-        == files.stream().mapToLong(PartitionedFile::fileSize).sum();
+  private static boolean usesBuckets(FileSourceScanExec scan) {
+    return scan.bucketedScan() || scan.relation().sparkSession().sessionState().conf().bucketingEnabled();
   }
 
-  List<ListedFile> listed() {
-    return files.stream()
-        .map(file -> new ListedFile(file.toPath(), file.fileSize(), file.modificationTime()))
-        .toList();
+  private boolean isInPrunedBucket(FileStatusWithMetadata file) {
+    Option<Object> bucket = BucketingUtils$.MODULE$.getBucketId(file.getPath().getName());
+    return bucket.isDefined() && !scan.optionalBucketSet().get().get((Integer) bucket.get());
   }
 
-  /** The files that begin in each of Spark's partitions, by their positions. A bucket is a partition of whole files. */
-  List<List<Integer>> groups() {
-    return groups;
+  FileListing listing() {
+    return listing;
   }
 
-  /** A part of a file, in the version that was planned; {@code version} is null if the planner does not know it. */
-  PartitionedFile part(int file, FileVersion version, long start, long length) {
-    PartitionedFile first = files.get(file);
-    FileVersion known = version == null ? FileVersion.ofListing(first) : version;
-    return known.applyTo(first, start, length, hosts(first, start));
-  }
-
-  /** The hosts that store the bytes at {@code start}, as Spark found them. */
-  private String[] hosts(PartitionedFile first, long start) {
-    if (start < first.length() || first.locations().length == 0) {
-      return first.locations();
+  /** Spark's scan of the files that {@code plan} keeps, in the versions that were planned. */
+  KeptFiles kept(PlanResult plan) {
+    List<PartitionDirectory> kept = new ArrayList<>();
+    Map<FileVersion, Integer> positions = new IdentityHashMap<>();
+    int file = 0;
+    int range = 0;
+    for (Directory directory : directories) {
+      List<FileStatusWithMetadata> some = new ArrayList<>();
+      for (; file < directory.end; file++) {
+        if (range == plan.ranges() || plan.file(range) != file) {
+          continue;
+        }
+        FileVersion planned = plan.version(file);
+        FileVersion version = planned == null ? listing.version(file) : planned;
+        positions.put(version, file);
+        some.add(version.applyTo(files.get(file)));
+        while (range < plan.ranges() && plan.file(range) == file) {
+          range++;
+        }
+      }
+      kept.add(new PartitionDirectory(directory.values, Scala.seq(some)));
     }
-    if (partsByPath == null) {
-      partsByPath = new HashMap<>();
-      parts.forEach(part -> partsByPath.computeIfAbsent(part.filePath(), path -> new ArrayList<>()).add(part));
+    return new KeptFiles(scanOf(kept), positions);
+  }
+
+  /** A copy of the scan that reads only these files. */
+  private FileSourceScanExec scanOf(List<PartitionDirectory> kept) {
+    HadoopFsRelation all = scan.relation();
+    HadoopFsRelation relation =
+        new HadoopFsRelation(
+            new KeptIndex(all.location(), Scala.seq(kept)),
+            all.partitionSchema(),
+            all.dataSchema(),
+            all.bucketSpec(),
+            all.fileFormat(),
+            all.options(),
+            all.sparkSession());
+    Object[] arguments = new Object[scan.productArity()]; // their number depends on the version of Spark
+    for (int i = 0; i < arguments.length; i++) {
+      arguments[i] = scan.productElement(i) == all ? relation : scan.productElement(i);
     }
-    return partsByPath.get(first.filePath()).stream()
-        .filter(part -> part.start() <= start && start < part.start() + part.length())
-        .findFirst()
-        .map(PartitionedFile::locations)
-        .orElse(first.locations());
+    return (FileSourceScanExec) scan.makeCopy(arguments);
   }
 }

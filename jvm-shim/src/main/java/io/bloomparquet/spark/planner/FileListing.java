@@ -1,33 +1,143 @@
 package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.files.FileVersion;
+import java.lang.ref.SoftReference;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.List;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 
 /**
- * The files of a scan, as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds) as
- * big-endian longs, then all paths in UTF-8, each followed by a zero byte. The planner recognizes a listing by its
- * bytes.
+ * The files of a scan, as Spark listed them. The planner's answers give their positions here.
+ *
+ * <p>The planner knows a listing by its digest, so that the paths are not sent for each query. Spark keeps the statuses
+ * of a DataFrame's files: a listing of the same objects is the same listing, and its digest is not computed again.
  */
-record FileListing(int count, byte[] bytes) {
+public final class FileListing {
+  private static final int MAX_RECENT = 16;
+  private static final Deque<SoftReference<FileListing>> RECENT = new ArrayDeque<>(); // the latest is first
 
-  static FileListing of(List<ListedFile> files) throws PlannerException {
-    StringBuilder paths = new StringBuilder((int) Math.min(128L * files.size(), PlannerProcess.MAX_FRAME_BYTES));
-    for (ListedFile file : files) {
-      paths.append(file.path()).append('\0');
+  private final FileStatus[] files;
+  private String digest;
+  private volatile FileVersions versions = FileVersions.UNKNOWN;
+
+  private FileListing(FileStatus[] files) {
+    this.files = files;
+  }
+
+  public static FileListing of(List<FileStatusWithMetadata> files) {
+    FileStatus[] statuses = new FileStatus[files.size()];
+    for (int i = 0; i < statuses.length; i++) {
+      statuses[i] = files.get(i).fileStatus();
+    }
+    synchronized (RECENT) {
+      FileListing listing = null;
+      for (Iterator<SoftReference<FileListing>> each = RECENT.iterator(); each.hasNext() && listing == null; ) {
+        FileListing recent = each.next().get();
+        if (recent == null || recent.isOf(statuses)) {
+          each.remove();
+          listing = recent;
+        }
+      }
+      listing = listing == null ? new FileListing(statuses) : listing;
+      RECENT.addFirst(new SoftReference<>(listing));
+      if (RECENT.size() > MAX_RECENT) {
+        RECENT.removeLast();
+      }
+      return listing;
+    }
+  }
+
+  private boolean isOf(FileStatus[] others) {
+    if (files.length != others.length) {
+      return false;
+    }
+    for (int i = 0; i < files.length; i++) {
+      if (files[i] != others[i]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  public int count() {
+    return files.length;
+  }
+
+  public Path path(int file) {
+    return files[file].getPath();
+  }
+
+  /** The version that Spark listed. */
+  public FileVersion version(int file) {
+    return FileVersion.of(files[file]);
+  }
+
+  /** Whether the files that were planned have the listed sizes and modification times. */
+  public boolean isStill(PlanResult result) {
+    for (int i = 0; i < files.length; i++) {
+      FileVersion planned = result.version(i);
+      if (planned != null && !version(i).isStill(planned)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** The SHA-256 of {@link #bytes}, in hexadecimal digits. */
+  synchronized String digest() throws PlannerException {
+    if (digest == null) {
+      try {
+        digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes()));
+      } catch (NoSuchAlgorithmException error) {
+        throw new IllegalStateException(error); // every Java has it
+      }
+    }
+    return digest;
+  }
+
+  /**
+   * The files as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds) as
+   * big-endian longs, then all paths in UTF-8, each followed by a zero byte.
+   */
+  byte[] bytes() throws PlannerException {
+    StringBuilder paths = new StringBuilder((int) Math.min(128L * files.length, PlannerProcess.MAX_FRAME_BYTES));
+    for (FileStatus file : files) {
+      paths.append(file.getPath()).append('\0');
     }
     byte[] text = paths.toString().getBytes(StandardCharsets.UTF_8);
-    long size = 2L * Long.BYTES * files.size() + text.length;
+    long size = 2L * Long.BYTES * files.length + text.length;
     if (size > PlannerProcess.MAX_FRAME_BYTES) {
       throw new PlannerException(
           String.format(
               "the listing of %d files takes %d bytes; the planner accepts at most %d",
-              files.size(), size, PlannerProcess.MAX_FRAME_BYTES));
+              files.length, size, PlannerProcess.MAX_FRAME_BYTES));
     }
     ByteBuffer buffer = ByteBuffer.allocate((int) size);
-    files.forEach(file -> buffer.putLong(file.size()));
-    files.forEach(file -> buffer.putLong(file.modified()));
-    buffer.put(text);
-    return new FileListing(files.size(), buffer.array());
+    for (FileStatus file : files) {
+      buffer.putLong(file.getLen());
+    }
+    for (FileStatus file : files) {
+      buffer.putLong(file.getModificationTime());
+    }
+    return buffer.put(text).array();
+  }
+
+  /** The versions that {@code planner} told last; {@link FileVersions#UNKNOWN} if it has told none. */
+  FileVersions versions(PlannerProcess planner) {
+    FileVersions known = versions;
+    return known.planner() == planner ? known : FileVersions.UNKNOWN;
+  }
+
+  void remember(FileVersions known) {
+    versions = known;
   }
 }

@@ -15,60 +15,72 @@ import java.util.Locale;
  */
 public final class PlanResult {
   private static final int FIELDS = 3;
-  private static final int FIELDS_OF_VERSION = 4;
+  private static final LongBuffer NO_NUMBERS = LongBuffer.allocate(0);
 
   private final String notPlanned;
   private final boolean failed;
   private final JsonNode counts;
   private final LongBuffer numbers;
   private final int ranges;
-  private final int versions;
+  private final FileVersions versions;
 
-  private PlanResult(String notPlanned, boolean failed, JsonNode counts, int versions, ByteBuffer body) {
+  private PlanResult(String notPlanned, boolean failed, JsonNode counts, LongBuffer numbers, FileVersions versions) {
     this.notPlanned = notPlanned;
     this.failed = failed;
     this.counts = counts;
-    this.numbers = body.asLongBuffer();
+    this.numbers = numbers;
+    this.ranges = numbers.limit() / FIELDS;
     this.versions = versions;
-    this.ranges = (numbers.remaining() - FIELDS_OF_VERSION * versions) / FIELDS;
   }
 
   /**
-   * @param counts by the names of {@link PlanMetric}
-   * @param versions the number of file versions: one for each planned file, or 0
-   * @param body big-endian longs: for all ranges the file's position, the start, the length; for all versions the size,
-   *     the modification time, the inode, the change time
+   * The result in an answer. Rejects an inconsistent answer: a wrong range could skip a row group that matches.
+   *
+   * @param files the number of planned files
+   * @param known the versions that the request named
+   * @param body big-endian longs: for all ranges the file's position, the start, the length; then the versions of the
+   *     files, unless they are {@code known}
    */
-  static PlanResult of(JsonNode counts, int versions, ByteBuffer body) {
-    return new PlanResult(null, false, counts, versions, body);
+  static PlanResult of(JsonNode answer, ByteBuffer body, int files, PlannerProcess planner, FileVersions known)
+      throws PlannerException {
+    int ranges = answer.path("ranges").asInt();
+    long revision = answer.path("revision").asLong();
+    LongBuffer numbers = body.asLongBuffer();
+    int rest = revision == known.revision() || revision == FileVersions.UNKNOWN.revision() ? 0 : files;
+    if (ranges < 0 || numbers.limit() != (long) FIELDS * ranges + (long) FileVersions.FIELDS * rest) {
+      throw new PlannerException(
+          String.format(
+              "invalid answer from the planner: %d numbers are not %d ranges and the versions of %d files",
+              numbers.limit(), ranges, rest));
+    }
+    FileVersions versions = revision == known.revision() ? known : FileVersions.UNKNOWN;
+    if (rest > 0) {
+      versions = new FileVersions(planner, revision, numbers.slice(FIELDS * ranges, FileVersions.FIELDS * rest));
+    }
+    PlanResult result = new PlanResult(null, false, answer.path("plan"), numbers.slice(0, FIELDS * ranges), versions);
+    result.check(files);
+    return result;
   }
 
   /** The plan of no files. */
   static PlanResult empty() {
-    return of(JsonNodeFactory.instance.objectNode().put("rows", 0), 0, ByteBuffer.allocate(0));
+    return new PlanResult(
+        null, false, JsonNodeFactory.instance.objectNode().put("rows", 0), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
   /** No plan was asked for. */
   public static PlanResult none(String reason) {
-    return new PlanResult(reason, false, JsonNodeFactory.instance.objectNode(), 0, ByteBuffer.allocate(0));
+    return new PlanResult(
+        reason, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
   /** A plan was asked for, and failed. */
   static PlanResult failed(String reason) {
-    return new PlanResult(reason, true, JsonNodeFactory.instance.objectNode(), 0, ByteBuffer.allocate(0));
+    return new PlanResult(
+        reason, true, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
-  /** Rejects an inconsistent answer: a wrong range could skip a row group that matches. */
-  void check(int files) throws PlannerException {
-    if (ranges < 0 || numbers.remaining() != FIELDS * ranges + FIELDS_OF_VERSION * versions) {
-      throw new PlannerException(
-          String.format(
-              "invalid answer from the planner: %d numbers do not make whole ranges", numbers.remaining()));
-    }
-    if (versions != 0 && versions != files) {
-      throw new PlannerException(
-          String.format("invalid answer from the planner: versions of %d of %d files", versions, files));
-    }
+  private void check(int files) throws PlannerException {
     int before = 0;
     for (int i = 0; i < ranges; i++) {
       if (numbers.get(i) < before || numbers.get(i) >= files || start(i) < 0 || length(i) <= 0) {
@@ -87,6 +99,11 @@ public final class PlanResult {
 
   boolean failed() {
     return failed;
+  }
+
+  /** Whether every row group, or stripe, is read. */
+  public boolean keepsAll(FileFormat format) {
+    return planned() && count(format.count("Read")) == count(format.count("Total"));
   }
 
   public int ranges() {
@@ -117,15 +134,11 @@ public final class PlanResult {
 
   /** The version that was planned of the file at this position in the listing; null if the planner does not know it. */
   public FileVersion version(int file) {
-    if (versions == 0) {
-      return null;
-    }
-    int first = FIELDS * ranges + file;
-    return new FileVersion(
-        numbers.get(first),
-        numbers.get(first + versions),
-        numbers.get(first + 2 * versions),
-        numbers.get(first + 3 * versions));
+    return versions.of(file);
+  }
+
+  FileVersions versions() {
+    return versions;
   }
 
   public long keptBytes() {

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
-import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -38,7 +37,7 @@ public final class Planner {
   /** @param predicate that {@code predicates} made, or null */
   public static PlanResult plan(
       SparkSession session,
-      List<ListedFile> files,
+      FileListing files,
       PlannerPredicate predicates,
       JsonNode predicate,
       ScanOptions options) {
@@ -52,7 +51,7 @@ public final class Planner {
               ? "the query has no filter that can skip " + format.unit() + "s"
               : predicates.unplannableReason());
     }
-    if (files.isEmpty()) {
+    if (files.count() == 0) {
       return PlanResult.empty();
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
@@ -66,7 +65,7 @@ public final class Planner {
     options.planner().forEach(plannerOptions::put);
     try {
       plannerOptions.put("index", IndexLocation.qualified(session, options.planner().get("index")));
-      PlanResult result = ask(session, request, FileListing.of(files), options.timeoutMillis());
+      PlanResult result = ask(session, request, files, options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;
     } catch (PlannerException error) {
@@ -88,9 +87,7 @@ public final class Planner {
       throws PlannerException {
     PlannerProcess planner = PlannerProcess.of(DriverSettings.python(session.sparkContext()));
     try {
-      PlanResult result = planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
-      result.check(listing.count());
-      return result;
+      return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       // The planner goes on, and caches what it reads for the next query.
       throw new PlannerException(

@@ -127,24 +127,33 @@ final class PlannerProcess {
     return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
+  /** @param request without the fields of the listing */
   CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
-    CompletableFuture<PlanResult> answer = new CompletableFuture<>();
     long id = ids.incrementAndGet();
-    byte[] head = toBytes(request.put("id", id).put("version", VERSION).put("files", listing.count()));
-    waiting.put(id, new Waiting(answer, System.nanoTime()));
-    // In another thread: a full pipe blocks, and planningTimeout must hold for the caller.
+    FileVersions known = listing.versions(this);
+    request.put("id", id).put("version", VERSION);
+    request.put("files", listing.count()).put("listing", listing.digest()).put("revision", known.revision());
+    Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, toBytes(request), System.nanoTime());
+    waiting.put(id, waits);
+    send(waits, new byte[0]);
+    return waits.answer();
+  }
+
+  /** A request that has no answer yet. */
+  private record Waiting(
+      CompletableFuture<PlanResult> answer, FileListing listing, FileVersions known, byte[] head, long since) {}
+
+  /** Sends in another thread: a full pipe blocks, and planningTimeout must hold for the caller. */
+  private void send(Waiting request, byte[] listing) {
     try {
-      writer.execute(() -> write(head, listing.bytes()));
+      writer.execute(() -> write(request.head(), listing));
     } catch (RejectedExecutionException error) {
       failWaiting();
     }
     if (ended != null) {
       failWaiting(); // the thread that ended it may not have seen this request
     }
-    return answer;
   }
-
-  private record Waiting(CompletableFuture<PlanResult> answer, long since) {}
 
   private static byte[] toBytes(ObjectNode request) throws PlannerException {
     try {
@@ -180,16 +189,8 @@ final class PlannerProcess {
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
         frames.incrementAndGet();
         Waiting request = waiting.remove(head.path("id").asLong());
-        if (request == null) {
-          continue; // a sign of life
-        }
-        if (head.has("error")) {
-          request.answer().completeExceptionally(
-              new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean()));
-        } else if (head.has("unplanned")) {
-          request.answer().complete(PlanResult.none(head.get("unplanned").asText()));
-        } else {
-          request.answer().complete(PlanResult.of(head.path("plan"), head.path("versions").asInt(), body));
+        if (request != null) { // else it is a sign of life
+          answer(request, head, body);
         }
       }
     } catch (JsonProcessingException error) {
@@ -198,6 +199,26 @@ final class PlannerProcess {
       end("sent an invalid answer (" + error.getMessage() + ")");
     } catch (IOException error) { // the pipe was closed
       end(hasExited() ? null : "closed its output");
+    }
+  }
+
+  private void answer(Waiting request, JsonNode head, ByteBuffer body) {
+    try {
+      if (head.has("unknown")) {
+        byte[] listing = request.listing().bytes();
+        waiting.put(head.path("id").asLong(), request);
+        send(request, listing);
+      } else if (head.has("error")) {
+        throw new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean());
+      } else if (head.has("unplanned")) {
+        request.answer().complete(PlanResult.none(head.get("unplanned").asText()));
+      } else {
+        PlanResult result = PlanResult.of(head, body, request.listing().count(), this, request.known());
+        request.listing().remember(result.versions());
+        request.answer().complete(result);
+      }
+    } catch (PlannerException error) {
+      request.answer().completeExceptionally(error);
     }
   }
 

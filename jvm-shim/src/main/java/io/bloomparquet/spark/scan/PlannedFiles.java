@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
-import io.bloomparquet.spark.planner.ListedFile;
+import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.support.Scala;
@@ -38,7 +38,7 @@ final class PlannedFiles {
   private final List<PartitionDirectory> directories;
   private final List<FileStatusWithMetadata> files = new ArrayList<>();
   private final List<PartitionDirectory> directoryOfFile = new ArrayList<>();
-  private final List<ListedFile> listed = new ArrayList<>();
+  private final FileListing listing;
   private final PlanResult result;
   private InputPartition[] partitions;
 
@@ -58,10 +58,10 @@ final class PlannedFiles {
       for (FileStatusWithMetadata file : Scala.list(directory.files())) {
         files.add(file);
         directoryOfFile.add(directory);
-        listed.add(new ListedFile(file.getPath(), file.getLen(), file.getModificationTime()));
       }
     }
-    result = Planner.plan(session, listed, context.predicates(), predicate, context.options());
+    listing = FileListing.of(files);
+    result = Planner.plan(session, listing, context.predicates(), predicate, context.options());
   }
 
   JsonNode predicate() {
@@ -84,10 +84,10 @@ final class PlannedFiles {
     KeptParts.PartFactory factory =
         (file, version, start, length) -> {
           InternalRow row = values.computeIfAbsent(directoryOfFile.get(file), this::valuesOf);
-          FileStatusWithMetadata status = version == null ? files.get(file) : version.applyTo(files.get(file));
+          FileStatusWithMetadata status = version.applyTo(files.get(file));
           return PartitionedFileUtil$.MODULE$.getPartitionedFile(status, status.getPath(), row, start, length);
         };
-    return new KeptParts(session, listed, result, factory).packed();
+    return new KeptParts(session, listing, result, factory).packed();
   }
 
   /** Splits all files, like {@link FileScan}. */

@@ -1,0 +1,79 @@
+package io.bloomparquet.spark.plain;
+
+import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+
+/** Spark's scan of the files that a plan keeps, and how Spark splits them. */
+final class KeptFiles {
+  private final FileSourceScanExec scan;
+  private final Map<FileVersion, Integer> positions;
+  private final Map<Integer, List<PartitionedFile>> parts = new HashMap<>();
+  private final List<List<Integer>> groups = new ArrayList<>();
+
+  /** @param positions of the files in the listing, by the version objects that the scan gives its parts */
+  KeptFiles(FileSourceScanExec scan, Map<FileVersion, Integer> positions) {
+    this.scan = scan;
+    this.positions = positions;
+  }
+
+  FileSourceScanExec scan() {
+    return scan;
+  }
+
+  /**
+   * Takes over how Spark splits the files. False if {@code rows}, which the scan returned, does not read the partitions
+   * that it is given, or if Spark does not read the whole files.
+   */
+  boolean areReadBy(RDD<?> rows) {
+    if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(rows, files)) {
+      return false;
+    }
+    for (FilePartition partition : Scala.list(files.filePartitions())) {
+      List<Integer> group = new ArrayList<>();
+      for (PartitionedFile part : partition.files()) {
+        Integer file = positions.get(FileVersion.of(part));
+        if (file == null) {
+          return false;
+        }
+        List<PartitionedFile> others = parts.computeIfAbsent(file, key -> new ArrayList<>());
+        if (others.isEmpty()) {
+          group.add(file);
+        }
+        others.add(part);
+      }
+      groups.add(group);
+    }
+    return positions.values().stream().allMatch(this::isWhole);
+  }
+
+  private boolean isWhole(int file) {
+    List<PartitionedFile> ofFile = parts.getOrDefault(file, List.of());
+    return !ofFile.isEmpty()
+        && ofFile.stream().mapToLong(PartitionedFile::length).sum() == ofFile.get(0).fileSize();
+  }
+
+  /** The files in each of Spark's partitions, by their positions. A bucket is a partition of whole files. */
+  List<List<Integer>> groups() {
+    return groups;
+  }
+
+  /** A part of a file, on the hosts where Spark finds its first byte. */
+  PartitionedFile part(int file, FileVersion version, long start, long length) {
+    List<PartitionedFile> ofFile = parts.get(file);
+    PartitionedFile nearest =
+        ofFile.stream()
+            .filter(part -> part.start() <= start && start < part.start() + part.length())
+            .findFirst()
+            .orElse(ofFile.get(0));
+    return version.applyTo(nearest, start, length, nearest.locations());
+  }
+}

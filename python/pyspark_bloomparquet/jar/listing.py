@@ -1,0 +1,120 @@
+"""The files of a scan, as Spark listed them, and the present versions of local files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+
+from bloomparquet.errors import PlanError
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.storage.files import FileInfo, Files, LocalStorage, Storage, open_storage
+from bloomparquet.storage.staleness import local_versions
+
+UNKNOWN = 0
+"""The revision of a listing whose files have no known versions, because they are not local."""
+
+_STORAGE_RETRY_SECONDS = 60
+MAX_ERROR_LENGTH = 500  # characters
+_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
+
+_storage_errors: dict[str, tuple[str, float]] = {}  # message and time of the next attempt, by root
+_revisions = count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """The files of a scan. `paths` and `known`: the paths and the versions of the files of `dataset`.
+
+    `revision` is a number of this process that no other listing has, and that changes with the versions. `versions`
+    are the bytes that tell the jar of them; see :mod:`pyspark_bloomparquet.jar.protocol`.
+    """
+
+    dataset: Dataset
+    paths: Sequence[str]
+    known: Sequence[tuple[int, int, int, int]] = ()
+    revision: int = UNKNOWN
+    versions: bytes = b""
+
+    @classmethod
+    def parse(cls, data: bytes, files: int, digest: str) -> Listing:
+        """The listing of a request. It has no partition values: Spark has already applied its partition filters.
+
+        Raises PlanError unless `data` are `files` files on one storage, and have the SHA-256 `digest`.
+        """
+        found = hashlib.sha256(data).hexdigest()
+        if found != digest:
+            raise PlanError(f"the listing of the request has the digest {found}; expected {digest}")
+        numbers = np.frombuffer(data, ">i8", 2 * files).astype(np.int64)
+        paths = data[16 * files :].decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if len(paths) != files:
+            raise PlanError(f"the request has {len(paths)} paths; expected {files}")
+        storage, inner = _on_one_storage(paths)
+        sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
+        dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
+        return cls(dataset, inner)
+
+    def refreshed(self) -> Listing:
+        """This listing with the present versions of its local files; the same object if none has changed.
+
+        Spark lists files when a DataFrame is loaded, without inodes and change times. Raises FileNotFoundError.
+        """
+        if not isinstance(self.dataset.storage, LocalStorage):
+            return self
+        now = local_versions(self.paths)
+        if now == self.known:
+            return self
+        files = [
+            file if file[1:] == version else FileInfo(file.path, *version)
+            for file, version in zip(self.dataset.files, now, strict=True)
+        ]
+        dataset = Dataset(self.dataset.storage, Files(files), (), self.dataset.partition_values)
+        sizes, times, inodes, ctimes = zip(*now, strict=True)
+        numbers = (
+            np.array(sizes, np.int64),
+            np.array(times, np.int64) // 1_000_000,
+            np.array(inodes, np.uint64),
+            np.array(ctimes, np.int64),
+        )
+        versions = b"".join(each.astype(each.dtype.newbyteorder(">")).tobytes() for each in numbers)
+        return Listing(dataset, self.paths, now, next(_revisions), versions)
+
+
+def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
+    match = _ROOT.match(paths[0])
+    root = match.group() if match else ""
+    stray = next((path for path in paths if not path.startswith(f"{root}/")), None)
+    if stray is not None:
+        raise PlanError(f"the files of one scan must be on one storage; found {paths[0]} and {stray}")
+    # Only the root is parsed as a URI: Hadoop does not escape blanks and percent signs in paths.
+    storage, inner = _open(root)
+    return storage, [inner + path[len(root) :] for path in paths]
+
+
+def _open(root: str) -> tuple[Storage, str]:
+    """The storage at a scheme and authority, and the path of its root in it.
+
+    Raises PlanError if the storage cannot be opened; that error is cached for a minute.
+    """
+    if root.startswith("file:") or not root:
+        return open_storage("/")[0], ""
+    message, until = _storage_errors.get(root, ("", 0.0))
+    if time.monotonic() >= until:
+        try:
+            storage, inner = open_storage(root)
+            return storage, inner.rstrip("/")
+        except (OSError, ImportError, ValueError, pa.ArrowException) as error:
+            message = f"the planner's Python cannot open {root}: {first_line(error)}"
+            _storage_errors[root] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
+    raise PlanError(message)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, shortened; the name of its class if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:MAX_ERROR_LENGTH]
