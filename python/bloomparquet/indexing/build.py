@@ -92,7 +92,8 @@ def build_index(
     * `progress`: called with the number of files that are done and the number of all files.
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter and
-    for ORC files, ``OSError`` if the index cannot be written. Encrypted and damaged files are left out.
+    for ORC files, OptionError if `to` is among the data, ``OSError`` if the index cannot be written. Encrypted and
+    damaged files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
