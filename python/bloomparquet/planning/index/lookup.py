@@ -63,11 +63,13 @@ class OpenIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The result of a look: the manifest's file, None if there was none; what it opened; and why it cannot be used."""
+    """The result of a look: the manifest's file, None if there was none; what it opened; why it cannot be used; and the
+    files of its segments, if they are local."""
 
     file: FileInfo | None
     opened: OpenIndex | None
     problem: str | None
+    segments: tuple[FileInfo | None, ...] = ()
 
 
 _seen: OrderedDict[tuple[Hashable, str, str], tuple[_Seen, float]] = OrderedDict()  # the last look, and its time
@@ -114,16 +116,33 @@ def find_index(storage: Storage, files: Sequence[FileInfo], location: str, reads
 
 
 def _look(storage: Storage, directory: str, root: str, reads: ReadCount, last: _Seen | None) -> _Seen:
-    """The index in `directory` as it is now: the `last` one, if the manifest did not change."""
+    """The index in `directory` as it is now: the `last` one, if its files did not change."""
     file = None
     try:
         file = stat_manifest(storage, directory, reads)
-        if last is not None and file == last.file and (file is not None or last.problem is None):
+        is_same = last is not None and file == last.file and (file is not None or last.problem is None)
+        # Also compare the segments: to read a map of a file that became shorter would kill the process.
+        if last is not None and is_same and (last.opened is None or _segment_files(last.opened) == last.segments):
             return last
-        return _Seen(file, None if file is None else _open(storage, directory, root, reads), None)
+        opened = None if file is None else _open(storage, directory, root, reads)
+        return _Seen(file, opened, None, () if opened is None else _segment_files(opened))
     except UNUSABLE as error:
         # Another error may be gone at the next look.
         return _Seen(file if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
+
+
+def _segment_files(index: OpenIndex) -> tuple[FileInfo | None, ...]:
+    """The files of the segments as they are now, None for a missing one; nothing on a remote storage."""
+    if not isinstance(index.storage, LocalStorage):
+        return ()
+    files: list[FileInfo | None] = []
+    for entry in index.manifest.segments:
+        path = f"{index.directory}/{entry.name}"
+        try:
+            files.append(FileInfo.of(path, os.stat(path)))
+        except OSError:
+            files.append(None)
+    return tuple(files)
 
 
 def forget_indexes() -> None:
