@@ -7,8 +7,10 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs
 import pytest
 
@@ -192,3 +194,43 @@ def test_a_refresh_keeps_segments_that_are_still_right(tmp_path: Path) -> None:
     bp.refresh_index(tmp_path)
     assert first in segments(tmp_path)
     assert_same_plans(tmp_path, "x = 4", "x = 5", "x = 404", "y IN (3, 303, 404)", indexed=5)
+
+
+def random_file(random: Random, path: Path) -> None:
+    values = [random.choice([None, *range(60)]) for _ in range(random.choice([0, 1, 3, 8, 20]))]
+    table = {"x": pa.array(values, random.choice([pa.int64(), pa.int32()])), "y": pa.array(map(str, values))}
+    columns = [name for name in table if random.random() < 0.9]
+    bloom = [name for name in columns if random.random() < 0.8]
+    rows = random.choice([1, 2, 5])
+    kept = {name: table[name] for name in columns} or table
+    write(path, kept, bloom, rows_per_group=rows, write_statistics=random.random() < 0.5)
+
+
+def test_random_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files come, change and go between builds, refreshes and plans of some of the files, in any order."""
+    random = Random(3)
+    indexed = 0
+    random_file(random, tmp_path / "p=0" / "0.parquet")
+    for _ in range(40):
+        monkeypatch.setattr(build, "MOST_ROW_GROUPS", random.choice([1, 3, 9, 8192]))
+        number = random.randrange(9)
+        path = tmp_path / f"p={number % 2}" / f"{number}.parquet"
+        step = random.choice(["build", "refresh", "refresh", "change", "change", "change", "delete", "touch"])
+        if step == "build":
+            bp.build_index(tmp_path)
+        elif step == "refresh" and (tmp_path / "_bloomparquet_index").exists():
+            bp.refresh_index(tmp_path)
+        elif step == "change" or not path.exists():
+            random_file(random, path)
+        elif step == "touch":
+            os.utime(path)
+        elif len(list(tmp_path.rglob("*.parquet"))) > 1:
+            path.unlink()
+        files = [str(file) for file in sorted(tmp_path.rglob("*.parquet"))]
+        some = random.choices(files, k=random.randrange(1, 6))
+        value, other = random.randrange(62), random.randrange(62)
+        wheres = (f"x = {value}", f"x IN ({value}, {other}) OR y = '{other}'", f"NOT (x <> {value}) AND y IS NOT NULL")
+        assert_same_plans(tmp_path, *wheres, strict=False)
+        assert_same_plans(some, *wheres, strict=False)
+        indexed += plan_by("auto", tmp_path, wheres[0], strict=False).indexed
+    assert indexed > 40

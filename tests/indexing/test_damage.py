@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,17 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
     for where in WHERES:
         assert outcome("auto", data.root, where) == outcome("off", data.root, where)
     make_data(data.root)
+
+
+def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(data: Data) -> None:
+    """Between two plans of one process, which has the segment mapped into memory."""
+    code = (
+        f"import os, bloomparquet as bp; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"
+        f"os.truncate({str(data.segment)!r}, 1024); print(bp.plan(root, \"y = 'v12'\"))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(plan_by("off", data.root, "y = 'v12'"))
+    assert done.stderr.count(str(data.segment)) == 1
 
 
 def leaves(tree: Tree, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.indexing import build, filters
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence import bit_slices
+from bloomparquet.planning.evidence import bit_slices, section_file
 from tests.corrupt.test_limits import HOSTILE
 from tests.interop.test_arrow import COLUMNS as ARROW_COLUMNS
 from tests.interop.test_arrow import write as write_arrow
@@ -160,15 +160,27 @@ def test_unusable_filters_are_reported_as_without_an_index(tmp_path: Path, caplo
             bp.plan(path, "x IN (5, 105, 205, 305)", on_filter_error="fail")
 
 
-def test_folded_filters_keep_little_more(tmp_path: Path) -> None:
-    """A filter of a mebibyte takes a few hundred bytes of the index, and has hardly more false positives."""
-    path = of_blocks(tmp_path / "x.parquet", 2**15)
+@pytest.mark.parametrize("blocks", [2**15, 3 * 2**12, 1000, 1001])
+def test_folded_filters_keep_little_more(blocks: int, tmp_path: Path) -> None:
+    """A large filter takes a few hundred bytes of the index if it can be halved, with hardly more false positives."""
+    path = of_blocks(tmp_path / "x.parquet", blocks)
     bp.build_index(path)
-    assert segments(tmp_path)[0].stat().st_size < 2**20 / 4
+    assert segments(tmp_path)[0].stat().st_size < 2**18 or blocks % 2
     for value in range(0, 400, 7):
         off, auto = plan_by("off", path, f"x = {value}"), plan_by("auto", path, f"x = {value}")
         assert auto.skipped == off.skipped
         assert (auto.kept, auto.bloom_bytes_read) == ((value + 1) % 2, 0)
+    assert_same_plans(path, bp.In("x", tuple(range(1, 400, 2))), bp.In("x", tuple(range(1, 402))))
+
+
+def test_an_index_of_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table of contents is longer than what is read first."""
+    columns = {f"c{i}": list(range(i, i + 20, 2)) for i in range(120)}
+    write(tmp_path / "x.parquet", columns, list(columns), rows_per_group=5)
+    bp.build_index(tmp_path)
+    monkeypatch.setattr(section_file, "_FIRST_READ", 64)
+    for name in ("c0", "c63", "c119"):
+        assert_same_plans(tmp_path, f"{name} = 63", f"{name} = 64", f"{name} IN (120, 121, 0)", indexed=1)
 
 
 @pytest.mark.parametrize("count", [1, 8, 9, 1001])

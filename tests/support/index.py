@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import bloomparquet as bp
-from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache
@@ -50,11 +47,3 @@ def index_files(root: Path | str) -> dict[str, Path]:
 
 def segments(root: Path | str) -> list[Path]:
     return [path for path in index_files(root).values() if path.suffix == ".segment"]
-
-
-@contextmanager
-def without_mapped_files() -> Iterator[None]:
-    """Change the files of an index in place only here: no plan before or after uses a map of them."""
-    forget_indexes()
-    yield
-    forget_indexes()

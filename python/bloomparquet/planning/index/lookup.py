@@ -63,11 +63,12 @@ class OpenIndex:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The result of a look. `version` differs from that of any other manifest, and is None if there was none. `opened`:
-    the index; `problem`: why it cannot be used."""
+    the index; `problem`: why it cannot be used; `segments`: their files, if they are local."""
 
     version: FileInfo | str | None
     opened: OpenIndex | None
     problem: str | None
+    segments: tuple[FileInfo | None, ...] = ()
 
 
 _seen: OrderedDict[tuple[Hashable, str, str], tuple[_Seen, float]] = OrderedDict()  # the last look, and its time
@@ -104,12 +105,14 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
 def _look(
     storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Seen | None
 ) -> _Seen:
-    """The index in `directory` as it is now: the `last` one, if the manifest did not change."""
+    """The index in `directory` as it is now: the `last` one, if its files did not change."""
     version: FileInfo | str | None = None
     try:
         if isinstance(storage, LocalStorage):
             version = stat_manifest(storage, directory)
-            if last is not None and version == last.version and (version is not None or last.problem is None):
+            is_same = last is not None and version == last.version and (version is not None or last.problem is None)
+            # Also compare the segments: to read a map of a file that became shorter would kill the process.
+            if last is not None and is_same and (last.opened is None or _segment_files(last.opened) == last.segments):
                 return last
             manifest = None if version is None else read_manifest(storage, directory, reads)
         else:
@@ -118,10 +121,24 @@ def _look(
             if last is not None and version == last.version and last.problem is None:
                 return last
         opened = None if manifest is None else _open(storage, directory, root, has_local_data, manifest)
-        return _Seen(version, opened, None)
+        return _Seen(version, opened, None, () if opened is None else _segment_files(opened))
     except UNUSABLE as error:
         # Another error may be gone at the next look.
         return _Seen(version if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
+
+
+def _segment_files(index: OpenIndex) -> tuple[FileInfo | None, ...]:
+    """The files of the segments as they are now, None for a missing one; nothing on a remote storage."""
+    if not isinstance(index.storage, LocalStorage):
+        return ()
+    files: list[FileInfo | None] = []
+    for entry in index.manifest.segments:
+        path = f"{index.directory}/{entry.name}"
+        try:
+            files.append(FileInfo.of(path, os.stat(path)))
+        except OSError:
+            files.append(None)
+    return tuple(files)
 
 
 def forget_indexes() -> None:
