@@ -15,7 +15,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.indexing import commit
+from bloomparquet.indexing import build, commit
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.reading.test_file_changes import ERRORS, changing_when_planned
 from tests.support import changes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 import bloomparquet as bp
 from tests.support.files import write
 
@@ -37,3 +39,14 @@ def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:
     assert len(list((tmp_path / "_bloomparquet_index").glob("*.segment"))) == counts[-1]
     plan = bp.plan(tmp_path, "x = 59")
     assert (plan.indexed, plan.kept, plan.footer_reads.requests) == (20, 1, 1)  # one: the manifest
+
+
+def test_a_partition_has_no_index_of_its_own(tmp_path: Path) -> None:
+    for day in (1, 2):
+        write(tmp_path / f"day={day}" / "x.parquet", {"x": [day]}, ["x"])
+    bp.build_index(tmp_path)
+    for run in (bp.build_index, bp.refresh_index, bp.drop_index):
+        with pytest.raises(bp.PlanError, match="a partition of the data"):
+            run(tmp_path / "day=1")
+    assert bp.plan(tmp_path, "x = 2").indexed == 2
+    assert bp.plan(tmp_path / "day=2", "x = 2").indexed == 1

@@ -10,7 +10,7 @@ import datetime as dt
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
@@ -113,9 +113,14 @@ def are_same(storage: Storage, file: FileInfo, current: FileInfo | None) -> bool
         return False
     # Hadoop lists milliseconds. Object stores may list milliseconds, and report seconds for a single object.
     unit = _MILLISECOND if isinstance(storage, LocalStorage) else _SECOND
-    times = current.mtime_ns, file.mtime_ns
-    is_coarse = any(time % unit == 0 for time in times)
-    return times[0] == times[1] or (is_coarse and times[0] // unit == times[1] // unit)
+    return bool(are_same_times(current.mtime_ns, file.mtime_ns, unit))
+
+
+def are_same_times(one: Any, other: Any, unit: int = _SECOND) -> Any:
+    """Whether two times are the same, if one of them may be rounded down to `unit`, in nanoseconds. Numbers or arrays.
+    The default is for remote files."""
+    is_coarse = (one % unit == 0) | (other % unit == 0)
+    return (one == other) | (is_coarse & (one // unit == other // unit))
 
 
 def _describe(file: FileInfo) -> str:

@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.staleness import are_same_times
 
-_SECOND = 10**9  # in nanoseconds
 _IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 
 class Places:
     """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
-    `root`."""
+    `root`. Two listings of a remote storage may report a time in milliseconds and in seconds."""
 
-    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, is_local: bool) -> None:
-        self._is_local = is_local
+    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, *, is_remote: bool) -> None:
+        self._is_remote = is_remote
         listings = listings[::-1]  # of several versions of a file, the newest is looked up
         above = root.encode("utf-8", "surrogatepass")
         paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
@@ -44,12 +44,10 @@ class Places:
         where = pc.index_in(asked, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
         same = where >= 0
         for (name, stored), given in zip(self._identity.items(), numbers, strict=True):
-            known, asked_for = stored[where], np.array(given, stored.dtype)
-            equal = known == asked_for
-            if name == "mtimes" and not self._is_local:
-                # Listings of one storage may report milliseconds or seconds, as in bloomparquet.storage.staleness.
-                is_coarse = (known % _SECOND == 0) | (asked_for % _SECOND == 0)
-                equal |= is_coarse & (known // _SECOND == asked_for // _SECOND)
-            same &= equal
+            numbers_of = stored[where], np.array(given, stored.dtype)
+            if name == "mtimes" and self._is_remote:
+                same &= are_same_times(*numbers_of)
+            else:
+                same &= numbers_of[0] == numbers_of[1]
         same &= np.array(numbers[1], np.int64) > 0
         return np.where(same, self._segment[where], -1), self._position[where]
