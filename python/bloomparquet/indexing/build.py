@@ -93,9 +93,10 @@ def build_index(
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
-    Raises PlanError for a column that no file has; UnsupportedError for a column that cannot have a useful filter, and
-    for a :class:`Bloom` if the files are ORC files; OptionError if `to` is among the data; FileBusyError if another process builds this index; ``OSError`` if
-    the index cannot be written. Then the index stays as it was. Encrypted and damaged files are left out.
+    Raises PlanError for a column that no file has, and for one partition of a data set; UnsupportedError for a column
+    that cannot have a useful filter, and for a :class:`Bloom` if the files are ORC files; OptionError if `to` is among
+    the data; FileBusyError if another process builds this index; ``OSError`` if the index cannot be written. Then the
+    index stays as it was. Encrypted and damaged files are left out.
 
     >>> info = bp.build_index("events.parquet")
     >>> (info.files, info.row_groups)
@@ -236,14 +237,13 @@ def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: O
     """The files at `path`, and where their index is."""
     dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = dataset.root
-    inner = (
-        open_storage(os.fspath(path), filesystem)[1].rstrip("/") + "/" if isinstance(path, str | os.PathLike) else ""
-    )
-    if root and inner.startswith(root) and inner != root and dataset.storage.is_directory(inner):
-        raise PlanError(
-            f"{os.fspath(path)}: this is a partition of the data at {root}, which have one index; expected the directory "
-            f"of all of them: {root}"
-        )
+    if isinstance(path, str | os.PathLike):
+        inner = open_storage(os.fspath(path), filesystem)[1].rstrip("/") + "/"
+        if root and inner.startswith(root) and inner != root and dataset.storage.is_directory(inner):
+            raise PlanError(
+                f"{os.fspath(path)}: this is a partition of the data at {root}, which have one index; expected the "
+                f"directory of all partitions: {root}"
+            )
     if to is None:
         target = Target(dataset.storage, root + DIRECTORY, root)
         return Place(dataset, target, None)
