@@ -96,6 +96,7 @@ class StripeCache:
         # By directory, how much of a table was written to it; None: nothing yet.
         self._written: WeakKeyDictionary[Stripes, dict[Path, ReadAmount | None]] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._warned: set[Path] = set()
         self._persisting = threading.Lock()
 
     def open(
@@ -120,7 +121,8 @@ class StripeCache:
         if opened is None:
             stored: list[Stripes] = []
             if disk is not None and not {*files}.issubset(file for other in others for file in other.files):
-                stored = _read_stored(disk, storage, files)
+                with self._disk_errors_logged(disk):
+                    stored = _read_stored(disk, storage, files)
             opened, is_unchanged = _open(storage, files, others, stored, reads)
             if is_unchanged:
                 self._keep(key, opened)
@@ -146,10 +148,20 @@ class StripeCache:
                 if disk.directory not in written or not _is_worth_writing(table, amount, written[disk.directory]):
                     continue
                 listing = Listing(table.storage, table.files)
-                with _disk_errors_logged(disk):
+                with self._disk_errors_logged(disk):
                     if listing.storable and all(are_unchanged(table.storage, table.files)):
                         disk.write(disk.path(_PREFIX + listing.name), cached_sections(table, listing))
                 written[disk.directory] = amount  # after a failure too: it is tried once
+
+    @contextmanager
+    def _disk_errors_logged(self, disk: CacheDirectory) -> Iterator[None]:
+        """Log an ``OSError`` instead of raising it, once for each directory."""
+        try:
+            yield
+        except OSError as error:
+            if disk.directory not in self._warned:
+                self._warned.add(disk.directory)
+                log.warning("%s: the cache of ORC files cannot read or write its files here: %s", disk.directory, error)
 
     def clear(self) -> None:
         """Drop all tables."""
@@ -221,16 +233,14 @@ def _share(table: Stripes, others: Sequence[Stripes]) -> None:
 
 
 def _read_stored(disk: CacheDirectory, storage: Storage, files: Sequence[FileInfo]) -> list[Stripes]:
-    """The table in the cache file of `files`; or if there is none, in others of the same data set."""
+    """The table in the cache file of `files`; or if there is none, in others of the same data set. May raise
+    ``OSError``."""
     listing = Listing(storage, files)
-    tables: list[Stripes] = []
     if not files or not listing.storable:
-        return tables
-    with _disk_errors_logged(disk):
-        own = disk.path(_PREFIX + listing.name)
-        paths = [own] if own.exists() else disk.latest(_PREFIX + listing.prefix, _SHARED_TABLES)
-        tables += [table for path in paths if (table := _read_cache_file(path, storage)) is not None]
-    return tables
+        return []
+    own = disk.path(_PREFIX + listing.name)
+    paths = [own] if own.exists() else disk.latest(_PREFIX + listing.prefix, _SHARED_TABLES)
+    return [table for path in paths if (table := _read_cache_file(path, storage)) is not None]
 
 
 def _read_cache_file(path: Path, storage: Storage) -> Stripes | None:
@@ -253,14 +263,6 @@ def _is_worth_writing(table: Stripes, amount: ReadAmount, written: ReadAmount | 
         return True
     size = table.cached_bytes
     return size < _ALWAYS_REWRITTEN_BYTES or amount.filter_bytes - written.filter_bytes >= _REWRITE_GROWTH * size
-
-
-@contextmanager
-def _disk_errors_logged(disk: CacheDirectory) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        log.warning("%s: the cache of ORC files cannot read or write its files here: %s", disk.directory, error)
 
 
 def _within_limits(tail: Tail | BloomParquetError) -> Tail | BloomParquetError:

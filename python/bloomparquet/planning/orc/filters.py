@@ -156,7 +156,7 @@ class OrcFilters(FilterStore):
             for k, words in zip(read.functions, read.words, strict=True):
                 keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
                 self.cached_bytes += words.nbytes
-            self._key[groups] = np.where(read.key < 0, read.key, np.array([*keys, _UNREAD])[read.key])
+            self._key[groups] = np.where(read.key < 0, read.key, np.array([*keys, _UNREAD])[np.maximum(read.key, 0)])
             self._row[groups], self._present[groups] = read.row, read.present
 
     def put_tiled(self, groups: NDArray[np.int64], tiled: TiledFilters) -> None:

@@ -203,7 +203,11 @@ def _read_filters_of(section: Section, n: int) -> ReadFilters:
     functions = tuple(section["functions"].tolist())
     words = tuple(section[f"words_{i}"] for i in range(len(functions)))
     rows = np.array([len(each) for each in words] or [0])
-    if {len(present), len(key), len(row)} != {n} or bool((row >= rows[key])[key >= 0].any()):
+    if (
+        {len(present), len(key), len(row)} != {n}
+        or int(key.max(initial=-1)) >= len(words)
+        or bool((row >= rows[np.maximum(key, 0)])[key >= 0].any())
+    ):
         raise ValueError("its filters do not fit its row groups")
     return ReadFilters(present, key, row, functions, words)
 
