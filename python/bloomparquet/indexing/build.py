@@ -137,7 +137,7 @@ def refresh_index(
     live = set(place.dataset.files)
     kept, covered = _kept_segments(target, manifest, live)
     new = [file for file in place.dataset.files if file not in covered]
-    report = Report(manifest.format)
+    report = Report(format=manifest.format)
     made = list(make_segments(target, _with_files(place.dataset, new), wanted, report, progress)) if new else []
     return commit(target, place.recorded, wanted, [*kept, *made], report)
 
