@@ -157,11 +157,13 @@ class _StoredColumns:
         names = [name.split("/") for name in file.sections if name not in (TABLE, _TAILS)]
         self.keys = {(int(profile), int(leaf)) for profile, leaf in names}
 
-    def load(self, key: ColumnKey, stripes: int, row_groups: int) -> StoredColumn | None:
+    def load(
+        self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
+    ) -> StoredColumn | None:
         if key not in self.keys:
             return None
         try:
-            section = self._file.section(column_name(key))
+            section = self._file.section(column_name(key), reads)
             filters: TiledFilters | ReadFilters
             if "loaded" in section:
                 loaded, filters = section["loaded"], _read_filters_of(section, row_groups)

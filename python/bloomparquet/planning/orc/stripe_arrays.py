@@ -15,11 +15,16 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
+from bloomparquet.storage.files import ReadCount
 
 T = TypeVar("T")
 
 ColumnKey = tuple[int, int]
 """A column of a table: the index of its profile, and of its leaf in there."""
+
+
+StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
+"""The statistics of a column in stripes, and why those of others cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):
@@ -149,5 +154,7 @@ class StoredColumns(Protocol):
     @property
     def keys(self) -> Collection[ColumnKey]: ...
 
-    def load(self, key: ColumnKey, stripes: int, row_groups: int) -> StoredColumn | None:
+    def load(
+        self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
+    ) -> StoredColumn | None:
         """A column of so many stripes and row groups; None if it is not there, or damaged."""

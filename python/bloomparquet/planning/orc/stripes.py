@@ -33,6 +33,7 @@ from bloomparquet.planning.orc.stripe_arrays import (
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
+    StripeColumn,
     ranges,
 )
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -75,7 +76,7 @@ class Stripes:
         self._members = [np.flatnonzero(self._profile == i) for i in range(len(self.profiles))]
         self._footers: dict[int, StripeIndexes] = {}
         self._footer_errors: dict[int, BloomParquetError] = {}
-        self._columns: dict[ColumnKey, tuple[ColumnStatistics, list[BloomParquetError]]] = {}
+        self._columns: dict[ColumnKey, StripeColumn] = {}
         self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
         self._others = OtherTables[Stripes]()
         self.parts: Sequence[Stripes] = ()  # other tables that must not go
@@ -118,7 +119,7 @@ class Stripes:
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         members = self._members[profile]
-        statistics, errors = self.stripe_column(profile, leaf)
+        statistics, errors = self.stripe_column(profile, leaf, reads)
         zones = self.zones(profile, leaf, members, reads)
         filters = NoFilters(len(members))
         orc_type, rows = self.type_of(profile, leaf), self.rows[members]
@@ -224,15 +225,10 @@ class Stripes:
     @property
     def read_amount(self) -> ReadAmount:
         with self._lock:
-            filters = sum(column.filters.read_bytes for column in self._row_group_columns.values())
-            return ReadAmount(self._columns_read, self._stripes_read, filters)
+            read = sum(column.filters.read_bytes for column in self._row_group_columns.values())
+            return ReadAmount(self._columns_read, self._stripes_read, read)
 
-    def _known_column(self, key: ColumnKey) -> tuple[ColumnStatistics | None, list[BloomParquetError]]:
-        """The statistics of the stripes, as far as nothing must be read for them."""
-        self._load_stored(key)
-        return self._columns.get(key, (None, []))
-
-    def _load_stored(self, key: ColumnKey) -> None:
+    def _load_stored(self, key: ColumnKey, reads: ReadCount | None = None) -> None:
         """Take a column from the segment, if there is one."""
         if self.stored is None:
             return
@@ -241,7 +237,7 @@ class Stripes:
                 return
             members = self._members[key[0]]
             at = self.row_groups_within(members).at
-            column = self.stored.load(key, len(members), len(at))
+            column = self.stored.load(key, len(members), len(at), reads)
             if column is None:
                 return
             self._columns[key] = column.stripes, []
@@ -254,25 +250,26 @@ class Stripes:
             made.loaded[members] = column.loaded
             self._row_group_columns[key] = made
 
-    def stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+    def stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> StripeColumn:
         """The statistics of the stripes with a profile, and the errors of the others."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._columns:
-                self._columns[key] = self._read_stripe_column(profile, leaf)
+                self._columns[key] = self._read_stripe_column(profile, leaf, reads or ReadCount())
             return self._columns[key]
 
-    def _read_stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+    def _read_stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> StripeColumn:
         members, column = self._members[profile], self.column_of(profile, leaf)
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), len(members))
         errors: dict[int, BloomParquetError] = {}
         is_copied = np.zeros(len(members), np.bool_)
         for other, here, there in self._others.having(members):
-            other_profile = int(other._profile[there[0]])
-            copied, other_errors = other._known_column((other_profile, leaf.index))
+            key = int(other._profile[there[0]]), leaf.index
+            other._load_stored(key, reads)
+            copied, other_errors = other._columns.get(key, (None, []))
             if copied is not None and not other_errors:
                 at = np.searchsorted(members, here)
-                statistics.set(at, copied.take(np.searchsorted(other.members(other_profile), there)))
+                statistics.set(at, copied.take(np.searchsorted(other.members(key[0]), there)))
                 is_copied[at] = True
         self._columns_read += not is_copied.all()
         for i in np.flatnonzero(~is_copied).tolist():
