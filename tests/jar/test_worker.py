@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
-from tests.support import files
+from tests.support import files, orc_rewriting
 from tests.support.expression_filters import with_filters
 
 MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
@@ -304,3 +305,21 @@ def test_a_damaged_disk_cache_changes_no_answer(tmp_path: Path, lake: list[Path]
             assert head["plan"]["numRowGroupsRead"] == expected, json.dumps(head)
             planner.requests.close()
             planner.process.wait(30)
+
+
+def test_a_new_process_starts_warm_over_orc_files(tmp_path: Path) -> None:
+    paths = []
+    for i in range(3):
+        rows = pa.table({"id": pa.array([i + 5 * (row * 7 % 40) for row in range(40)], pa.int64())})
+        path = orc_rewriting.write(tmp_path / f"{i}.orc", rows, stripe=20, stride=10, bloom_filter_fpp=1e-6)
+        paths.append(Path(orc_rewriting.drop_statistics(path)))
+    answers = []
+    for _ in range(2):
+        with started(tmp_path / "cache") as planner:
+            answers.append(planner.ask(paths, equals(6), format="orc")["plan"])
+            planner.requests.close()
+            assert planner.process.wait(30) == 0  # what it read is on the disk
+    first, second = answers
+    assert first["bloomFilterBytes"] > second["bloomFilterBytes"] == 0
+    same = ("numStripesTotal", "numStripesRead", "numStripesSkippedByBloomFilter", "rows")
+    assert [first[name] for name in same] == [second[name] for name in same] == [6, 1, 5, 20]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.open import persist
 from bloomparquet.planning.orc.cache import StripeCache
 from bloomparquet.planning.orc.cache import process_cache as stripes
-from tests.support.orc_rewriting import write
+from bloomparquet.planning.parquet.cache import process_cache
+from tests.support.disk_cache import cache_files, cache_in, use_disk
+from tests.support.orc_rewriting import drop_statistics, write
 
 WHERE = "a = 500000000001"
 FILES, STRIPES = 8, 3
@@ -98,3 +103,111 @@ def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> N
         with pytest.raises(bp.EncryptionError, match=r"0\.orc: the file is not encrypted, but the keys have"):
             bp.plan(files, WHERE, keys=keys)
         bp.plan(files, WHERE)
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the plans of a test keep what they read."""
+    stripes.clear()
+    yield from cache_in(tmp_path_factory.mktemp("cache"))
+    stripes.clear()
+
+
+def restart() -> None:
+    """Write the cache to disk and clear the memory, as if a new process began."""
+    persist(process_cache)
+    stripes.clear()
+
+
+PREDICATES = (
+    "a = 500000000001", "a IN (1, 3, 500000000001)", "a < 7 OR a IS NULL", "t = TIMESTAMP '2001-01-01'", "s = 'x'",
+)  # fmt: skip
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Files of three columns; half of them have no bounds."""
+    values = random.Random(2)
+    for number in range(4):
+        table = pa.table(
+            {
+                "a": pa.array([values.randrange(10**12) * 2 for _ in range(600)], pa.int64()),
+                "t": pa.array([values.randrange(10**15) for _ in range(600)], pa.timestamp("us")),
+                "s": [f"s{values.randrange(9)}" if values.randrange(5) else None for _ in range(600)],
+            }
+        )
+        path = write(tmp_path / f"{number}.orc", table, stripe=200, stride=50)
+        if number % 2:
+            drop_statistics(path)
+    return tmp_path
+
+
+def test_a_new_process_reads_nothing_again(mixed: Path, directory: Path) -> None:
+    first = [bp.plan(mixed, where) for where in PREDICATES]
+    for _ in range(2):
+        restart()
+        again = [bp.plan(mixed, where) for where in PREDICATES]
+        assert again == first
+        assert sum(plan.requests for plan in again) == 0
+    (entry,) = cache_files(directory)
+    written = entry.read_bytes()
+    restart()
+    assert entry.read_bytes() == written
+    some = [str(mixed / f"{number}.orc") for number in (3, 1)]
+    assert bp.plan(some, PREDICATES[0]).requests == 0
+    assert bp.read_table(mixed, "s = 's1'").num_rows == bp.read_table(mixed).filter(pc.field("s") == "s1").num_rows
+
+
+def test_what_a_new_process_learns_is_added(mixed: Path, directory: Path) -> None:
+    bp.plan(mixed, PREDICATES[0])
+    restart()
+    assert bp.plan(mixed, PREDICATES[3]).requests > 0
+    restart()
+    plans = [bp.plan(mixed, where) for where in (PREDICATES[0], PREDICATES[3])]
+    assert sum(plan.requests for plan in plans) == 0
+    assert len(cache_files(directory)) == 1
+
+
+def test_changed_and_new_files_are_read_in_a_new_process(mixed: Path, directory: Path) -> None:
+    bp.plan(mixed, PREDICATES[0])
+    restart()
+    found = pa.table({"a": pa.array([500000000001] * 600, pa.int64())})
+    write(mixed / "2.orc", found, stripe=200, stride=50)
+    write(mixed / "4.orc", found, stripe=200, stride=50)
+    (mixed / "0.orc").unlink()
+    plan = bp.plan(mixed, PREDICATES[0])
+    assert kept(plan) >= {(str(mixed / name), stripe) for name in ("2.orc", "4.orc") for stripe in range(STRIPES)}
+    assert 0 < plan.requests <= 2 * (1 + STRIPES)
+    stripes.clear()
+    use_disk(None)
+    assert bp.plan(mixed, PREDICATES[0]) == plan
+
+
+def test_damaged_cache_files_change_no_answer(mixed: Path, directory: Path) -> None:
+    first = [bp.plan(mixed, where) for where in PREDICATES]
+    restart()
+    (entry,) = cache_files(directory)
+    whole = entry.read_bytes()
+    for at in range(0, len(whole), len(whole) // 40):
+        damaged = bytearray(whole)
+        damaged[at] ^= 4
+        entry.write_bytes(damaged)
+        stripes.clear()
+        assert [bp.plan(mixed, where) for where in PREDICATES] == first
+    entry.write_bytes(whole[:-1])
+    restart()
+    assert [bp.plan(mixed, where) for where in PREDICATES] == first
+    restart()
+    assert sum(bp.plan(mixed, where).requests for where in PREDICATES) == 0  # the file was replaced
+
+
+def test_a_directory_that_cannot_be_written_fails_no_plan(
+    mixed: Path, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (directory / "bloomparquet-cache").write_bytes(b"in the way")
+    first = bp.plan(mixed, PREDICATES[0])
+    restart()
+    again = bp.plan(mixed, PREDICATES[0])
+    assert again == first
+    assert again.requests > 0
+    assert sum("the cache of ORC files cannot" in record.getMessage() for record in caplog.records) == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
@@ -177,6 +178,18 @@ def test_files_that_changed_are_planned_without_the_index(tmp_path: Path) -> Non
         compare([str(path) for path in subset], "x = 31", indexed=len(subset))
     bp.drop_index(tmp_path)
     assert bp.plan(tmp_path, "x = 31").indexed == 0
+
+
+def test_a_remote_data_set_is_planned_with_few_requests(tmp_path: Path) -> None:
+    root = data_set(tmp_path / "data", 12)
+    remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    bp.build_index("data", to=root / "_bloomparquet_index", filesystem=remote)
+    plan = bp.plan("data", "x IN (31, 33)", filesystem=remote)
+    plain = bp.plan("data", "x IN (31, 33)", filesystem=remote, index="off")
+    assert plan == plain
+    assert (plan.kept, plan.indexed) == (1, 12)
+    assert plan.requests <= 8 < 24 <= plain.requests
+    assert bp.read_table("data", "x = 31", filesystem=remote).num_rows == 1
 
 
 def test_only_named_columns_are_indexed(tmp_path: Path) -> None:

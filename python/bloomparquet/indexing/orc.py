@@ -65,8 +65,7 @@ def _contents(
     table = Stripes.of_tails(storage, files, tails)
     footers = list(map(_unless_error, table.footers(np.arange(len(table)), report.reads)))
     relative = [file._replace(path=file.path.removeprefix(root)) for file in files]
-    zones = [footer.writer_timezone for footer in footers]
-    sections: dict[str, Section] = table_sections(table, Listing(storage, relative), zones)
+    sections: dict[str, Section] = table_sections(table, Listing(storage, relative))
     tiles: dict[str, NewTile] = {}
     for number, profile in enumerate(table.profiles):
         leaves, _, missing = columns.leaves(profile.schema, profile.tail.path)

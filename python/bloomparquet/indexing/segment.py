@@ -36,10 +36,10 @@ class Report:
     """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
     columns that no file had so far. `format` is that of the files, None until it is known."""
 
-    format: FileFormat | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None
     reads: ReadCount = field(default_factory=ReadCount)
+    format: FileFormat | None = None
 
     def note_missing(self, names: set[str]) -> None:
         self.missing = names if self.missing is None else self.missing & names

@@ -6,6 +6,7 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from threading import Lock
@@ -61,7 +62,7 @@ def open_table(
         return open_parquet()
     is_given = dataset.format is FileFormat.ORC
     if index is not None and index.manifest.format is FileFormat.ORC:
-        indexed = _open_indexed_orc(dataset, files, reads, index, skip_corrupt, unreadable)
+        indexed = _open_indexed_orc(dataset, files, reads, index, cache, skip_corrupt, unreadable)
         if indexed is not None:
             return indexed
     is_orc = is_given or (bool(files) and _is_orc(storage, files[0]) is True)
@@ -82,7 +83,7 @@ def open_table(
         process_cache as stripe_cache,  # lazy import: keeps ORC off the start-up path
     )
 
-    known = stripe_cache.open(storage, files, reads, keys=dataset.keys)
+    known = stripe_cache.open(storage, files, reads, keys=dataset.keys, disk=cache.disk)
     if is_orc or known.is_orc:
         if not is_orc:
             _remember(storage, ((file, True) for file in known.table.files))
@@ -99,11 +100,20 @@ def has_expression_filters(dataset: Dataset, index: str) -> bool:
     return opened is not None and opened.manifest.has_expressions
 
 
+def persist(cache: FooterCache) -> None:
+    """Write what the plans that were given `cache` have read, of both formats, to its directory."""
+    cache.persist()
+    stripe_caches = sys.modules.get("bloomparquet.planning.orc.cache")
+    if stripe_caches is not None and cache.disk is not None:
+        stripe_caches.process_cache.persist(cache.disk)
+
+
 def _open_indexed_orc(
     dataset: Dataset,
     files: Sequence[FileInfo],
     reads: ReadCount,
     index: OpenIndex,
+    cache: FooterCache,
     skip_corrupt: bool,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table | None:
@@ -113,7 +123,7 @@ def _open_indexed_orc(
     from bloomparquet.planning.orc.stripes import Stripes
 
     def read_stripes(some: Sequence[FileInfo]) -> Stripes:
-        known = stripe_cache.open(dataset.storage, some, reads, keys=dataset.keys)
+        known = stripe_cache.open(dataset.storage, some, reads, keys=dataset.keys, disk=cache.disk)
         beside = sorted({*files}.difference(some))[:1]
         return known.require(skip_corrupt, unreadable, dataset.format is FileFormat.ORC, beside)
 

@@ -22,7 +22,7 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError,
 from bloomparquet.planning import planner
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.open import has_expression_filters
+from bloomparquet.planning.open import has_expression_filters, persist
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -126,7 +126,7 @@ class Worker:
         with self._lock:
             self._unanswered -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, result)
-        cache.persist()
+        persist(cache)
         with self._lock:
             self._unfinished -= 1
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
@@ -33,13 +32,14 @@ def pack(pieces: Sequence[bytes], name: str) -> Section:
 
 
 def unpack(section: Section, name: str) -> NDArray[Any]:
-    """An array of bytes objects. pyarrow makes it: a loop in Python would take most of a plan's time."""
+    """An array of bytes objects. pyarrow would make it, but first import pandas, which takes longer than all the rest
+    of a plan."""
     ends, text = section[f"{name}_ends"], section[f"{name}_bytes"]
     if ends.dtype != np.int64 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()) or ends[-1] > text.nbytes:
-        raise ValueError("its texts do not lie in its bytes")  # pyarrow does not check it
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
-    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
-    keys: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        raise ValueError("its texts do not lie in its bytes")
+    at, raw = ends.tolist(), text.tobytes()
+    keys = np.empty(len(at) - 1, object)
+    keys[:] = list(map(raw.__getitem__, map(slice, at, at[1:])))
     return keys
 
 

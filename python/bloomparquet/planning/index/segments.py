@@ -116,29 +116,32 @@ class IndexedTables(Generic[TableT]):
         if len(missing) == len(files):
             return None
         others = rest(missing) if missing else None
-        merged = self._merged(segments.tables, files, table, position, others)
+        merged = merge_found(segments.tables, files, table, position, others, self._merge)
         merged.indexed = len(files) - len(missing)
         with segments.lock:
             segments.merged.appendleft(_Merged(keys, files, missing, others, merged))
         return merged
 
-    def _merged(
-        self,
-        tables: Sequence[TableT],
-        files: Sequence[FileInfo],
-        table: NDArray[np.int64],
-        position: NDArray[np.int64],
-        others: TableT | None,
-    ) -> TableT:
-        parts = list(tables)
-        if others is not None:
-            read = {file: i for i, file in enumerate(others.files)}
-            for i in np.flatnonzero(table < 0).tolist():
-                at = read.get(files[i])
-                if at is not None:
-                    table[i], position[i] = len(parts), at
-            parts.append(others)
-        (present,) = np.nonzero(table >= 0)
-        used, part = np.unique(table[present], return_inverse=True)
-        some = [files[i] for i in present.tolist()] if len(present) < len(files) else list(files)
-        return self._merge(some, [parts[i] for i in used.tolist()], part, position[present])
+
+def merge_found(
+    tables: Sequence[TableT],
+    files: Sequence[FileInfo],
+    table: NDArray[np.int64],
+    position: NDArray[np.int64],
+    others: TableT | None,
+    merge: Merge[TableT],
+) -> TableT:
+    """The table of `files`. File i is file ``position[i]`` of ``tables[table[i]]``; or one of `others`, or none, if
+    ``table[i]`` is -1."""
+    parts = list(tables)
+    if others is not None:
+        read = {file: i for i, file in enumerate(others.files)}
+        for i in np.flatnonzero(table < 0).tolist():
+            at = read.get(files[i])
+            if at is not None:
+                table[i], position[i] = len(parts), at
+        parts.append(others)
+    (present,) = np.nonzero(table >= 0)
+    used, part = np.unique(table[present], return_inverse=True)
+    some = [files[i] for i in present.tolist()] if len(present) < len(files) else list(files)
+    return merge(some, [parts[i] for i in used.tolist()], part, position[present])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,7 +26,9 @@ from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.query.case_mapping import Case
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import MAX_DIGITS, Bounds, Encoded, Point
 
 UNKNOWN = -1
@@ -100,6 +102,12 @@ class ColumnStatistics:
         return ColumnStatistics(
             self.lower[chunks], self.upper[chunks], self.known[chunks], self.nulls[chunks], self.sound[chunks]
         )
+
+    def for_parts(self, rows: NDArray[np.int64], part_rows: NDArray[np.int64]) -> ColumnStatistics:
+        """What the statistics of chunks of so many `rows` prove about a part of each, of `part_rows`. Counts hold for a
+        part only if no row is null, or every row."""
+        nulls = np.where(self.nulls == 0, 0, np.where(self.nulls == rows, part_rows, UNKNOWN))
+        return replace(self, nulls=nulls)
 
     def set(self, chunks: NDArray[np.int64], statistics: ColumnStatistics) -> None:
         """Replace the statistics of some chunks."""
@@ -191,6 +199,28 @@ class OrcChunks:
     filters: ChunkFilters
     unreadable: Sequence[BloomParquetError]
     zones: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        leaf: LeafColumn,
+        orc_type: OrcType,
+        members: NDArray[np.int64],
+        statistics: ColumnStatistics,
+        rows: NDArray[np.int64],
+        zones: Sequence[str | None] | None,
+        filters: ChunkFilters,
+        errors: Sequence[BloomParquetError],
+    ) -> OrcChunks:
+        """`zones` are those of each chunk; bounds where one is unknown prove nothing."""
+        known = statistics.known
+        if zones is not None:
+            known = known & np.array([zone is not None for zone in zones], np.bool_)
+        bounds = Bounds(statistics.lower, statistics.upper, known) if known.any() else None
+        named_zones = frozenset(zone for zone in zones or () if zone is not None)
+        return cls(
+            dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
+        )
 
     @property
     def family(self) -> Family:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,17 @@ class NoFilters:
         return np.ones(len(question.chunks), np.bool_), 0
 
 
+class ReadFilters(NamedTuple):
+    """What was read of the filters of n row groups, to be stored. `present` (n,): whether there is one, -1 if unknown.
+    The filter of row group i is row ``row[i]`` of ``words[key[i]]``, of ``functions[key[i]]`` hash functions."""
+
+    present: NDArray[np.int8]
+    key: NDArray[np.int64]
+    row: NDArray[np.int64]
+    functions: tuple[int, ...] = ()
+    words: tuple[NDArray[np.uint64], ...] = ()
+
+
 class OrcFilters(FilterStore):
     """The filters of `column`, called `name`, in all n row groups of a table.
 
@@ -112,7 +124,7 @@ class OrcFilters(FilterStore):
         self._matrices: dict[int, _FilterMatrix] = {}
         self._next_key = 0
         self.filled = np.zeros(n, np.bool_)
-        self.cached_bytes = 0
+        self.cached_bytes = self.read_bytes = 0
         super().__init__(TiledFilters.none(n), {})
 
     def present(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
@@ -125,6 +137,27 @@ class OrcFilters(FilterStore):
                 and footer.filter_kind(self._column) is not None
             )
         return self._present[groups] > 0
+
+    def read_so_far(self, groups: NDArray[np.int64]) -> ReadFilters:
+        """What was read of `groups`, without errors: they are met again."""
+        with self._lock:
+            key, row = self._key[groups], self._row[groups]
+            key[(key == _NO_FILTER) & np.isin(groups, list(self.errors))] = _UNREAD
+            numbers = np.unique(key[key >= 0])
+            matrices = [self._matrices[number] for number in numbers.tolist()]
+            key[key >= 0] = np.searchsorted(numbers, key[key >= 0])
+            functions, words = tuple(each.k for each in matrices), tuple(each.words for each in matrices)
+            return ReadFilters(self._present[groups], key, row, functions, words)
+
+    def put_read(self, groups: NDArray[np.int64], read: ReadFilters) -> None:
+        """Take what another process read of `groups`."""
+        with self._lock:
+            keys = []
+            for k, words in zip(read.functions, read.words, strict=True):
+                keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
+                self.cached_bytes += words.nbytes
+            self._key[groups] = np.where(read.key < 0, read.key, np.array([*keys, _UNREAD])[np.maximum(read.key, 0)])
+            self._row[groups], self._present[groups] = read.row, read.present
 
     def put_tiled(self, groups: NDArray[np.int64], tiled: TiledFilters) -> None:
         """`groups` have the filters `tiled`, and no others that can be used."""
@@ -228,6 +261,7 @@ class OrcFilters(FilterStore):
         for (k, _), members in by_size.items():
             groups_of_size = np.array([group for group, _ in members], np.int64)
             words = np.stack([each.words for _, each in members])
+            self.read_bytes += words.nbytes
             keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
             self._key[groups_of_size], self._row[groups_of_size] = keys[-1], np.arange(len(members))
         return keys

@@ -25,9 +25,10 @@ def indexed_stripes(
     return _tables.open(index, storage, files, reads, None, rest)
 
 
-def _merge(
+def merge_stripes(
     files: Sequence[FileInfo], parts: Sequence[Stripes], part: NDArray[np.int64], source: NDArray[np.int64]
 ) -> Stripes:
+    """The stripes of `files`, with what `parts` know of them. File i is file ``source[i]`` of ``parts[part[i]]``."""
     profiles, numbers = find_profiles([profile.tail for table in parts for profile in table.profiles])
     of_part = np.split(np.array(numbers, np.int64), np.cumsum([len(table.profiles) for table in parts])[:-1])
     arrays = StripeArrays.merged([table.arrays for table in parts], part, source, of_part)
@@ -45,4 +46,4 @@ def _merge(
     return table
 
 
-_tables = IndexedTables[Stripes](read_segment, _merge)
+_tables = IndexedTables[Stripes](read_segment, merge_stripes)

@@ -1,15 +1,15 @@
-"""Tables of stripes to and from the arrays of a segment.
+"""Tables of stripes to and from the arrays of a segment of an index, or of a cache file.
 
-A segment holds what plans need of its files: their stripes, the time zones of the writers, and for each column the
-statistics of stripes and row groups, with the filters in tiles. The tails are there too, in a section of their own:
-they are parsed for files that are read, and for columns that the segment does not have.
+Both hold what plans need of their files: the stripes, the time zones of the writers, and for each column the statistics
+of stripes and row groups. The tails are there too, in a section of their own: they are parsed for files that are read,
+and for columns that are not stored. A segment has all of it, and filters in tiles; a cache file has what was read.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -21,10 +21,11 @@ from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes, flat_keys, keys_of, pack, tiled_of, unpack
-from bloomparquet.planning.evidence.tiles import BitPositions
-from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
+from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
+from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles, storage_digest
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.file_profile import find_profiles
+from bloomparquet.planning.orc.filters import ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import ColumnKey, LazyTails, StoredColumn, StripeArrays
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
@@ -41,9 +42,10 @@ def column_name(key: ColumnKey) -> str:
     return f"{key[0]}/{key[1]}"
 
 
-def table_sections(table: Stripes, listing: Listing, zones: Sequence[str | None]) -> dict[str, Section]:
-    """The sections of a table's files and stripes. `zones`: as in :class:`StoredColumns`."""
-    names = sorted({zone for zone in zones if zone is not None})
+def table_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
+    """The sections of a table's files and stripes."""
+    zones = table.known_zones(np.arange(len(table)))
+    names = sorted({zone for zone in zones.values() if zone is not None})
     numbers = {None: -1} | {name: number for number, name in enumerate(names)}
     return {
         TABLE: {
@@ -51,7 +53,8 @@ def table_sections(table: Stripes, listing: Listing, zones: Sequence[str | None]
             **{name: getattr(table.arrays, name) for name in _ARRAYS},
             **pack([profile.tail.raw for profile in table.profiles], "profiles"),
             "zone_names": as_bytes(json.dumps(names).encode()),
-            "zone": np.array([numbers[zone] for zone in zones], np.int32),
+            "zoned": np.array([*zones], np.int64),
+            "zone": np.array([numbers[zone] for zone in zones.values()], np.int32),
         },
         _TAILS: pack([tail.raw for tail in table.tails], _TAILS),
     }
@@ -60,6 +63,27 @@ def table_sections(table: Stripes, listing: Listing, zones: Sequence[str | None]
 def column_section(stripes: ColumnStatistics, row_groups: ColumnStatistics) -> dict[str, NDArray[Any]]:
     """The section of a column, without its filters."""
     return {**_statistics_arrays(stripes, _STRIPES), **_statistics_arrays(row_groups, _ROW_GROUPS)}
+
+
+def cached_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
+    """The sections of a cache file: what was read of `table`. Columns with errors are left out: they are met again."""
+    sections = table_sections(table, listing)
+    for key in sorted(table.known_columns()):
+        profile, leaf = key[0], table.profiles[key[0]].schema.leaves[key[1]]
+        members = table.members(profile)
+        stripes, errors = table.stripe_column(profile, leaf)
+        if errors:
+            continue
+        column, at = table.known_row_groups(profile, leaf, members), table.row_groups_within(members).at
+        filters = column.filters.read_so_far(at)
+        sections[column_name(key)] = {
+            **column_section(stripes, column.statistics.take(at)),
+            "loaded": column.loaded[members] & ~np.isin(members, list(column.errors)),
+            "present": filters.present, "key": filters.key, "row": filters.row,
+            "functions": np.array(filters.functions, np.int64),
+            **{f"words_{i}": words for i, words in enumerate(filters.words)},
+        }  # fmt: skip
+    return sections
 
 
 def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> Stripes:
@@ -73,11 +97,12 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
         tails = [parse_tail(files[i], raw) for i, raw in zip(examples.tolist(), raws, strict=True)]
         profiles, numbers = find_profiles(tails)
         names = json.loads(section["zone_names"].tobytes())
-        zones = [None if number < 0 else names[number] for number in section["zone"].tolist()]
+        zone = [None if number < 0 else names[number] for number in section["zone"].tolist()]
+        zones = dict(zip(section["zoned"].tolist(), zone, strict=True))
         if not (
             numbers == list(range(len(tails)))
             and len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.stride)
-            and int(arrays.counts.sum()) == len(arrays.rows) == len(zones)
+            and int(arrays.counts.sum()) == len(arrays.rows)
         ):
             raise DamagedFileError("its arrays do not fit together")
         stored = _StoredTails(file, storage, files)
@@ -85,6 +110,14 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
         return Stripes(storage, files, LazyTails(stored.read, len(files)), arrays, profiles, columns)
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
+
+
+def read_cached(file: SectionFile, storage: Storage) -> Stripes:
+    """The table in a cache file, of files on `storage`. Raises DamagedFileError."""
+    table = read_segment(file, storage, "", ReadCount())
+    if not np.array_equal(file.section(TABLE)["storage"], storage_digest(storage)):
+        raise DamagedFileError(f"{file.path}: the cache file belongs to a different storage")
+    return table
 
 
 class _StoredTails:
@@ -118,25 +151,32 @@ class _StoredTails:
 class _StoredColumns:
     """The columns in a segment; see :class:`bloomparquet.planning.orc.stripe_arrays.StoredColumns`."""
 
-    def __init__(self, file: SectionFile, zones: Sequence[str | None]) -> None:
+    def __init__(self, file: SectionFile, zones: Mapping[int, str | None]) -> None:
         self.zones = zones
         self._file = file
-        self._names = {*file.sections} - {TABLE, _TAILS}
+        names = [name.split("/") for name in file.sections if name not in (TABLE, _TAILS)]
+        self.keys = {(int(profile), int(leaf)) for profile, leaf in names}
 
-    def load(self, key: ColumnKey, stripes: int, row_groups: int) -> StoredColumn | None:
-        name = column_name(key)
-        if name not in self._names:
+    def load(
+        self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
+    ) -> StoredColumn | None:
+        if key not in self.keys:
             return None
         try:
-            section = self._file.section(name)
-            return StoredColumn(
-                _statistics_of(section, _STRIPES, stripes),
-                _statistics_of(section, _ROW_GROUPS, row_groups),
-                tiled_of(section, "", self._file, row_groups, _positions_of),
-            )
+            section = self._file.section(column_name(key), reads)
+            filters: TiledFilters | ReadFilters
+            if "loaded" in section:
+                loaded, filters = section["loaded"], _read_filters_of(section, row_groups)
+            else:
+                loaded = np.ones(stripes, np.bool_)
+                filters = tiled_of(section, "", self._file, row_groups, _positions_of)
+            if len(loaded) != stripes:
+                raise ValueError(f"a column of {len(loaded)} stripes; expected {stripes}")
+            of_stripes = _statistics_of(section, _STRIPES, stripes)
+            return StoredColumn(of_stripes, _statistics_of(section, _ROW_GROUPS, row_groups), loaded, filters)
         except MALFORMED as error:
             self._file.warn(f"a column cannot be used ({error}); it is read from the data files")
-            self._names.discard(name)
+            self.keys.discard(key)
             return None
 
 
@@ -158,6 +198,20 @@ def _statistics_of(section: Section, part: str, n: int) -> ColumnStatistics:
     if {len(lower), len(upper), len(known), len(nulls), len(sound)} != {n}:
         raise ValueError(f"statistics of {len(nulls)} chunks; expected {n}")
     return ColumnStatistics(lower, upper, known, nulls, sound)
+
+
+def _read_filters_of(section: Section, n: int) -> ReadFilters:
+    present, key, row = (section[name] for name in ("present", "key", "row"))
+    functions = tuple(section["functions"].tolist())
+    words = tuple(section[f"words_{i}"] for i in range(len(functions)))
+    rows = np.array([len(each) for each in words] or [0])
+    if (
+        {len(present), len(key), len(row)} != {n}
+        or int(key.max(initial=-1)) >= len(words)
+        or bool((row >= rows[np.maximum(key, 0)])[key >= 0].any())
+    ):
+        raise ValueError("its filters do not fit its row groups")
+    return ReadFilters(present, key, row, functions, words)
 
 
 def _positions_of(tile: str) -> BitPositions:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, overload
+from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,17 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics
-from bloomparquet.planning.orc.filters import OrcFilters
+from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
+from bloomparquet.storage.files import ReadCount
+
+T = TypeVar("T")
 
 ColumnKey = tuple[int, int]
 """A column of a table: the index of its profile, and of its leaf in there."""
+
+
+StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
+"""The statistics of a column in stripes, and why those of others cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):
@@ -98,18 +106,55 @@ class RowGroupColumn:
     errors: dict[int, BloomParquetError] = field(default_factory=dict)
 
 
+class OtherTables(Generic[T]):
+    """Other tables with some of the stripes of a table, as long as they exist."""
+
+    def __init__(self) -> None:
+        self._tables: list[tuple[weakref.ref[T], NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def add(self, table: T, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+        """`table` has the stripes `here`, which ascend; `there` are their numbers in it."""
+        self._tables.append((weakref.ref(table), here, there))
+
+    def having(self, stripes: NDArray[np.int64]) -> Iterator[tuple[T, NDArray[np.int64], NDArray[np.int64]]]:
+        """Every table that has some of `stripes`, with their numbers here and there."""
+        for reference, here, there in self._tables:
+            table = reference()
+            at = np.minimum(np.searchsorted(here, stripes), len(here) - 1)
+            is_shared = here[at] == stripes if len(here) else np.zeros(len(stripes), np.bool_)
+            if table is not None and is_shared.any():
+                yield table, stripes[is_shared], there[at[is_shared]]
+
+
+class ReadAmount(NamedTuple):
+    """How much was read for a table in this process: columns, stripes whose row groups were loaded in them, and bytes
+    of filters."""
+
+    columns: int
+    stripes: int
+    filter_bytes: int
+
+
 class StoredColumn(NamedTuple):
-    """A column of stripes of one profile: statistics of the stripes, and of their row groups, with their filters."""
+    """A column of stripes of one profile: statistics of the stripes, and of the row groups of those that were `loaded`.
+    In an index, their filters are in tiles; in a cache file, `read` has those that were read."""
 
     stripes: ColumnStatistics
     row_groups: ColumnStatistics
-    filters: TiledFilters
+    loaded: NDArray[np.bool_]
+    filters: TiledFilters | ReadFilters
 
 
 class StoredColumns(Protocol):
-    """The columns of an index's segment. `zones`: the time zone of each stripe's writer, None if unknown."""
+    """The columns of a segment or a cache file. `zones`: the time zones of the writers, by stripe; None if the stripe
+    does not name it. `keys`: which columns there are."""
 
-    zones: Sequence[str | None]
+    zones: Mapping[int, str | None]
 
-    def load(self, key: ColumnKey, stripes: int, row_groups: int) -> StoredColumn | None:
+    @property
+    def keys(self) -> Collection[ColumnKey]: ...
+
+    def load(
+        self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
+    ) -> StoredColumn | None:
         """A column of so many stripes and row groups; None if it is not there, or damaged."""

@@ -10,8 +10,7 @@ Source: ORC specification, "Stripes", "Row Group Index".
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +22,22 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_statistics, read_stripe_footers
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import ChunkFilters
-from bloomparquet.planning.orc.columns import UNKNOWN, ColumnStatistics, OrcChunks
+from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
-from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters
-from bloomparquet.planning.orc.stripe_arrays import ColumnKey, RowGroupColumn, StoredColumns, StripeArrays, ranges
+from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters, ReadFilters
+from bloomparquet.planning.orc.stripe_arrays import (
+    ColumnKey,
+    LazyTails,
+    OtherTables,
+    ReadAmount,
+    RowGroupColumn,
+    StoredColumns,
+    StripeArrays,
+    StripeColumn,
+    ranges,
+)
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import dotted_name
-from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 
@@ -69,11 +76,11 @@ class Stripes:
         self._members = [np.flatnonzero(self._profile == i) for i in range(len(self.profiles))]
         self._footers: dict[int, StripeIndexes] = {}
         self._footer_errors: dict[int, BloomParquetError] = {}
-        self._columns: dict[ColumnKey, tuple[ColumnStatistics, list[BloomParquetError]]] = {}
+        self._columns: dict[ColumnKey, StripeColumn] = {}
         self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
-        # Other tables with some of the stripes: their numbers here, ascending, and there.
-        self._shared: list[tuple[weakref.ref[Stripes], NDArray[np.int64], NDArray[np.int64]]] = []
+        self._others = OtherTables[Stripes]()
         self.parts: Sequence[Stripes] = ()  # other tables that must not go
+        self._columns_read = self._stripes_read = 0
         self._lock = threading.RLock()
         self._footer_lock = threading.Lock()  # taken last
 
@@ -112,16 +119,17 @@ class Stripes:
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
         members = self._members[profile]
-        statistics, errors = self.stripe_column(profile, leaf)
+        statistics, errors = self.stripe_column(profile, leaf, reads)
         zones = self.zones(profile, leaf, members, reads)
         filters = NoFilters(len(members))
-        return self.make_chunks(profile, leaf, members, statistics, self.rows[members], zones, filters, errors)
+        orc_type, rows = self.type_of(profile, leaf), self.rows[members]
+        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
 
     def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | BloomParquetError]:
         """The footers of `stripes`, or what is wrong with each."""
         with self._footer_lock:
             missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._footer_errors]
-            for other, here, there in self._in_other_tables(np.array(missing, np.int64)) if missing else ():
+            for other, here, there in self._others.having(np.array(missing, np.int64)) if missing else ():
                 for i, j in zip(here.tolist(), there.tolist(), strict=True):
                     if j in other._footers:
                         self._footers[i] = other._footers[j]
@@ -143,7 +151,7 @@ class Stripes:
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
         """Read the footers of those of `stripes` that no index has, in one round of requests."""
         is_stored = np.zeros(len(stripes), np.bool_)
-        for other, here, _ in self._in_other_tables(stripes):
+        for other, here, _ in self._others.having(stripes):
             if other.stored is not None:
                 is_stored |= np.isin(stripes, here)
         self.footers(stripes[~is_stored], reads)
@@ -154,10 +162,7 @@ class Stripes:
         """The time zone of the writer of each stripe, None if unknown; None if the column is no TIMESTAMP."""
         if self.type_of(profile, leaf).kind != Kind.TIMESTAMP:
             return None
-        zones: dict[int, str | None] = {}
-        for other, here, there in self._in_other_tables(stripes):
-            if other.stored is not None:
-                zones |= {i: other.stored.zones[j] for i, j in zip(here.tolist(), there.tolist(), strict=True)}
+        zones = self.known_zones(stripes)
         missing = np.array([i for i in stripes.tolist() if i not in zones], np.int64)
         for i, footer in zip(missing.tolist(), self.footers(missing, reads), strict=True):
             zones[i] = footer.writer_timezone if isinstance(footer, StripeIndexes) else None
@@ -168,68 +173,62 @@ class Stripes:
     ) -> RowGroupColumn:
         """A column's row groups, loaded at least for `stripes`, which have this profile."""
         with self._lock:
+            column = self.known_row_groups(profile, leaf, stripes)
+            self._load_row_groups(column, profile, leaf, stripes[~column.loaded[stripes]], reads)
+            return column
+
+    def known_row_groups(self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64]) -> RowGroupColumn:
+        """A column's row groups, loaded for those of `stripes` for which nothing must be read."""
+        with self._lock:
             key = profile, leaf.index
             if key not in self._row_group_columns:
                 self._row_group_columns[key] = self._new_row_group_column(profile, leaf)
             column = self._row_group_columns[key]
             self._copy_row_groups(column, leaf, stripes[~column.loaded[stripes]])
-            self._load_row_groups(column, profile, leaf, stripes[~column.loaded[stripes]], reads)
             return column
 
-    def make_chunks(
-        self,
-        profile: int,
-        leaf: LeafColumn,
-        members: NDArray[np.int64],
-        statistics: ColumnStatistics,
-        rows: NDArray[np.int64],
-        zones: Sequence[str | None] | None,
-        filters: ChunkFilters,
-        errors: Sequence[BloomParquetError],
-    ) -> OrcChunks:
-        known = statistics.known
-        if zones is not None:
-            known = known & np.array([zone is not None for zone in zones], np.bool_)
-        bounds = Bounds(statistics.lower, statistics.upper, known) if known.any() else None
-        named_zones = frozenset(zone for zone in zones or () if zone is not None)
-        orc_type = self.type_of(profile, leaf)
-        return OrcChunks(
-            dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
-        )
+    def known_columns(self) -> set[ColumnKey]:
+        """The columns that were asked for, here or in another process."""
+        with self._lock:
+            keys = set(self._columns)
+        for other, here, there in self._others.having(np.arange(len(self))):
+            for profile, leaf in other.stored.keys if other.stored is not None else ():
+                own = np.unique(self._profile[here[other._profile[there] == profile]])
+                keys.update((number, leaf) for number in own.tolist())
+        return keys
+
+    def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
+        """The time zones of the writers of `stripes`, as far as nothing must be read for them."""
+        zones = {i: self._footers[i].writer_timezone for i in stripes.tolist() if i in self._footers}
+        for other, here, there in self._others.having(stripes):
+            if other.stored is not None:
+                stored = other.stored.zones
+                zones |= {i: stored[j] for i, j in zip(here.tolist(), there.tolist(), strict=True) if j in stored}
+        return zones
 
     def share(self, other: Stripes, files: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         """Copy what `other` has read of `files`, which are the files `there` in it, instead of reading it again, as
         long as `other` exists. `files` ascend."""
         counts = self.arrays.counts[files]
         here = ranges(self.first[files], counts)
-        self._shared.append((weakref.ref(other), here, ranges(other.first[there], counts)))
+        self._others.add(other, here, ranges(other.first[there], counts))
 
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = sum(tail.size for tail in self.tails)
+        tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
         with self._lock:
             columns = list(self._row_group_columns.values())
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
         return tails + indexes + 8 * 8 * len(self)
 
-    def _in_other_tables(
-        self, stripes: NDArray[np.int64]
-    ) -> Iterator[tuple[Stripes, NDArray[np.int64], NDArray[np.int64]]]:
-        """Every other table that has some of `stripes`, with their numbers here and there."""
-        for reference, here, there in self._shared:
-            other = reference()
-            at = np.minimum(np.searchsorted(here, stripes), len(here) - 1)
-            is_shared = here[at] == stripes if len(here) else np.zeros(len(stripes), np.bool_)
-            if other is not None and is_shared.any():
-                yield other, stripes[is_shared], there[at[is_shared]]
+    @property
+    def read_amount(self) -> ReadAmount:
+        with self._lock:
+            read = sum(column.filters.read_bytes for column in self._row_group_columns.values())
+            return ReadAmount(self._columns_read, self._stripes_read, read)
 
-    def _known_column(self, key: ColumnKey) -> tuple[ColumnStatistics | None, list[BloomParquetError]]:
-        """The statistics of the stripes, as far as nothing must be read for them."""
-        self._load_stored(key)
-        return self._columns.get(key, (None, []))
-
-    def _load_stored(self, key: ColumnKey) -> None:
+    def _load_stored(self, key: ColumnKey, reads: ReadCount | None = None) -> None:
         """Take a column from the segment, if there is one."""
         if self.stored is None:
             return
@@ -238,36 +237,41 @@ class Stripes:
                 return
             members = self._members[key[0]]
             at = self.row_groups_within(members).at
-            column = self.stored.load(key, len(members), len(at))
+            column = self.stored.load(key, len(members), len(at), reads)
             if column is None:
                 return
             self._columns[key] = column.stripes, []
             made = self._new_row_group_column(key[0], self.profiles[key[0]].schema.leaves[key[1]])
             made.statistics.set(at, column.row_groups)
-            made.filters.put_tiled(at, column.filters)
-            made.loaded[members] = True
+            if isinstance(column.filters, ReadFilters):
+                made.filters.put_read(at, column.filters)
+            else:
+                made.filters.put_tiled(at, column.filters)
+            made.loaded[members] = column.loaded
             self._row_group_columns[key] = made
 
-    def stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+    def stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> StripeColumn:
         """The statistics of the stripes with a profile, and the errors of the others."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._columns:
-                self._columns[key] = self._read_stripe_column(profile, leaf)
+                self._columns[key] = self._read_stripe_column(profile, leaf, reads or ReadCount())
             return self._columns[key]
 
-    def _read_stripe_column(self, profile: int, leaf: LeafColumn) -> tuple[ColumnStatistics, list[BloomParquetError]]:
+    def _read_stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> StripeColumn:
         members, column = self._members[profile], self.column_of(profile, leaf)
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), len(members))
         errors: dict[int, BloomParquetError] = {}
         is_copied = np.zeros(len(members), np.bool_)
-        for other, here, there in self._in_other_tables(members):
-            other_profile = int(other._profile[there[0]])
-            copied, other_errors = other._known_column((other_profile, leaf.index))
+        for other, here, there in self._others.having(members):
+            key = int(other._profile[there[0]]), leaf.index
+            other._load_stored(key, reads)
+            copied, other_errors = other._columns.get(key, (None, []))
             if copied is not None and not other_errors:
                 at = np.searchsorted(members, here)
-                statistics.set(at, copied.take(np.searchsorted(other.members(other_profile), there)))
+                statistics.set(at, copied.take(np.searchsorted(other.members(key[0]), there)))
                 is_copied[at] = True
+        self._columns_read += not is_copied.all()
         for i in np.flatnonzero(~is_copied).tolist():
             stripe = int(members[i])
             file = int(self.file[stripe])
@@ -290,13 +294,8 @@ class Stripes:
         row_groups = self.row_groups_within(members)
         of_stripe = by_stripe.take(np.searchsorted(members, row_groups.stripe_index))
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), int(self.first_group[-1]))
-        statistics.set(row_groups.at, of_stripe)
-        # Counts of a stripe hold for its row groups only if no row is null, or every row.
-        nulls = np.full(len(row_groups), UNKNOWN, np.int64)
-        nulls[of_stripe.nulls == 0] = 0
-        all_null = of_stripe.nulls == self.rows[row_groups.stripe_index]
-        nulls[all_null] = row_groups.rows[all_null]
-        statistics.nulls[row_groups.at] = nulls
+        in_stripe = self.rows[row_groups.stripe_index]
+        statistics.set(row_groups.at, of_stripe.for_parts(in_stripe, row_groups.rows))
         filters = OrcFilters(
             self.storage, column, dotted_name(leaf.path), self.first_group, self.footers,
             lambda loaded: why_filters_unusable(tail, column, loaded),
@@ -305,7 +304,7 @@ class Stripes:
 
     def _copy_row_groups(self, column: RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
         """Copy what other tables have of a column in `stripes`, which share a profile."""
-        for other, here, there in self._in_other_tables(stripes):
+        for other, here, there in self._others.having(stripes):
             key = int(other._profile[there[0]]), leaf.index
             other._load_stored(key)
             with other._lock:
@@ -317,6 +316,7 @@ class Stripes:
                 at, other_at = self.row_groups_within(here).at, other.row_groups_within(there).at
                 column.statistics.set(at, other_column.statistics.take(other_at))
                 column.loaded[here] = True
+                self._stripes_read += 0 if other.stored is not None else len(here)
                 pairs = zip(here.tolist(), there.tolist(), strict=True)
                 column.errors |= {i: other_column.errors[j] for i, j in pairs if j in other_column.errors}
                 column.filters.copy_from(at, other_column.filters, other_at)
@@ -325,6 +325,7 @@ class Stripes:
         self, column: RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> None:
         """Read the row index of a column in `stripes`."""
+        self._stripes_read += len(stripes)
         number, footers = self.column_of(profile, leaf), self.footers(stripes, reads)
         pairs = list(zip(stripes.tolist(), footers, strict=True))
         readable = [(i, footer) for i, footer in pairs if isinstance(footer, StripeIndexes)]
@@ -392,4 +393,5 @@ class StripeRowGroups:
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
         filters = FiltersOfGroups(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
-        return table.make_chunks(profile, leaf, members, statistics, rows, zones, filters, errors)
+        orc_type = table.type_of(profile, leaf)
+        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)

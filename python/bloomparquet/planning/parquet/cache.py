@@ -108,6 +108,11 @@ class FooterCache:
         cache._disk = CacheDirectory(Path(directory), max_bytes) if usable else None
         return cache
 
+    @property
+    def disk(self) -> CacheDirectory | None:
+        """Where this cache keeps what its plans read; None for nowhere."""
+        return self._disk
+
     def persist(self) -> None:
         """Write what the plans of this cache have read to its directory, and keep that within its bound. Disk errors
         are logged, not raised."""
