@@ -80,6 +80,15 @@ def test_the_index_beside_the_data_is_used(readers: Readers, data: Path, way: st
     assert ask(readers, data, f"name = '{name_of(7)}'", index="OFF")[1].kept > 1, "the files have no filters of it"
 
 
+def test_filters_of_changed_case_are_used(readers: Readers, data: Path, way: str) -> None:
+    ask, where = WAYS[way], f"lower(name) = '{name_of(7).lower()}'"
+    bp.build_index(data, columns={"id": None, "lower(name)": bp.Bloom(1e-6)})
+    rows, plan = ask(readers, data, where)
+    assert (rows, plan.kept, plan.indexed_files) == ([repr((7, name_of(7)))], 1, FILES)
+    rows, plan = ask(readers, data, f"lower(name) = '{name_of(7)}'")  # no lower-case text has a capital letter
+    assert (rows, plan.kept) == ([], 0)
+
+
 def test_new_and_changed_files_beside_an_old_index(readers: Readers, data: Path, way: str) -> None:
     ask = WAYS[way]
     for value, files_, indexed in ((7, 4, 4), (1607, 5, 4), (2007, 5, 3)):

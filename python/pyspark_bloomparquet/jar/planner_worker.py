@@ -225,7 +225,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "planningTimeMs": round(plan.seconds * 1000),
         "numFilterErrors": len(errors),
         "numFilesReadWhole": len(whole),
-        "numFilesTotal": len(sizes),
+        "numFilesTotal": len(files),
         "numFilesIndexed": plan.indexed,
         "requests": plan.requests,
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
