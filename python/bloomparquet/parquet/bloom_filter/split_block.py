@@ -40,7 +40,7 @@ Hashes = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint32]
 Booleans = npt.NDArray[np.bool_]
 
-BYTES_PER_BLOCK = 32
+BYTES_PER_BLOCK, BITS_PER_BLOCK = 32, 256
 MAX_BLOCKS = 1 << 22
 """128 MiB: the limit that parquet-java, Arrow C++ and arrow-rs share."""
 
@@ -53,13 +53,9 @@ SALTS: Words = np.array(
 )
 
 _WORDS = 8
-BITS_PER_BLOCK = 256
-_BIT_SHIFT = np.uint32(27)
-_HALF = np.uint64(32)
-
+_BIT_SHIFT, _HALF = np.uint32(27), np.uint64(32)
 _CHECK_CHUNK = 1 << 15
 """Hashes checked at a time: their intermediate arrays stay in a core's cache."""
-
 _INSERT_CHUNK = 1 << 14
 _INSERT_BLOCKS = 1 << 12
 """Blocks filled at a time: with one byte per bit they take 1 MiB."""
@@ -81,18 +77,20 @@ def block_mask(hashes: Hashes) -> Words:
 
     The mask does not depend on the filter (BloomFilter.md, "Algorithm").
     """
-    bits = hashes.astype(np.uint32)[..., np.newaxis] * SALTS
-    bits >>= _BIT_SHIFT
-    masks: Words = np.left_shift(np.uint32(1), bits)
+    masks: Words = np.left_shift(np.uint32(1), _bit_in_word(hashes))
     return masks
 
 
 def bit_positions(hashes: Hashes, n_blocks: int) -> npt.NDArray[np.int64]:
     """The bits of the whole filter that each hash sets: shape (…) becomes (…, 8). Bit i is bit i % 8 of byte i // 8."""
+    block = block_index(hashes, n_blocks)[..., np.newaxis]
+    return block * BITS_PER_BLOCK + np.arange(0, BITS_PER_BLOCK, 32) + _bit_in_word(hashes).astype(np.int64)
+
+
+def _bit_in_word(hashes: Hashes) -> Words:
     bits = hashes.astype(np.uint32)[..., np.newaxis] * SALTS
     bits >>= _BIT_SHIFT
-    block = block_index(hashes, n_blocks)[..., np.newaxis]
-    return block * BITS_PER_BLOCK + np.arange(0, BITS_PER_BLOCK, 32) + bits.astype(np.int64)
+    return bits
 
 
 def check_blocks(blocks: Words, masks: Words) -> Booleans:
