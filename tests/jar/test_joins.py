@@ -144,24 +144,24 @@ NOT_PRUNED = {
 
 
 @pytest.mark.parametrize("case", NOT_PRUNED)
-def test_a_preserved_side_is_not_pruned(readers: Readers, lake: Path, adaptive: None, case: str) -> None:
+def test_a_preserved_side_is_not_pruned(readers: Readers, lake: Path, case: str) -> None:
     ran = ask(readers, lake, NOT_PRUNED[case])
     assert kept(ran) in ([None], [FILES])
     assert ran.rows
 
 
-def test_not_in_with_a_null_returns_no_row(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_not_in_with_a_null_returns_no_row(readers: Readers, lake: Path) -> None:
     sql = "SELECT id FROM f WHERE id NOT IN (SELECT maybe FROM d WHERE name IN ('n0', 'n44'))"
     assert ask(readers, lake, sql).rows == []
 
 
-def test_a_float_key_matches_both_zeros(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_float_key_matches_both_zeros(readers: Readers, lake: Path) -> None:
     ran = ask(readers, lake, "SELECT f.s, f.x FROM f JOIN d ON f.x = d.x WHERE d.name IN ('n0', 'n44')")
     assert len(ran.rows) == 2
     assert any("-0.0" in row for row in ran.rows)
 
 
-def test_a_star_join_with_two_dimensions(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_star_join_with_two_dimensions(readers: Readers, lake: Path) -> None:
     ran = ask(
         readers,
         lake,
@@ -172,7 +172,7 @@ def test_a_star_join_with_two_dimensions(readers: Readers, lake: Path, adaptive:
     assert kept(ran) == [1]  # neither side alone: 44 is in file 4, 48 in 8, 52 in 2
 
 
-def test_a_join_on_a_partition_and_a_filtered_column(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_join_on_a_partition_and_a_filtered_column(readers: Readers, lake: Path) -> None:
     by_part = ask(readers, lake, "SELECT f.id FROM f JOIN d ON f.part = d.p WHERE d.name = 'n4'")
     assert len(by_part.rows) == FILES * ROWS // 2
     dimension = readers.oracle(lake / "dimension").count()
@@ -183,7 +183,7 @@ def test_a_join_on_a_partition_and_a_filtered_column(readers: Readers, lake: Pat
     assert (plan.total, plan.kept) == (FILES // 2, 1)
 
 
-def test_one_scan_in_two_joins_with_other_keys(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_one_scan_in_two_joins_with_other_keys(readers: Readers, lake: Path) -> None:
     ran = ask(
         readers,
         lake,
@@ -195,7 +195,7 @@ def test_one_scan_in_two_joins_with_other_keys(readers: Readers, lake: Path, ada
     assert kept(ran) == [1, 1, 1]
 
 
-def test_a_self_join(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_self_join(readers: Readers, lake: Path) -> None:
     ran = ask(readers, lake, "SELECT a.id, b.s FROM f a JOIN f b ON a.id = b.id WHERE a.s = 's044'")
     assert ran.rows == ["(44, 's044')"]
     assert kept(ran) == [1, 1]
@@ -226,7 +226,7 @@ def test_a_view_that_replaces_another(readers: Readers, lake: Path) -> None:
     assert [texts(frame.collect()) for frame in reversed(frames)] == [["(48,)"], ["(44,)"]]
 
 
-def test_a_cached_dimension(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_cached_dimension(readers: Readers, lake: Path) -> None:
     facts = readers.jar(lake / "facts")
     dimension = readers.oracle(lake / "dimension").where("name = 'n44'").cache()
     try:
@@ -240,7 +240,7 @@ def test_a_cached_dimension(readers: Readers, lake: Path, adaptive: None) -> Non
         dimension.unpersist()
 
 
-def test_no_task_reads_facts_without_a_partner(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_no_task_reads_facts_without_a_partner(readers: Readers, lake: Path) -> None:
     ran = ask(readers, lake, "SELECT f.id FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44' AND d.s = 's000'")
     assert ran.rows == []
     assert kept(ran) in ([0], [])
@@ -254,7 +254,7 @@ def test_join_filters_can_be_switched_off(readers: Readers, lake: Path) -> None:
     assert kept(ask(readers, lake, sql)) == [1]
 
 
-def test_a_join_over_a_load_with_where(readers: Readers, lake: Path, adaptive: None) -> None:
+def test_a_join_over_a_load_with_where(readers: Readers, lake: Path) -> None:
     facts = readers.jar(lake / "facts", where="s IN ('s044', 's045', 's149')")
     dimension = readers.oracle(lake / "dimension").where("name IN ('n44', 'n48')")
     joined = facts.join(dimension, facts.id == dimension.k).select("id", "payload")

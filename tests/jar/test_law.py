@@ -478,7 +478,7 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_any_predicate_finds_what_spark_finds(readers: Readers, mixture: str) -> None:
     skipped = 0
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(predicate=st.deferred(lambda: _predicate))
     def holds(predicate: Column) -> None:
         nonlocal skipped
