@@ -18,22 +18,26 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import bloomparquet as bp
-from bloomparquet.indexing.build import commit
 from bloomparquet.indexing.columns import IndexColumns
-from bloomparquet.indexing.segment import MOST_ROW_GROUPS, Report, Target
+from bloomparquet.indexing.commit import begin_build
+from bloomparquet.indexing.segment import MOST_ROW_GROUPS, Target
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
+from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, serialise
+from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, VERSION, WRITER, SegmentEntry
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
 from bloomparquet.planning.parquet.row_groups import GroupArrays, RowGroups
-from bloomparquet.planning.parquet.serialized import Listing, column_name, column_section, table_section, tile_arrays
+from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
@@ -79,7 +83,7 @@ def _real(rounds: int, shape: Shape) -> Iterator[Row]:
     root, to = str(lookups.root), str(base_directory() / "index")
     case = f"{shape.total_row_groups:,} row groups"
     built = take_turns([Contender("build", lambda _: bp.build_index(root, to=to))], 1)["build"]
-    filters = sum(row["bloom_bytes"] or 0 for row in bp.inspect(root).select(["bloom_bytes"]).to_pylist())
+    filters = pc.sum(bp.inspect(root)["bytes"]).as_py()
     info: bp.IndexInfo = built.result
     rate = filters / built.cpu_seconds[0] / 1e6
     yield milliseconds(
@@ -153,17 +157,14 @@ def _made_up(rounds: int, row_groups: int) -> Iterator[Row]:
         if result.kept > row_groups / 50:
             raise AssertionError(f"{result.kept} of {row_groups} row groups were kept for absent values")
 
-    timings = take_turns(
-        [
-            Contender("one value, cold", cold, before=lambda _: _forget(to)),
-            Contender("one value, warm", lambda number: plan(bp.Eq("id", -2 - number))),
-        ],
-        rounds,
-        agree,
-    )
-    timings |= take_turns(
-        [Contender(f"{_MANY:,} values, warm", lambda _: plan(bp.In("id", tuple(values))))], max(3, rounds // 3)
-    )
+    contenders = [
+        Contender("one value, cold", cold, before=lambda _: _forget(to)),
+        Contender("one value, warm", lambda number: plan(bp.Eq("id", -2 - number))),
+        Contender(f"{_MANY:,} values, warm", lambda _: plan(bp.In("id", tuple(values)))),
+    ]
+    timings: dict[str, Timing] = {}
+    for contender in contenders:  # one after the other: the cold plan drops the pages that the others have warm
+        timings |= take_turns([contender], rounds, agree if contender is not contenders[-1] else None)
     aims = (_MILLION_COLD, _MILLION_WARM, _MILLION_MANY)
     for timing, aim in zip(timings.values(), aims, strict=True):
         reached = Aim(f"<= {1e3 * aim:.0f} ms", timing.median <= aim)
@@ -196,7 +197,8 @@ def made_up_index(row_groups: int) -> tuple[Dataset, str]:
         target = Target(storage, str(home), "/made/up/")
         step = MOST_ROW_GROUPS // _PER_FILE
         segments = [_segment(storage, home, files[at : at + step], at) for at in range(0, len(files), step)]
-        commit(target, "/made/up/", IndexColumns(None), segments, Report())
+        with begin_build(target) as build:
+            build.commit(FileFormat.PARQUET, "/made/up/", IndexColumns(None), segments)
     return listed, str(home)
 
 
@@ -239,7 +241,7 @@ def _segment(storage: LocalStorage, home: Path, files: tuple[FileInfo, ...], num
     arrays = tile_arrays("", np.zeros(n, np.int32), np.arange(n, dtype=np.int32), [f"{name}/0"])
     relative = [file._replace(path=file.path.removeprefix("/made/up/")) for file in files]
     sections = {**table_section(table, Listing(storage, relative)), name: {**column_section(chunks), **arrays}}
-    pieces, size = serialise(sections, WRITER, {f"{name}/0": tile})
+    pieces, size, _ = serialise(sections, WRITER, {f"{name}/0": tile})
     path = home / f"{number:016x}{SEGMENT_SUFFIX}"
     with path.open("wb") as out:
         out.writelines(pieces)

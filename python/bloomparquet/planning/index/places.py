@@ -25,7 +25,7 @@ class Places:
         listings = listings[::-1]  # of several versions of a file, the newest is looked up
         above = root.encode("utf-8", "surrogatepass")
         paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
-        self._paths = pa.array(paths, pa.binary())
+        self._paths = _binary_array(paths)
         numbers = {name: [each[name] for each in listings] for name in _IDENTITY} if listings else {}
         self._identity = {name: np.concatenate(arrays) for name, arrays in numbers.items()}
         counts = [len(listing["sizes"]) for listing in listings]
@@ -40,8 +40,8 @@ class Places:
         if not files or not len(self._paths):
             return np.full(len(files), -1), np.zeros(len(files), np.int64)
         paths, *numbers = zip(*files, strict=True)
-        asked = pa.array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"), pa.binary())
-        where = pc.index_in(asked, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
+        asked = _binary_array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"))
+        where = _values(pc.index_in(asked, value_set=self._paths))
         same = where >= 0
         for (name, stored), given in zip(self._identity.items(), numbers, strict=True):
             numbers_of = stored[where], np.array(given, stored.dtype)
@@ -51,3 +51,20 @@ class Places:
                 same &= numbers_of[0] == numbers_of[1]
         same &= np.array(numbers[1], np.int64) > 0
         return np.where(same, self._segment[where], -1), self._position[where]
+
+
+def _values(positions: pa.Int32Array) -> NDArray[np.int64]:
+    """The numbers of an array, -1 for null; without pandas, as in :func:`_binary_array`."""
+    validity, numbers = positions.buffers()
+    values = np.frombuffer(numbers, np.int32, len(positions)).astype(np.int64)
+    if validity is not None:
+        is_valid = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(positions), bitorder="little")
+        values[is_valid == 0] = -1
+    return values
+
+
+def _binary_array(texts: Sequence[bytes]) -> pa.LargeBinaryArray:
+    """`texts` as an array. ``pa.array`` would first import pandas, which takes longer than all the rest of a plan."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(texts), buffers)
