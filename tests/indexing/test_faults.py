@@ -20,6 +20,8 @@ from tests.storage.test_atomic import mounted, needs_root
 from tests.support.files import write
 from tests.support.kill import every_point, killed_at
 
+pytestmark = pytest.mark.slow
+
 DIRECTORY = "_bloomparquet_index"
 
 

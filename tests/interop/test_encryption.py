@@ -18,6 +18,8 @@ from tests.interop.test_retrofit import rows_scanned
 from tests.support import interop, spark_kms
 from tests.support.spark_kms import every_key
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 

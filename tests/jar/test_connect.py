@@ -16,6 +16,8 @@ from pyspark_bloomparquet import configure
 from pyspark_bloomparquet.jar import connect
 from tests.support import files
 
+pytestmark = pytest.mark.slow
+
 # In a process of its own: PySpark cannot use its classic sessions and Spark Connect in one process.
 SERVER = """
 import json, sys, warnings

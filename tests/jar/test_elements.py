@@ -16,6 +16,8 @@ from tests.support.files import write_groups
 from tests.support.scenarios import JAR, Readers, read, run, texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 BLOOM = [
     "tags.list.element", "m.key_value.key", "m.key_value.value", "items.list.element.sku", "items.list.element.n",
     "n.list.element", "byday.key_value.key", "money.list.element", "f.list.element", "st.l.list.element",

@@ -20,6 +20,8 @@ from tests.support import files
 from tests.support.scenarios import Ran, Readers, _metric, _scans, run, texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 FILES, ROWS = 10, 20
 FILTERS = {name: {"ndv": ROWS, "fpp": 0.0001} for name in ("id", "s", "dec", "day", "other", "x")}
 

@@ -23,6 +23,8 @@ from tests.support.files import write
 from tests.support.retrofit import data_files, ids, make_table, run_speculating, workers
 from tests.support.s3 import s3_server
 
+pytestmark = pytest.mark.slow
+
 DIRECTORY = "_bloomparquet_index"
 TABLE_IDS = [ids(i, 500 * (i + 1)) for i in range(6)]
 

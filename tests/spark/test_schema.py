@@ -19,6 +19,8 @@ from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 ALL_SPARK_TYPES = """
     SELECT CAST(id AS TINYINT) AS i8, CAST(id AS SMALLINT) AS i16, CAST(id AS INT) AS i32, id AS i64,
       CAST(id AS FLOAT) / 3 AS f, CASE id WHEN 0 THEN double('NaN') WHEN 1 THEN -0.0D ELSE id / 7 END AS d,
