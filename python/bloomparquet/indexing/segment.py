@@ -34,7 +34,7 @@ _BATCH_BYTES = 1 << 20
 @dataclass(slots=True)
 class Report:
     """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
-    columns that no file had so far. `format` is that of the files, None until it is known."""
+    columns that no file had so far."""
 
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None

@@ -48,9 +48,9 @@ class Listing:
 
         Raises PlanError unless `data` are `files` files on one storage, and have the SHA-256 `digest`.
         """
-        found = hashlib.sha256(data).hexdigest()
-        if found != digest:
-            raise PlanError(f"the listing of the request has the digest {found}; expected {digest}")
+        computed = hashlib.sha256(data).hexdigest()
+        if computed != digest:
+            raise PlanError(f"the listing of the request has the digest {computed}; expected {digest}")
         numbers = np.frombuffer(data, ">i8", 2 * files).astype(np.int64)
         paths = data[16 * files :].decode("utf-8", "surrogateescape").split("\0")[:-1]
         if len(paths) != files:

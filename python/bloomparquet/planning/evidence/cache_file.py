@@ -7,18 +7,21 @@ it. So any number of readers and writers may work at once.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import xxhash
 
 from bloomparquet.planning.evidence.section_file import MAGIC, MappedSource, Section, SectionFile, serialise
+
+log = logging.getLogger("bloomparquet")
 
 _SUFFIX = ".columns"
 _OWN = "bloomparquet-cache"
@@ -54,6 +57,17 @@ def code_fingerprint() -> str | None:
 def open_cache_file(path: Path) -> SectionFile:
     """Raises :class:`DamagedFileError` or ``OSError`` if the file cannot be used."""
     return SectionFile(MappedSource(path, private=True), str(code_fingerprint()))
+
+
+@contextmanager
+def errors_logged(disk: CacheDirectory, warned: set[Path], cache: str) -> Iterator[None]:
+    """Log an ``OSError`` of `cache` instead of raising it, once for each directory. `warned`: the logged directories."""
+    try:
+        yield
+    except OSError as error:
+        if disk.directory not in warned:
+            warned.add(disk.directory)
+            log.warning("%s: %s cannot read or write its files here: %s", disk.directory, cache, error)
 
 
 class CacheDirectory:

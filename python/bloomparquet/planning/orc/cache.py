@@ -11,8 +11,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -24,7 +23,7 @@ from bloomparquet.orc.file_tail import Tail, are_orc, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
 from bloomparquet.orc.schema import build_schema
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence.cache_file import CacheDirectory, open_cache_file
+from bloomparquet.planning.evidence.cache_file import CacheDirectory, errors_logged, open_cache_file
 from bloomparquet.planning.evidence.section_file import DamagedFileError
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.segments import merge_found
@@ -121,7 +120,7 @@ class StripeCache:
         if opened is None:
             stored: list[Stripes] = []
             if disk is not None and not {*files}.issubset(file for other in others for file in other.files):
-                with self._disk_errors_logged(disk):
+                with errors_logged(disk, self._warned, "the cache of ORC files"):
                     stored = _read_stored(disk, storage, files)
             opened, is_unchanged = _open(storage, files, others, stored, reads)
             if is_unchanged:
@@ -148,20 +147,10 @@ class StripeCache:
                 if disk.directory not in written or not _is_worth_writing(table, amount, written[disk.directory]):
                     continue
                 listing = Listing(table.storage, table.files)
-                with self._disk_errors_logged(disk):
+                with errors_logged(disk, self._warned, "the cache of ORC files"):
                     if listing.storable and all(are_unchanged(table.storage, table.files)):
                         disk.write(disk.path(_PREFIX + listing.name), cached_sections(table, listing))
                 written[disk.directory] = amount  # after a failure too: it is tried once
-
-    @contextmanager
-    def _disk_errors_logged(self, disk: CacheDirectory) -> Iterator[None]:
-        """Log an ``OSError`` instead of raising it, once for each directory."""
-        try:
-            yield
-        except OSError as error:
-            if disk.directory not in self._warned:
-                self._warned.add(disk.directory)
-                log.warning("%s: the cache of ORC files cannot read or write its files here: %s", disk.directory, error)
 
     def clear(self) -> None:
         """Drop all tables."""

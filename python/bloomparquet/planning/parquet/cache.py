@@ -16,7 +16,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_fingerprint, open_cache_file
+from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_fingerprint, errors_logged, open_cache_file
 from bloomparquet.planning.evidence.section_file import DamagedFileError
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.parquet.merge import merge
@@ -125,7 +125,7 @@ class FooterCache:
             for key, cached in tables:
                 if _is_worth_storing(cached, disk.directory):
                     self._store(disk, key, cached)
-            with self._disk_errors_logged(disk):
+            with errors_logged(disk, self._warned, "the footer cache"):
                 disk.evict()
 
     def row_groups(
@@ -228,7 +228,7 @@ class FooterCache:
         if disk is None or request.listing is None:
             return
         paths: list[Path] = []
-        with self._disk_errors_logged(disk):
+        with errors_logged(disk, self._warned, "the footer cache"):
             paths = disk.latest(request.listing.prefix, _SEARCHED_ENTRIES)
         for path in paths:
             if not any(path in cached.entries for cached in in_memory):
@@ -241,7 +241,7 @@ class FooterCache:
         used."""
         files, listing = (request.files, request.listing) if same_files else (None, None)
         table = None
-        with self._disk_errors_logged(disk), suppress(FileNotFoundError):
+        with errors_logged(disk, self._warned, "the footer cache"), suppress(FileNotFoundError):
             try:
                 table = read_table(open_cache_file(path), request.storage, request.keys, files, listing)
                 os.utime(path)  # the least recently used files are removed first
@@ -258,7 +258,7 @@ class FooterCache:
             return
         revision = table.revision
         listing = Listing(table.storage, table.files)
-        with self._disk_errors_logged(disk):
+        with errors_logged(disk, self._warned, "the footer cache"):
             path = disk.path(listing.name)
             if listing.storable and disk.write(path, to_sections(table, listing)):
                 for other in cached.superseded:
@@ -281,16 +281,6 @@ class FooterCache:
 
     def _size(self) -> int:
         return sum(cached.table.cached_bytes for cached in self._tables.values())
-
-    @contextmanager
-    def _disk_errors_logged(self, disk: CacheDirectory) -> Iterator[None]:
-        """Log an ``OSError`` instead of raising it, once for each directory."""
-        try:
-            yield
-        except OSError as error:
-            if disk.directory not in self._warned:
-                self._warned.add(disk.directory)
-                log.warning("%s: the footer cache cannot read or write its files here: %s", disk.directory, error)
 
 
 def _is_worth_storing(cached: _Cached, directory: Path) -> bool:

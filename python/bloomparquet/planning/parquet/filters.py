@@ -134,7 +134,7 @@ class ParquetFilters(FilterStore):
     def _with_bits(
         self, chunks: NDArray[np.int64], buffer: NDArray[np.uint8], starts: NDArray[np.int64]
     ) -> tuple[list[int], list[NDArray[np.uint8]]]:
-        """Those of `chunks` whose bitset, which begins at ``starts[i]`` of `buffer`, has a bit; and the bitsets."""
+        """The `chunks` whose bitset has a set bit, and these bitsets. Bitset i begins at ``starts[i]`` of `buffer`."""
         extents = zip(chunks.tolist(), starts.tolist(), self.num_bytes[chunks].tolist(), strict=True)
         bitsets = {chunk: buffer[start : start + size] for chunk, start, size in extents}
         some = {chunk: bits for chunk, bits in bitsets.items() if self._state[chunk] == READY and bits.any()}
