@@ -61,7 +61,7 @@ def open_cache_file(path: Path) -> SectionFile:
 
 @contextmanager
 def errors_logged(disk: CacheDirectory, warned: set[Path], cache: str) -> Iterator[None]:
-    """Log an ``OSError`` of `cache` instead of raising it, once for each directory. `warned`: the logged directories."""
+    """Log an ``OSError`` of `cache` instead of raising it: once for each directory, which `warned` then has."""
     try:
         yield
     except OSError as error:
