@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.options import OnFilterError, PlanOptions
-from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
+from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
@@ -100,17 +101,33 @@ class Request:
     filter_reads: ReadCount
     errors: Errors
 
+    def apart(self) -> Request:
+        """The same request, whose reads and errors do not count for the plan."""
+        return replace(self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedConditions:
+    """The conditions of a plan and how they were judged, so that it can be told why."""
+
+    conditions: tuple[RowCondition, ...]
+    request: Request
+
+    def decide(self, plan: ScanPlan) -> NDArray[np.uint8]:
+        """Per row group of ``plan.table``, an index into DECISIONS."""
+        return decide(plan.table, self.conditions, self.request, plan.codes)
+
 
 def judge(
     table: Table, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
-    evidence = [_Evidence(table, condition, request) for condition in conditions]
+    evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
     alive = _by_statistics(evidence, table)
     parts = table.row_groups_within(np.flatnonzero(alive))
     if parts is None:
         return _codes(alive, _by_filters(evidence, alive)), None
-    evidence = [_Evidence(parts, condition, request) for condition in conditions]
+    evidence = [LeafVerdicts(parts, condition, request) for condition in conditions]
     alive_parts = _by_statistics(evidence, parts)
     kept_parts = _by_filters(evidence, alive_parts)
     alive, kept = np.zeros((2, len(table)), np.bool_)
@@ -120,7 +137,7 @@ def judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: Units) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -128,12 +145,50 @@ def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
     return alive
 
 
-def _by_filters(evidence: Sequence[_Evidence], alive: Verdicts) -> Verdicts:
+def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
     """Verdicts by Bloom filters on the units that are `alive`."""
     for each in evidence:
         if each.equalities:
             alive = might_match(each.condition.predicate, alive, each.judge_by_filters)
     return alive
+
+
+def decide(
+    table: Table, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
+    decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
+    undecided = codes == REASONS.index(Reason.STATISTICS)
+    alive = np.asarray(table.rows > 0, np.bool_)
+    decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
+    undecided &= alive
+    request = request.apart()
+    for by in (Decision.CONSTANT, Decision.PARTITION, Decision.NULLS):
+        if undecided.any():
+            left = undecided & _by_statistics([LeafVerdicts(table, each, request, by) for each in conditions], table)
+            decisions[undecided & ~left] = DECISIONS.index(by)
+            undecided = left
+    decisions[undecided] = DECISIONS.index(Decision.BOUNDS)
+    by_filter = codes == REASONS.index(Reason.BLOOM)
+    if by_filter.any():
+        decisions[by_filter] = DECISIONS.index(Decision.BLOOM)
+        decisions[by_filter & _asked_in_index(table, conditions, request, by_filter)] = DECISIONS.index(Decision.INDEX)
+    return decisions
+
+
+def _asked_in_index(
+    table: Table, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+) -> NDArray[np.bool_]:
+    """Which units have a filter in an index that a plan asked, at least among `some` of them."""
+    parts = table.row_groups_within(np.flatnonzero(some))
+    in_index = np.zeros(len(table), np.bool_)
+    for condition in conditions:
+        verdicts = LeafVerdicts(table if parts is None else parts, condition, request)
+        _by_statistics([verdicts], table if parts is None else parts)
+        for chunks, candidates in (asked for each in verdicts.equalities.values() for asked in each):
+            members = chunks.members[candidates.filters.in_index]
+            in_index[members if parts is None else parts.stripe_index[members]] = True
+    return in_index
 
 
 def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
@@ -143,11 +198,15 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
     return codes
 
 
-class _Evidence:
-    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf."""
+class LeafVerdicts:
+    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf.
 
-    def __init__(self, table: Units, condition: RowCondition, request: Request) -> None:
-        self._table, self.condition, self._request = table, condition, request
+    `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order
+    of :class:`Decision`.
+    """
+
+    def __init__(self, table: Units, condition: RowCondition, request: Request, by: Decision = Decision.BOUNDS) -> None:
+        self._table, self.condition, self._request, self._by = table, condition, request, by
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
@@ -169,10 +228,14 @@ class _Evidence:
 
     def _judge(self, leaf: Predicate) -> Verdicts:
         request, column = self._request, _column(leaf)
+        if self._by is Decision.CONSTANT:
+            return np.ones(len(self._table), np.bool_)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
+        if self._by is Decision.PARTITION:
+            return verdicts
         if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
             return verdicts
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
@@ -198,6 +261,9 @@ class _Evidence:
         return self._chunks[key]
 
     def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
+        if self._by is Decision.NULLS:
+            verdicts[chunks.members] = statistics.judge_nulls(leaf, chunks)
+            return
         self._request.errors.add(chunks.unreadable)
         try:
             verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._request.options.timezone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.index.lookup import find_index
-from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
+from bloomparquet.planning.judge import Errors, JudgedConditions, PartitionEvidence, Request, RowCondition, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
@@ -134,6 +135,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     errors.add(unreadable.values())
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
+    request = Request(dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors)
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
@@ -143,8 +145,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
             RowCondition(_to_evidence(rename(condition.predicate, resolved.paths)), condition.strict)
             for condition in conditions
         ]
-        unknown = frozenset(resolved.unknown)
-        request = Request(dataset, options, partitions, file_positions, unknown, footer_reads, filter_reads, errors)
+        request = replace(request, unknown=frozenset(resolved.unknown))
         codes, row_group_counts = judge(table, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
@@ -153,7 +154,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, row_group_counts,
+        filter_reads, unreadable, JudgedConditions(tuple(conditions), request), row_group_counts,
     )  # fmt: skip
 
 

@@ -68,15 +68,22 @@ def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDA
     return first, last
 
 
+def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
+    """Verdicts (n,) on `leaf` by null counts alone."""
+    has_nulls: Verdicts = chunks.nulls != 0
+    if isinstance(leaf, IsNull):
+        return has_nulls
+    has_values: Verdicts = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
+    return has_nulls | has_values if isinstance(leaf, Not) and isinstance(leaf.child, EqNullSafe) else has_values
+
+
 def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
     """Verdicts (n,) on `leaf` for n `chunks`; and what to ask their filters if `leaf` is an equality.
 
     Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
     """
-    if isinstance(leaf, IsNull):
-        return chunks.nulls != 0, None
-    has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
-    if isinstance(leaf, IsNotNull):
+    has_values = judge_nulls(leaf, chunks)
+    if isinstance(leaf, IsNull | IsNotNull):
         return has_values, None
     if isinstance(leaf, CaseIn):
         require_text(leaf, chunks.family, chunks.family)
