@@ -17,11 +17,11 @@ from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.options import OnFilterError, PlanOptions
-from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
+from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
-from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
+from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     find_leaf_of,
@@ -72,6 +72,18 @@ class PartitionEvidence:
             return every_file
         return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
 
+    def can_compare(self, leaf: Predicate) -> bool:
+        """Whether :meth:`verdicts` on `leaf`, which is about a partition column, are those of its values."""
+        if self._timezone is None and self._values is not None:
+            name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
+            if pa.types.is_timestamp(self._values.schema.field(name).type):
+                return False
+        try:
+            self.verdicts(leaf, strict=True)
+        except PlanError:
+            return False
+        return not isinstance(leaf, ElementIn | ElementPredicate)
+
 
 class Errors:
     """Why evidence could not be used: each error once, in order. With ``on_error="fail"`` the first is raised."""
@@ -104,18 +116,6 @@ class Request:
     def apart(self) -> Request:
         """The same request, whose reads and errors do not count for the plan."""
         return replace(self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"))
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedConditions:
-    """The conditions of a plan and how they were judged, so that it can be told why."""
-
-    conditions: tuple[RowCondition, ...]
-    request: Request
-
-    def decide(self, plan: ScanPlan) -> NDArray[np.uint8]:
-        """Per row group of ``plan.table``, an index into DECISIONS."""
-        return decide(plan.table, self.conditions, self.request, plan.codes)
 
 
 def judge(

@@ -17,6 +17,7 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Decisions
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.explanation import Explanation
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -54,6 +55,9 @@ class Judged(Protocol):
 
     def decide(self, plan: ScanPlan) -> NDArray[np.uint8]:
         """Per row group of ``plan.table``, an index into DECISIONS."""
+
+    def explain(self, plan: ScanPlan) -> Explanation:
+        """Why `plan` skips what it skips, and not more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,18 @@ class ScanPlan:
             np.concatenate([table.index, np.full_like(unopened, WHOLE_FILE)]),
             np.concatenate([self.judged.decide(self), np.array([DECISIONS.index(each) for each in by], np.uint8)]),
         )
+
+    def explain(self) -> Explanation:
+        """Per part of the predicate: which evidence skips how many row groups, and why the others are not skipped.
+
+        Each part is judged as if it were the whole predicate, from what planning has read. This may read filters that
+        the plan did not need.
+
+        >>> plan = bp.plan("events.parquet", "country = 'CH'")
+        >>> plan.explain().reasons()[0].remedy
+        'bloomparquet add events.parquet --columns country; bloomparquet advise events.parquet says whether it pays'
+        """
+        return self.judged.explain(self)
 
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""

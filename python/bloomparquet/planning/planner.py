@@ -19,14 +19,15 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
-from bloomparquet.planning.judge import Errors, JudgedConditions, PartitionEvidence, Request, RowCondition, judge
+from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
-from bloomparquet.query.normal_form import normalize
+from bloomparquet.query.normal_form import normalize, weaken
 from bloomparquet.query.predicate import Column, Predicate, columns
 from bloomparquet.query.resolve import (
     Resolved,
@@ -107,11 +108,13 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     """Plan a scan of files that are listed already; see :func:`plan`."""
     began = time.perf_counter()
     predicate = parse_where(where)
-    conditions = [
+    normalized = tuple(
         RowCondition(normalize(each), strict)
         for each, strict in ((predicate, options.strict), (options.pushed, False))
         if each is not None
-    ]
+    )
+    conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
+    paths: dict[Column, Column] = {}
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
@@ -139,11 +142,11 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
+        paths = resolved.paths
         if predicate is not None:
-            predicate = rename(predicate, resolved.paths)
+            predicate = rename(predicate, paths)
         conditions = [
-            RowCondition(_to_evidence(rename(condition.predicate, resolved.paths)), condition.strict)
-            for condition in conditions
+            RowCondition(_to_evidence(rename(condition.predicate, paths)), condition.strict) for condition in conditions
         ]
         request = replace(request, unknown=frozenset(resolved.unknown))
         codes, row_group_counts = judge(table, conditions, request)
@@ -151,10 +154,11 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
             _keep_changed_files(dataset.storage, table, codes)
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
+    judged = JudgedConditions(tuple(conditions), normalized, paths, request)
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, JudgedConditions(tuple(conditions), request), row_group_counts,
+        filter_reads, unreadable, judged, row_group_counts,
     )  # fmt: skip
 
 

@@ -94,6 +94,8 @@ class _Binder:
             if not children:
                 return self.bind(p.Always(isinstance(node, p.And)))
             return lambda rows: reduce(combine, (child(rows) for child in children))
+        if isinstance(node, p.Opaque):
+            raise PlanError(node.refusal)
         if isinstance(node, p.ElementPredicate):
             return self.bind_elements(node)
         assert isinstance(node, Leaf)
