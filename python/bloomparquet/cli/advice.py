@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bloomparquet.cli.render import escaped, human_bytes, new_table, percent
+from bloomparquet.cli.render import escaped, new_table, percent
+from bloomparquet.report.texts import human_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

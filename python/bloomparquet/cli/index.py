@@ -113,7 +113,7 @@ def drop(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
 
 
 def _report(done: str, info: IndexInfo, as_json: bool) -> None:
-    from bloomparquet.cli.render import human_bytes, plural
+    from bloomparquet.report.texts import human_bytes, plural
 
     if as_json:  # without what was not compared
         fields = {name: value for name, value in asdict(info).items() if value is not None or name == "columns"}

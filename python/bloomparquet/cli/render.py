@@ -6,7 +6,6 @@ Functions here touch no file. rich is imported where it is used: ``--help`` does
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bloomparquet.cli.json_rows import rows
+from bloomparquet.report.texts import common_directory, human_bytes, plural
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -87,7 +87,7 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
     parts += [f"[yellow]unusable:[/yellow] {escaped(str(error))}" for error in plan.errors]
     shown = plan.row_groups if show_skipped else plan.kept_row_groups()
     if shown:
-        base = _common_directory(group.path for group in plan.row_groups)
+        base = common_directory(group.path for group in plan.row_groups)
         parts += ["", _plan_row_groups(shown, plan.unit, base, limit)]
     return Group(*parts)
 
@@ -151,7 +151,7 @@ def filters_report(filters: pa.Table) -> Table:
     for name in names:
         text = name in ("file", "column", "type", "unusable")
         table.add_column(name.replace("_", " "), justify="left" if text else "right", overflow="fold", no_wrap=not text)
-    base = _common_directory(filters["file"].unique().to_pylist())
+    base = common_directory(filters["file"].unique().to_pylist())
     for row in filters.to_pylist():
         cells = {
             "file": escaped(row["file"][len(base) :]),
@@ -287,15 +287,6 @@ def _cell(value: Any) -> RenderableType:
 # --- helpers
 
 
-def human_bytes(count: int) -> str:
-    """``"1.5 MiB"``: a size with three digits at most before its unit."""
-    if count < 1024:
-        return f"{count} B"
-    power = min((count.bit_length() - 1) // 10, 5)
-    size = count / 1024**power
-    return f"{size:.{1 if size < 100 else 0}f} {'KMGTP'[power - 1]}iB"
-
-
 def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
     from rich.table import Table
 
@@ -309,16 +300,6 @@ def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
-
-
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _common_directory(paths: Iterable[str]) -> str:
-    """The directory that all paths share, with its slash, so that a report can leave it out."""
-    prefix = os.path.commonprefix([path[: path.rfind("/") + 1] for path in paths])  # noqa: RUF071 (of characters)
-    return prefix[: prefix.rfind("/") + 1]
 
 
 def escaped(text: str) -> str:

@@ -70,6 +70,12 @@ class JudgedConditions:
         """Why `plan` skips what it skips, and not more."""
         return _Explainer(plan, self).explain()
 
+    def draw(self, plan: ScanPlan) -> str:
+        """The plan as HTML."""
+        from bloomparquet.planning.picture import draw_plan  # most plans are not looked at
+
+        return draw_plan(plan)
+
 
 class _Judged(NamedTuple):
     """A part, and per row group of the table what decides if the part is the whole predicate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -99,6 +100,20 @@ class Errors:
             self.errors[error] = None
 
 
+class Stopwatch:
+    """Seconds by part of the work."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        """Count the time since the last call for `part`."""
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self._last
+        self._last = now
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One plan in progress. `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the
@@ -112,10 +127,13 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
+    watch: Stopwatch
 
     def apart(self) -> Request:
-        """The same request, whose reads and errors do not count for the plan."""
-        return replace(self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"))
+        """The same request, whose reads, errors and time do not count for the plan."""
+        return replace(
+            self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"), watch=Stopwatch()
+        )
 
 
 def judge(
@@ -142,6 +160,7 @@ def _by_statistics(evidence: Sequence[LeafVerdicts], table: Units) -> Verdicts:
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
         alive = might_match(each.condition.predicate, alive, each.judge_by_statistics)
+        each.watch.lap("min/max and null counts")
     return alive
 
 
@@ -150,6 +169,7 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
     for each in evidence:
         if each.equalities:
             alive = might_match(each.condition.predicate, alive, each.judge_by_filters)
+            each.watch.lap("Bloom filters")
     return alive
 
 
@@ -207,6 +227,7 @@ class LeafVerdicts:
 
     def __init__(self, table: Units, condition: RowCondition, request: Request, by: Decision = Decision.BOUNDS) -> None:
         self._table, self.condition, self._request, self._by = table, condition, request, by
+        self.watch = request.watch
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them

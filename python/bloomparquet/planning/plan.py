@@ -59,6 +59,9 @@ class Judged(Protocol):
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
 
+    def draw(self, plan: ScanPlan) -> str:
+        """The plan as HTML."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
@@ -88,7 +91,7 @@ class ScanPlan:
     `errors`: the filters that could not be used, and the encrypted columns and footers that could not be decrypted.
     Their row groups are kept. `unreadable`: the files whose footer could not be decrypted or exceeds a limit. They are
     kept whole, and are not in `table`. `requests` counts all reads while planning, `bloom_bytes_read` the bytes of
-    filters.
+    filters. `seconds_by_part`: the larger parts of `seconds`.
 
     Plans are equal if they have the same files and predicate, keep the same row groups, and skip each other row group
     for the same reason. Costs are not compared. A plan cannot be pickled, because it may hold keys.
@@ -112,6 +115,7 @@ class ScanPlan:
     filter_reads: ReadCount
     unreadable: Mapping[FileInfo, BloomParquetError]
     judged: Judged = field(repr=False)
+    seconds_by_part: Mapping[str, float]
     row_group_counts: RowGroupCounts | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -237,6 +241,10 @@ class ScanPlan:
         for i in positions[len(units) :].tolist():
             file, kept = files[i - len(table)], i >= self.total - len(self.unreadable)
             yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
+
+    def _repr_html_(self) -> str:
+        """The picture of the plan that notebooks show."""
+        return self.judged.draw(self)
 
     def __repr__(self) -> str:
         parts = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]

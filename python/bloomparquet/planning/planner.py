@@ -21,7 +21,7 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
-from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
+from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
@@ -107,6 +107,7 @@ def plan(
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
     began = time.perf_counter()
+    watch = Stopwatch()
     predicate = parse_where(where)
     normalized = tuple(
         RowCondition(normalize(each), strict)
@@ -123,6 +124,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
     file_positions = np.flatnonzero(wanted)
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
+    watch.lap("the predicate and partition values")
     unreadable: dict[FileInfo, BloomParquetError] = {}
     footer_reads, filter_reads = ReadCount(), ReadCount()
     index_reads = ReadCount()
@@ -131,6 +133,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
         index=index,
     )  # fmt: skip
+    watch.lap("footers" if index is None else "footers and the index")
     if len(table.files) != len(files):
         readable = set(table.files)
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
@@ -138,7 +141,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     errors.add(unreadable.values())
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
-    request = Request(dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors)
+    request = Request(dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch)
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
@@ -158,7 +161,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, judged, row_group_counts,
+        filter_reads, unreadable, judged, watch.seconds, row_group_counts,
     )  # fmt: skip
 
 

@@ -39,14 +39,13 @@ def cell(mark: Mark, count: int = 1, *, size: int = SIZE, title: str = "") -> st
 
 
 def row(codes: Codes, marks: Sequence[Mark], what: str, *, per_cell: int = 1) -> str:
-    """One line of cells, or several if there are many. `what` names one of the things that cells are about, `per_cell`
-    of them each."""
+    """One line of cells, or several if there are many. Each is about `per_cell` things that `what` names."""
     lines = []
     for start in range(0, len(codes), PER_LINE):
         line = []
         for first, count, code in _runs(codes[start : start + PER_LINE]):
             low, high = (start + first) * per_cell, (start + first + count) * per_cell - 1
-            which = f"{what} {low}" if low == high else f"{what}s {low:,} to {high:,}"
+            which = what if len(codes) == 1 else f"{what} {low:,}" if low == high else f"{what}s {low:,} to {high:,}"
             line.append(cell(marks[code], count, title=text(f"{which}: {marks[code].label}")))
         lines.append(f'<div class="bp-line">{"".join(line)}</div>')
     return f'<div class="bp-cells">{"".join(lines)}</div>'

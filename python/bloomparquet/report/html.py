@@ -46,22 +46,27 @@ def code(value: object, most: int = _MOST_CHARACTERS) -> str:
     return f"<code>{text(value, most)}</code>"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), last: bool = False) -> str:
-    """A table of cells that are HTML. `right`: the columns that are aligned to the right. `last`: whether the last row
-    is a total."""
-    aligned = set(right)
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    short: Sequence[int] = (),
+    last: bool = False,
+    style: str = "",
+) -> str:
+    """A table of cells that are HTML. Columns of numbers are aligned to the `right`, and `short` ones are not broken.
+    `last`: whether the last row is a total. `style`: classes of the table."""
+    classes = {**dict.fromkeys(short, ' class="bp-short"'), **dict.fromkeys(right, ' class="bp-right"')}
 
     def line(cells: Sequence[str], tag: str) -> str:
-        parts = [
-            f'<{tag} class="bp-right">{cell}</{tag}>' if i in aligned else f"<{tag}>{cell}</{tag}>"
-            for i, cell in enumerate(cells)
-        ]
-        return "".join(parts)
+        return "".join(f"<{tag}{classes.get(i, '')}>{cell}</{tag}>" for i, cell in enumerate(cells))
 
     body = [line(row, "td") for row in rows]
     marks = [""] * (len(body) - 1) + [' class="bp-total"' if last else ""]
     lines = "\n".join(f"<tr{mark}>{cells}</tr>" for mark, cells in zip(marks, body))
-    return f"<table>\n<thead><tr>{line(head, 'th')}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
+    opened = f'<div class="bp-over"><table class="{style}">' if style else '<div class="bp-over"><table>'
+    return f"{opened}\n<thead><tr>{line(head, 'th')}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table></div>"
 
 
 def fragment(*parts: str) -> str:

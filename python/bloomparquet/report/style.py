@@ -12,14 +12,14 @@ are filled.
 from __future__ import annotations
 
 _LIGHT = (
-    "--read:#c2410c;--line:#8885;--dim:#666;--p0:#e4e6e8;--p1:#8a9199;--n0:#0000;--n1:#8a9199;--m0:#d3e4f7;--m1:#3f7fc6;"
+    "--read:#c2410c;--line:#8885;--dim:#666;--p0:#e4e6e8;--p1:#8a9199;--n0:#8881;--n1:#8a9199;--m0:#d3e4f7;--m1:#3f7fc6;"
     "--b0:#e2dcf6;--b1:#7a5cc9;--i0:#d0ebe6;--i1:#178a7b;--c0:#efe6cd;--c1:#9a7b2d;"
-    "--h0:#dbe5f5;--h1:#b4c9ea;--h2:#84a5da;--h3:#5580c4;--h4:#2f559c;--h5:#14254a;--h6:#c2410c;"
+    "--e:#8882;--stripe:#fffc;--h0:#c4d6f2;--h1:#a3bfea;--h2:#7ba3e0;--h3:#4f7fcb;--h4:#2f559c;--h5:#14254a;--h6:#c2410c;"
 )
 _DARK = (
-    "--read:#ffb14a;--line:#8887;--dim:#aaa;--p0:#30353a;--p1:#868e96;--n0:#0000;--n1:#868e96;--m0:#12314f;--m1:#4d94dc;"
+    "--read:#ffb14a;--line:#8887;--dim:#aaa;--p0:#30353a;--p1:#868e96;--n0:#8881;--n1:#868e96;--m0:#12314f;--m1:#4d94dc;"
     "--b0:#2b2350;--b1:#9580ea;--i0:#0a3d38;--i1:#2fae9e;--c0:#3e3316;--c1:#c9a24a;"
-    "--h0:#1d2b47;--h1:#27437a;--h2:#3a62ad;--h3:#6489cc;--h4:#9db8e6;--h5:#e8eefb;--h6:#ffb14a;"
+    "--e:#8883;--stripe:#000b;--h0:#22375f;--h1:#2b4b8a;--h2:#3a62ad;--h3:#6489cc;--h4:#9db8e6;--h5:#e8eefb;--h6:#ffb14a;"
 )
 # JupyterLab, VS Code, Colab and Databricks, and Sphinx's themes say which theme they show.
 _SAYS = (
@@ -36,6 +36,15 @@ def _texture(kind: str, shape: str) -> str:
     ink = shape.replace("ink", f"var(--{kind}1)")
     return f".bp-{kind}{{background:{ink} 0 0/var(--s) 100%,{ground} 0 0/var(--s) 100%}}"
 
+_HEAT = (
+    f"linear-gradient(90deg,var(--k) {_EDGE},transparent 0) 0 100%/var(--s) calc(var(--f)*12.5%) repeat-x,"
+    f"linear-gradient(90deg,var(--e) {_EDGE},transparent 0) 0 0/var(--s) 100%"
+)
+
+
+def _circle(stops: str) -> str:
+    return f"radial-gradient(circle at calc(50% - .5px),{stops})"
+
 
 _RULES = [
     "{font-size:13px;line-height:1.45;text-align:left;--s:14px;--f:8}",
@@ -44,9 +53,12 @@ _RULES = [
     "table{border-collapse:collapse;margin:.6em 0;border:0;color:inherit;font-size:inherit;table-layout:auto}",
     "tr,tbody tr:nth-child(odd),tbody tr:hover{background:none}",
     "th,td{padding:2px 14px 2px 0;border:0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;"
-    "white-space:normal;max-width:46em;overflow-wrap:anywhere}",
+    "white-space:normal;max-width:46em;overflow-wrap:break-word}",
     "th{font-weight:600;vertical-align:bottom}",
     ".bp-right{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}",
+    ".bp-short{white-space:nowrap}",
+    ".bp-why td:first-child{min-width:15em}",
+    ".bp-named td:first-child{min-width:6em;overflow-wrap:anywhere}",
     ".bp-total td{font-weight:600;border-bottom:0}",
     ".bp-head{font-size:15px}",
     ".bp-dim{color:var(--dim)}",
@@ -61,19 +73,22 @@ _RULES = [
     ".bp-grid td{border:0;padding:1px 10px 0 0;vertical-align:middle}",
     ".bp-grid td i{margin-top:0}",
     ".bp-bar{display:flex;max-width:715px;height:14px;margin:.6em 0;font-size:0}",
-    ".bp-bar i{height:14px;min-width:3px;flex:none;--s:14px}",
+    "td .bp-bar{width:143px;margin:4px 0 2px}",
+    "p i{margin-top:3px}",
+    ".bp-bar i{height:14px;margin:0;min-width:3px;flex:none;--s:14px}",
     f".bp-r{{background:linear-gradient(90deg,var(--read) {_EDGE},transparent 0) 0 0/var(--s) 100%}}",
-    ".bp-small .bp-r{position:relative;box-shadow:0 0 0 1px var(--read);background:var(--read);overflow:visible}",
+    ".bp-small i{opacity:.75}",
+    ".bp-small .bp-r{opacity:1;position:relative;box-shadow:0 0 0 1px var(--read)}",
     _texture("p", "linear-gradient(transparent 38%,ink 0 58%,transparent 0)"),
-    _texture("n", "linear-gradient(transparent 82%,ink 0)"),
+    _texture("n", _circle("transparent calc(var(--s)*.18),ink calc(var(--s)*.2) calc(var(--s)*.29),transparent calc(var(--s)*.31)")),
     _texture("m", "linear-gradient(90deg,transparent 34%,ink 0 56%,transparent 0)"),
-    _texture("b", "radial-gradient(circle at calc(50% - .5px),ink calc(var(--s)*.2),transparent calc(var(--s)*.2 + .6px))"),
+    _texture("b", _circle("ink calc(var(--s)*.2),transparent calc(var(--s)*.2 + .6px)")),
     _texture("i", "linear-gradient(135deg,transparent 36%,ink 0 58%,transparent 0)"),
     _texture("c", "linear-gradient(45deg,transparent 40%,ink 0 54%,transparent 0)"),
     *(f".bp-h{i}{{--k:var(--h{i})}}" for i in range(7)),
+    f".bp-h.bp-h6{{background:repeating-linear-gradient(135deg,transparent 0 3px,var(--stripe) 3px 4.5px),{_HEAT}}}",
     *(f".bp-f{i}{{--f:{i}}}" for i in range(8)),
-    f".bp-h{{background:linear-gradient(90deg,var(--k) {_EDGE},transparent 0) 0 100%/var(--s) calc(var(--f)*12.5%) repeat-x,"
-    f"linear-gradient(90deg,var(--line) {_EDGE},transparent 0) 0 0/var(--s) 100%}}",
+    f".bp-h{{background:{_HEAT}}}",
 ]
 
 

@@ -1,0 +1,185 @@
+"""A plan as HTML: what decided about each row group, what planning cost, and why not more is skipped."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision
+from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
+from bloomparquet.planning.plan import ScanPlan, describe_index
+from bloomparquet.report import cells, marks
+from bloomparquet.report.cells import Codes, Mark
+from bloomparquet.report.counts import Count, counts
+from bloomparquet.report.html import code, fragment, table, text
+from bloomparquet.report.texts import common_directory, human_bytes, plural
+
+_MARKS = {
+    Decision.READ: marks.READ,
+    Decision.CONSTANT: marks.CONSTANT,
+    Decision.PARTITION: marks.PARTITION,
+    Decision.NULLS: marks.NULLS,
+    Decision.BOUNDS: marks.BOUNDS,
+    Decision.INDEX: marks.INDEX,
+    Decision.BLOOM: marks.BLOOM,
+}
+_BY_CODE = [_MARKS[decision] for decision in DECISIONS]
+_READ = DECISIONS.index(Decision.READ)
+
+_MOST_LINES = 40  # files of a grid
+_MOST_PER_FILE = 480  # cells of a file in a grid
+_MOST_READ_FILES = 20  # files below a field
+_MOST_ERRORS = 5
+
+
+class _Units(NamedTuple):
+    """The row groups of a plan, file after file, each file once. `code`: per row group, what decided. `position`: per
+    row group, its file among the n `paths`. `index`: its index in the file."""
+
+    paths: list[str]
+    position: NDArray[np.int64]
+    index: NDArray[np.int64]
+    code: Codes
+
+
+def draw_plan(plan: ScanPlan) -> str:
+    """The picture of `plan` for a notebook."""
+    units = _units(plan)
+    return fragment(_headline(plan), _counts(plan), _cost(plan), _cells(plan, units), _explanation(plan), _errors(plan))
+
+
+def _headline(plan: ScanPlan) -> str:
+    entries = len(plan.excluded) + len(plan.unreadable)
+    parts = [f"{plan.kept - len(plan.unreadable):,} of {plan.total - entries:,} {plan.unit}s read"]
+    if plan.unreadable:
+        parts.append(f"{plural(len(plan.unreadable), 'file')} read whole")
+    what = f"<b>{text('; '.join(parts))}</b> from {plural(len(plan.dataset.files), 'file')}"
+    where = "" if plan.where is None else f"<br>where {code(plan.where, 1_000)}"
+    return f'<p class="bp-head">{what}{where}</p>'
+
+
+def _counts(plan: ScanPlan) -> str:
+    decision, opened = plan.decisions().decision, len(plan.table)
+    n_marks = len(DECISIONS)
+    rows = np.zeros(n_marks, np.int64)
+    np.add.at(rows, decision[:opened], np.asarray(plan.table.rows, np.int64))
+    units = np.bincount(decision[:opened], minlength=n_marks).tolist()
+    files = np.bincount(decision[opened:], minlength=n_marks).tolist()
+    read, *skipped = (Count(*each) for each in zip(_BY_CODE, units, rows.tolist(), files))
+    return counts([*skipped, read], plan.unit)
+
+
+def _cost(plan: ScanPlan) -> str:
+    parts = [f"Planned in {_milliseconds(plan.seconds)}"]
+    if plan.seconds_by_part:
+        slowest, seconds = max(plan.seconds_by_part.items(), key=lambda part: part[1])
+        parts[0] += f", most of it for {slowest} ({_milliseconds(seconds)})"
+    parts.append(plural(plan.requests, "request"))
+    parts.append(f"{human_bytes(plan.bloom_bytes_read)} of filters read")
+    if plan.indexed:
+        parts.append(describe_index(plan.indexed, len(plan.table.files)))
+    if (within := plan.row_group_counts) is not None:
+        parts.append(f"{within.kept:,} of {within.total:,} row groups in the stripes might match")
+    return f'<p class="bp-dim">{text("; ".join(parts))}.</p>'
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:,.{1 if seconds < 0.01 else 0}f} ms"
+
+
+def _units(plan: ScanPlan) -> _Units:
+    decisions = plan.decisions()
+    order = np.lexsort((decisions.row_group, decisions.file))
+    files, position = np.unique(decisions.file[order], return_inverse=True)
+    paths = [plan.dataset.files[i].path for i in files.tolist()]
+    return _Units(paths, position, decisions.row_group[order], decisions.decision[order])
+
+
+def _cells(plan: ScanPlan, units: _Units) -> str:
+    if not plan.total:
+        return f"<p>The files have no {plan.unit}: there is nothing to read.</p>"
+    base = len(common_directory(units.paths))
+    names = [path[base:] for path in units.paths]
+    if len(names) <= _MOST_LINES:
+        return _grid(units, names, range(len(names)), plan.unit)
+    by_file = cells.combine(units.code, units.position, len(names), len(DECISIONS), _READ)
+    codes, per_cell = cells.binned(by_file, cells.MOST_CELLS, len(DECISIONS), _READ)
+
+    def title(first: int, last: int) -> str:
+        low, high = first * per_cell, min((last + 1) * per_cell, len(names)) - 1
+        return names[low] if low == high else f"{high - low + 1:,} files from {names[low]} to {names[high]}"
+
+    read = np.flatnonzero(by_file == _READ).tolist()
+    each = "One cell is one file" if per_cell == 1 else f"One cell is {per_cell:,} files"
+    says = f"{each}, in the colour of a {plan.unit} that is read, if there is one."
+    picture = cells.field(codes, _BY_CODE, f"{len(names):,} files, {len(read):,} of them read", title, frozenset({_READ}))
+    parts = [f'<p class="bp-dim">{text(says)}</p>', picture]
+    if read:
+        shown = read[:_MOST_READ_FILES]
+        which = f"{len(shown)} of the {len(read):,} files" if len(read) > len(shown) else "Files"
+        parts += [f"<p>{which} that are read:</p>", _grid(units, names, shown, plan.unit)]
+    return "\n".join(parts)
+
+
+def _grid(units: _Units, names: list[str], files: range | list[int], unit: str) -> str:
+    lines = []
+    for i in files:
+        low, high = np.searchsorted(units.position, [i, i + 1])
+        codes, per_cell = cells.binned(units.code[low:high], _MOST_PER_FILE, len(DECISIONS), _READ)
+        if units.index[low] == WHOLE_FILE:
+            lines.append(cells.row(codes, _BY_CODE, "whole file"))
+        else:
+            lines.append(cells.row(codes, _BY_CODE, unit, per_cell=per_cell))
+    return cells.grid([names[i] for i in files], lines)
+
+
+# --- the explanation
+
+
+def _explanation(plan: ScanPlan) -> str:
+    try:
+        explanation = plan.explain()
+    except (BloomParquetError, OSError) as error:
+        return f"<p>Not explained: {text(error)}</p>"
+    return draw_explanation(explanation)
+
+
+def draw_explanation(explanation: Explanation) -> str:
+    """A line for each part of the predicate: which evidence was used, which was not, why, and what to do."""
+    whole = explanation.parts[0] if len(explanation.parts) == 1 else None
+    parts = whole.parts if whole is not None and whole.operator == "and" else explanation.parts
+    rows = [["the scan", "", "", *_reasons(explanation.not_used)]] if explanation.not_used else []
+    rows += [row for part in parts for row in _part_rows(part, 0)]
+    head = ["predicate", "skips alone", "by", "skips no more, because", "what to do"]
+    return table(head, rows, right=(1,), short=(2,), style="bp-why") if rows else ""
+
+
+def _part_rows(part: Part, depth: int) -> list[list[str]]:
+    used = "<br>".join(text(f"{EVIDENCE_NAMES[each.evidence]}: {_used(each)}") for each in part.used)
+    predicate = code(part.predicate, 300) if part.operator is None else f"all of the {part.operator.upper()}"
+    indented = f'<div style="margin-left:{1.2 * depth:.1f}em">{predicate}</div>' if depth else predicate
+    own = [indented, f"{part.skipped:,} of {part.total:,}", used, *_reasons(part.not_used)]
+    return [own, *(row for child in part.parts for row in _part_rows(child, depth + 1))]
+
+
+def _used(used: Used) -> str:
+    files = [plural(used.files, "file")] if used.files else []
+    return " + ".join([*files, *([f"{used.skipped:,}"] if used.skipped or not files else [])])
+
+
+def _reasons(reasons: tuple[NotUsed, ...]) -> tuple[str, str]:
+    return (
+        "<br>".join(text(each.text, 1_000) for each in reasons),
+        "<br>".join(text(each.remedy, 1_000) for each in reasons),
+    )
+
+
+def _errors(plan: ScanPlan) -> str:
+    if not plan.errors:
+        return ""
+    lines = "".join(f"<li>{text(error, 500)}</li>" for error in plan.errors[:_MOST_ERRORS])
+    more = f"<li>and {len(plan.errors) - _MOST_ERRORS:,} more</li>" if len(plan.errors) > _MOST_ERRORS else ""
+    return f"<p>Evidence that could not be used:</p><ul>{lines}{more}</ul>"
