@@ -18,6 +18,7 @@ from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Dec
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
+from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -254,4 +255,6 @@ class ScanPlan:
             parts.append(f"{chunks} encrypted column chunks could not be decrypted")
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
             parts.append(f"{unusable} Bloom filters could not be used")
+        if self.where is not None and (opaque := opaque_parts(self.where)):
+            parts.append(f"not used: {', '.join(each.sql for each in opaque)}")
         return "; ".join(parts)
