@@ -208,6 +208,7 @@ class LeafVerdicts:
     def __init__(self, table: Units, condition: RowCondition, request: Request, by: Decision = Decision.BOUNDS) -> None:
         self._table, self.condition, self._request, self._by = table, condition, request, by
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
+        self.without_filters: dict[Column, None] = {}  # columns of equalities that some files have no filter on
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -273,6 +274,8 @@ class LeafVerdicts:
             return
         if candidates is not None and candidates.filters.present.any():
             self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
+        elif candidates is not None:
+            self.without_filters[_column(leaf)] = None
 
     def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from bloomparquet.errors import shorten
 from bloomparquet.query.predicate import Opaque
 from bloomparquet.query.why_not import WhyNot
 
 
 def to_opaque(node: Any, exp: Any, refusal: str) -> Opaque:
     """The condition that `node` of sqlglot's tree means, which is refused with this message."""
-    return Opaque(node.sql(dialect="spark"), _reason(node, exp), refusal)
+    return Opaque(shorten(node.sql(dialect="spark")), _reason(node, exp), refusal)
 
 
 def _reason(node: Any, exp: Any) -> WhyNot:
