@@ -38,6 +38,7 @@ from bloomparquet.query.predicate import (
     Or,
     Predicate,
     columns,
+    leaves,
     to_sql,
 )
 from bloomparquet.query.resolve import merge_equalities, rename
@@ -45,7 +46,7 @@ from bloomparquet.query.verdict import might_match
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.storage.staleness import changed_files
 
-_MAX_VALUES = 5
+_MAX_VALUES = 20
 _READ = DECISIONS.index(Decision.READ)
 _STEPS = (Decision.PARTITION, Decision.NULLS, Decision.BOUNDS)
 
@@ -75,6 +76,17 @@ class JudgedConditions:
         from bloomparquet.planning.picture import draw_plan  # most plans are not looked at
 
         return draw_plan(plan)
+
+    def without_filters(self, plan: ScanPlan) -> list[str]:
+        """The columns of equalities that no file of `plan` has a filter on."""
+        missing: dict[Column, None] = {}
+        for condition in self.judged:
+            verdicts = LeafVerdicts(plan.table, condition, self.request.apart())
+            for leaf in leaves(condition.predicate):
+                verdicts.judge_by_statistics(leaf, np.ones(len(plan.table), np.bool_))
+                if id(leaf) not in verdicts.equalities:
+                    missing |= dict.fromkeys(column for column in verdicts.without_filters if column == leaf.column)
+        return [".".join(column) for column in missing]
 
 
 class _Judged(NamedTuple):

@@ -229,6 +229,7 @@ class LeafVerdicts:
         self._table, self.condition, self._request, self._by = table, condition, request, by
         self.watch = request.watch
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
+        self.without_filters: dict[Column, None] = {}  # columns of equalities that some files have no filter on
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -294,6 +295,8 @@ class LeafVerdicts:
             return
         if candidates is not None and candidates.filters.present.any():
             self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
+        elif candidates is not None:
+            self.without_filters[_column(leaf)] = None
 
     def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""

@@ -18,6 +18,7 @@ from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Dec
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
+from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -61,6 +62,9 @@ class Judged(Protocol):
 
     def draw(self, plan: ScanPlan) -> str:
         """The plan as HTML."""
+
+    def without_filters(self, plan: ScanPlan) -> list[str]:
+        """The columns of equalities that no file of `plan` has a filter on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,10 @@ class ScanPlan:
         """
         return self.judged.explain(self)
 
+    def columns_without_filters(self) -> list[str]:
+        """The columns that the predicate compares with values for equality, and that no file has a Bloom filter on."""
+        return self.judged.without_filters(self)
+
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""
         schema = pa.schema(
@@ -262,4 +270,6 @@ class ScanPlan:
             parts.append(f"{chunks} encrypted column chunks could not be decrypted")
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
             parts.append(f"{unusable} Bloom filters could not be used")
+        if self.where is not None and (opaque := opaque_parts(self.where)):
+            parts.append(f"not used: {', '.join(each.sql for each in opaque)}")
         return "; ".join(parts)

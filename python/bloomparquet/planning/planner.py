@@ -74,7 +74,8 @@ def plan(
 
     * `path`: a file, a directory (``name=value`` directories become columns), a glob, a list of those, or an open
       :class:`Dataset`.
-    * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``.
+    * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``. A
+      condition of SQL text that is not supported skips nothing, and the others do; :meth:`ScanPlan.explain` says so.
     * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
     * `timezone`: the time zone of timestamp literals without one. For ORC also the reader's time zone, in which
       TIMESTAMP columns are shown.
@@ -100,7 +101,7 @@ def plan(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         index=os.fspath(index),
     )  # fmt: skip
-    predicate = parse_where(where)
+    predicate = parse_where(where, partly=True)
     return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
 
 

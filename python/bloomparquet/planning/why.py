@@ -15,6 +15,7 @@ from bloomparquet.planning.judge import Request
 from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.like import Like
 from bloomparquet.query.names import dotted_name
 from bloomparquet.query.predicate import (
     Gt,
@@ -119,7 +120,11 @@ class _ChunkReasons:
             except PlanError as error:
                 yield kept, self._why(WhyNot.LITERAL_TYPE, str(error))
                 return
-            if isinstance(leaf, StartsWith | Lt | LtEq | Gt | GtEq):
+            if isinstance(leaf, Like) and not leaf.prefix:
+                yield kept, self._why(WhyNot.LEADING_WILDCARD)
+            elif isinstance(leaf, Like):
+                yield from self._range(StartsWith(leaf.column, leaf.prefix), kept)
+            elif isinstance(leaf, StartsWith | Lt | LtEq | Gt | GtEq):
                 yield from self._range(leaf, kept)
             elif isinstance(leaf, CaseIn):
                 yield from self._case(leaf, candidates, kept)

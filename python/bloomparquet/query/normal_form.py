@@ -53,6 +53,15 @@ def weaken(predicate: Predicate) -> Predicate:
     return normalize(type(predicate)(*children))
 
 
+def opaque_parts(predicate: Predicate) -> list[Opaque]:
+    """The opaque conditions of `predicate`, in order."""
+    if isinstance(predicate, Junction):
+        return [part for child in predicate.children for part in opaque_parts(child)]
+    if isinstance(predicate, Not):
+        return opaque_parts(predicate.child)
+    return [predicate] if isinstance(predicate, Opaque) else []
+
+
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:
     if isinstance(node, Not):
         return _normalize(node.child, negated=not negated)

@@ -14,6 +14,7 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── StartsWith  (column, prefix)
         └── FunctionPredicate
             ├── CaseIn                         see `case_mapping`
+            ├── Like                           see `like`
             └── ElementPredicate               see `elements`
 """
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.like import Like
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.query.predicate import (
     Eq,
@@ -88,10 +89,14 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
     if isinstance(leaf, CaseIn):
         require_text(leaf, chunks.family, chunks.family)
         return has_values, _case_candidates(leaf, chunks, timezone)
+    if isinstance(leaf, Like):
+        return has_values & _starts_with(StartsWith(leaf.column, leaf.prefix), chunks, timezone), None
     if isinstance(leaf, Not):  # in negation normal form, around <=>, LIKE and CaseIn only
         inner = leaf.child
         if isinstance(inner, CaseIn):
             return judge(inner, chunks, timezone)[0], None
+        if isinstance(inner, Like):
+            return has_values, None
         if isinstance(inner, EqNullSafe):
             differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
