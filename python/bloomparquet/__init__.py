@@ -2,9 +2,11 @@
 
 :func:`plan` skips the row groups that cannot match a predicate, by partition values, statistics and the Bloom filters
 in the files. :func:`read_table` and :func:`scan_batches` read the others. :func:`inspect` and :func:`probe` show the
-filters; :func:`write_table`, :func:`add_filters` and :func:`shrink_filters` write them. Nothing here needs Spark.
+filters; :func:`write_table`, :func:`add_filters` and :func:`shrink_filters` write them. :func:`to_html` draws plans and
+filters. Nothing here needs Spark.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import (
@@ -23,6 +25,7 @@ from bloomparquet.errors import (
 from bloomparquet.indexing.build import IndexInfo, build_index, drop_index, read_index_info, refresh_index
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.pictures.show import show_in_notebooks, to_html
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
@@ -117,8 +120,12 @@ __all__ = [
     "refresh_index",
     "scan_batches",
     "shrink_filters",
+    "to_html",
     "write_table",
 ]
+
+if "IPython" in sys.modules:
+    show_in_notebooks()
 
 
 def __getattr__(name: str) -> Any:

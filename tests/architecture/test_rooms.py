@@ -29,9 +29,10 @@ TOP_ROOMS = {
     "bloomparquet.parquet": {"errors", "storage", "query"},
     "bloomparquet.orc": {"errors", "storage", "query"},
     "bloomparquet.planning": {"errors", "storage", "query", "report", "parquet", "orc"},
-    "bloomparquet.reading": {"errors", "storage", "query", "report", "parquet", "orc", "planning"},
-    "bloomparquet.writing": {"errors", "storage", "query", "report", "parquet", "orc", "planning", "reading"},
+    "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
+    "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
     "bloomparquet.indexing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading", "writing"},
+    "bloomparquet.pictures": {"errors", "report", "reading", "writing"},
     "bloomparquet.cli": {
         "errors",
         "storage",

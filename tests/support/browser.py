@@ -60,7 +60,10 @@ class Browser:
     def show(self, document: str | Path, *, dark: bool = False, width: int = 900, before: str = "") -> Shown:
         """Open a file; `before` is a script that runs before the picture is taken."""
         self._open_page()
-        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self._call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=600, deviceScaleFactor=1, mobile=False)
         self._events.clear()
         self._call("Page.navigate", url=Path(document).resolve().as_uri())

@@ -23,6 +23,7 @@ from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
     Size,
     fpp_option,
+    html_option,
     ignore_table_log,
     json_option,
     key_provider,
@@ -30,6 +31,7 @@ from bloomparquet.cli.options import (
     one_or_many,
     paths,
     same_keys,
+    write_report,
 )
 from bloomparquet.cli.write import add, shrink
 
@@ -87,13 +89,17 @@ def cli() -> None:
     "--all", "show_skipped", is_flag=True, help="One line per row group or stripe, with the evidence that skips it."
 )
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
+@html_option
 @json_option
-def plan(path: tuple[str, ...], show_skipped: bool, limit: int, as_json: bool, **predicate: Any) -> None:
+def plan(
+    path: tuple[str, ...], show_skipped: bool, limit: int, report: str | None, as_json: bool, **predicate: Any
+) -> None:
     """Show which row groups or stripes a predicate keeps. Names the evidence that skips the others. Reads no data."""
     import bloomparquet as bp
     from bloomparquet.cli import render
 
     scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
+    write_report(report, path, scan_plan)
     if as_json:
         click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
@@ -105,8 +111,9 @@ def plan(path: tuple[str, ...], show_skipped: bool, limit: int, as_json: bool, *
 @cli.command()
 @paths
 @_predicate
+@html_option
 @json_option
-def explain(path: tuple[str, ...], as_json: bool, **predicate: Any) -> None:
+def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicate: Any) -> None:
     """Say why row groups are skipped, and why not more of them.
 
     For each part of the predicate: which evidence skips how many row groups, which does not, for which reason, and what
@@ -114,7 +121,9 @@ def explain(path: tuple[str, ...], as_json: bool, **predicate: Any) -> None:
     """
     import bloomparquet as bp
 
-    explanation = bp.plan(one_or_many(path), **_planning(**predicate)).explain()
+    scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
+    write_report(report, path, scan_plan)
+    explanation = scan_plan.explain()
     # Not by rich, which would fold the commands in it.
     click.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
 
@@ -144,14 +153,16 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
 @paths
 @key_provider
 @ignore_table_log
+@html_option
 @json_option
-def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_json: bool) -> None:
+def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, report: str | None, as_json: bool) -> None:
     """List every Bloom filter. Shows its offset, its size, its set bits, and its false positive probability."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
     table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log)
+    write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
     else:
@@ -173,9 +184,16 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
 )
 @key_provider
 @ignore_table_log
+@html_option
 @json_option
 def advise(
-    path: tuple[str, ...], fpp: Fpp, sample: int, keys: Keys | None, table_log: OnTableLog, as_json: bool
+    path: tuple[str, ...],
+    fpp: Fpp,
+    sample: int,
+    keys: Keys | None,
+    table_log: OnTableLog,
+    report: str | None,
+    as_json: bool,
 ) -> None:
     """Say which columns should have Bloom filters. Judges by footers and a sample, and prints the commands that add
     them."""
@@ -186,6 +204,7 @@ def advise(
 
     source = one_or_many(path)
     table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
+    write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
         return

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.plan import ScanPlan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -19,6 +22,10 @@ _PROVIDER = f"{__name__}.provider"  # key in click's context
 
 paths = click.argument("path", nargs=-1, required=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+html_option = click.option(
+    "--html", "report", type=click.Path(dir_okay=False), metavar="FILE", help="Also write FILE, a report for a browser."
+)
 
 
 class FalsePositives(click.ParamType["float | str"]):
@@ -116,6 +123,16 @@ def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> 
         return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
     command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
     return f"These files have no Bloom filter on {columns}. Which columns should have one, and why: {command}"
+
+
+def write_report(report: str | None, path: tuple[str, ...], result: ScanPlan | pa.Table) -> None:
+    """Write what a notebook shows of `result` as the HTML file `report`, if one was asked for."""
+    if report is None:
+        return
+    from bloomparquet import to_html
+
+    with open(report, "w", encoding="utf-8") as file:
+        file.write(to_html(result, title=f"bloomparquet: {' '.join(path)}"))
 
 
 def same_keys() -> str:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.query.why_not import WhyNot
+from bloomparquet.report.html import code, fragment, table, text
+from bloomparquet.report.texts import plural
 
 EVIDENCE_NAMES: Mapping[Decision, str] = {
     Decision.CONSTANT: "the predicate is never TRUE",
@@ -157,6 +159,19 @@ class Explanation:
             values["bytes_read"],
         )
 
+    def to_html(self) -> str:
+        """A line for each part of the predicate: which evidence skips how much, why not more, and what to do."""
+        whole = self.parts[0] if len(self.parts) == 1 else None
+        parts = whole.parts if whole is not None and whole.operator == "and" else self.parts
+        rows = [["the scan", "", "", *_reasons(self.not_used)]] if self.not_used else []
+        rows += [row for part in parts for row in _part_rows(part, 0)]
+        head = ["predicate", "skips alone", "by", "skips no more, because", "what to do"]
+        return table(head, rows, right=(1,), short=(2,), style="bp-why") if rows else ""
+
+    def _repr_html_(self) -> str:
+        """The table that notebooks show."""
+        return fragment(self.to_html())
+
     def __str__(self) -> str:
         skipped = [
             f"{name} {self.decided[decision]:,}"
@@ -204,3 +219,23 @@ def _part_of(values: Mapping[str, Any]) -> Part:
 
 def _not_used_of(values: Mapping[str, Any]) -> NotUsed:
     return NotUsed(WhyNot[values["reason"]], values["count"], values["text"], values["remedy"])
+
+
+def _part_rows(part: Part, depth: int) -> list[list[str]]:
+    used = "<br>".join(text(f"{EVIDENCE_NAMES[each.evidence]}: {_used(each)}") for each in part.used)
+    predicate = code(part.predicate, 300) if part.operator is None else f"all of the {part.operator.upper()}"
+    indented = f'<div style="margin-left:{1.2 * depth:.1f}em">{predicate}</div>' if depth else predicate
+    own = [indented, f"{part.skipped:,} of {part.total:,}", used, *_reasons(part.not_used)]
+    return [own, *(row for child in part.parts for row in _part_rows(child, depth + 1))]
+
+
+def _used(used: Used) -> str:
+    files = [plural(used.files, "file")] if used.files else []
+    return " + ".join([*files, *([f"{used.skipped:,}"] if used.skipped or not files else [])])
+
+
+def _reasons(reasons: tuple[NotUsed, ...]) -> tuple[str, str]:
+    return (
+        "<br>".join(text(each.text, 1_000) for each in reasons),
+        "<br>".join(text(each.remedy, 1_000) for each in reasons),
+    )

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision
-from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.plan import ScanPlan, describe_index
 from bloomparquet.report import cells, marks
-from bloomparquet.report.cells import Codes, Mark
+from bloomparquet.report.cells import Codes
 from bloomparquet.report.counts import Count, counts
-from bloomparquet.report.html import code, fragment, table, text
+from bloomparquet.report.html import code, fragment, text
 from bloomparquet.report.texts import common_directory, human_bytes, plural
 
 _MARKS = {
@@ -37,11 +36,11 @@ _MOST_ERRORS = 5
 
 class _Units(NamedTuple):
     """The row groups of a plan, file after file, each file once. `code`: per row group, what decided. `position`: per
-    row group, its file among the n `paths`. `index`: its index in the file."""
+    row group, its file among the n `paths`. `number`: its index in the file."""
 
     paths: list[str]
     position: NDArray[np.int64]
-    index: NDArray[np.int64]
+    number: NDArray[np.int64]
     code: Codes
 
 
@@ -115,7 +114,9 @@ def _cells(plan: ScanPlan, units: _Units) -> str:
     read = np.flatnonzero(by_file == _READ).tolist()
     each = "One cell is one file" if per_cell == 1 else f"One cell is {per_cell:,} files"
     says = f"{each}, in the colour of a {plan.unit} that is read, if there is one."
-    picture = cells.field(codes, _BY_CODE, f"{len(names):,} files, {len(read):,} of them read", title, frozenset({_READ}))
+    picture = cells.field(
+        codes, _BY_CODE, f"{len(names):,} files, {len(read):,} of them read", title, frozenset({_READ})
+    )
     parts = [f'<p class="bp-dim">{text(says)}</p>', picture]
     if read:
         shown = read[:_MOST_READ_FILES]
@@ -129,7 +130,7 @@ def _grid(units: _Units, names: list[str], files: range | list[int], unit: str) 
     for i in files:
         low, high = np.searchsorted(units.position, [i, i + 1])
         codes, per_cell = cells.binned(units.code[low:high], _MOST_PER_FILE, len(DECISIONS), _READ)
-        if units.index[low] == WHOLE_FILE:
+        if units.number[low] == WHOLE_FILE:
             lines.append(cells.row(codes, _BY_CODE, "whole file"))
         else:
             lines.append(cells.row(codes, _BY_CODE, unit, per_cell=per_cell))
@@ -144,37 +145,7 @@ def _explanation(plan: ScanPlan) -> str:
         explanation = plan.explain()
     except (BloomParquetError, OSError) as error:
         return f"<p>Not explained: {text(error)}</p>"
-    return draw_explanation(explanation)
-
-
-def draw_explanation(explanation: Explanation) -> str:
-    """A line for each part of the predicate: which evidence was used, which was not, why, and what to do."""
-    whole = explanation.parts[0] if len(explanation.parts) == 1 else None
-    parts = whole.parts if whole is not None and whole.operator == "and" else explanation.parts
-    rows = [["the scan", "", "", *_reasons(explanation.not_used)]] if explanation.not_used else []
-    rows += [row for part in parts for row in _part_rows(part, 0)]
-    head = ["predicate", "skips alone", "by", "skips no more, because", "what to do"]
-    return table(head, rows, right=(1,), short=(2,), style="bp-why") if rows else ""
-
-
-def _part_rows(part: Part, depth: int) -> list[list[str]]:
-    used = "<br>".join(text(f"{EVIDENCE_NAMES[each.evidence]}: {_used(each)}") for each in part.used)
-    predicate = code(part.predicate, 300) if part.operator is None else f"all of the {part.operator.upper()}"
-    indented = f'<div style="margin-left:{1.2 * depth:.1f}em">{predicate}</div>' if depth else predicate
-    own = [indented, f"{part.skipped:,} of {part.total:,}", used, *_reasons(part.not_used)]
-    return [own, *(row for child in part.parts for row in _part_rows(child, depth + 1))]
-
-
-def _used(used: Used) -> str:
-    files = [plural(used.files, "file")] if used.files else []
-    return " + ".join([*files, *([f"{used.skipped:,}"] if used.skipped or not files else [])])
-
-
-def _reasons(reasons: tuple[NotUsed, ...]) -> tuple[str, str]:
-    return (
-        "<br>".join(text(each.text, 1_000) for each in reasons),
-        "<br>".join(text(each.remedy, 1_000) for each in reasons),
-    )
+    return explanation.to_html()
 
 
 def _errors(plan: ScanPlan) -> str:

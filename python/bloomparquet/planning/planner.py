@@ -142,7 +142,9 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     errors.add(unreadable.values())
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
-    request = Request(dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch)
+    request = Request(
+        dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch
+    )
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)

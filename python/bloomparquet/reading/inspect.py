@@ -25,7 +25,7 @@ from bloomparquet.reading.formats import reader_of
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 
-_SCHEMA = pa.schema(
+FILTER_SCHEMA_OF_ORC = pa.schema(
     [
         ("file", pa.string()), ("row_group", pa.int32()), ("stripe", pa.int32()), ("column", pa.string()),
         ("type", pa.string()), ("rows", pa.int64()), ("offset", pa.int64()), ("bytes", pa.int64()),
@@ -33,6 +33,7 @@ _SCHEMA = pa.schema(
         ("unusable", pa.string()),
     ]
 )  # fmt: skip
+FILTER_SCHEMA = pa.schema([field for field in FILTER_SCHEMA_OF_ORC if field.name not in ("stripe", "unusable")])
 
 
 class Probe(NamedTuple):
@@ -82,8 +83,8 @@ def inspect(
                 raise unknown_column((name,) if isinstance(name, str) else name, table.schemas, ())
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
     rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
-    filters = pa.Table.from_pylist([row._asdict() for row in rows], _SCHEMA)
-    return filters if table.format is FileFormat.ORC else filters.drop_columns(["stripe", "unusable"])
+    filters = pa.Table.from_pylist([row._asdict() for row in rows], FILTER_SCHEMA_OF_ORC)
+    return filters if table.format is FileFormat.ORC else filters.select(FILTER_SCHEMA.names)
 
 
 def probe(

@@ -67,7 +67,9 @@ def field(
             line.append(cell(marks[code], count, size=SMALL, title=says))
         lines.append(f'<div class="bp-line">{"".join(line)}</div>')
     body = "\n".join(lines)
-    return f'<div class="bp-over"><div class="bp-cells bp-small" role="img" aria-label="{text(label)}">{body}</div></div>'
+    return (
+        f'<div class="bp-over"><div class="bp-cells bp-small" role="img" aria-label="{text(label)}">{body}</div></div>'
+    )
 
 
 def grid(names: Sequence[str], lines: Sequence[str]) -> str:

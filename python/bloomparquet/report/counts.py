@@ -15,22 +15,22 @@ class Count(NamedTuple):
     and rows are not known."""
 
     mark: Mark
-    count: int
+    units: int
     rows: int | None = None
     files: int = 0
 
 
 def counts(parts: Sequence[Count], unit: str) -> str:
     """The bar, and its legend with numbers."""
-    shown = [part for part in parts if part.count or part.files]
+    shown = [part for part in parts if part.units or part.files]
     if not shown:
         return ""
-    total, files = sum(part.count for part in shown), sum(part.files for part in shown)
+    total, files = sum(part.units for part in shown), sum(part.files for part in shown)
     head, right = ["", "", f"{unit}s"], [2]
-    columns = [[_number(part.count, part.files) for part in shown] + [_number(total, files)]]
+    columns = [[_number(part.units, part.files) for part in shown] + [_number(total, files)]]
     if not files:
         head.append("share")
-        columns.append([share(part.count, total) for part in shown] + [""])
+        columns.append([share(part.units, total) for part in shown] + [""])
     if any(part.rows is not None for part in shown):
         head.append("rows")
         known = sum(part.rows or 0 for part in shown)
@@ -38,14 +38,16 @@ def counts(parts: Sequence[Count], unit: str) -> str:
     right = list(range(2, len(head)))
     legends = [[cell(part.mark), text(part.mark.label)] for part in shown] + [["", "total"]]
     rows = [[*legend, *numbers] for legend, *numbers in zip(legends, *columns)]
-    pieces = [(part.mark, part.count + part.files) for part in shown]
+    pieces = [(part.mark, part.units + part.files) for part in shown]
     says = ", ".join(f"{mark.label}: {count:,}" for mark, count in pieces)
     return bar(pieces, says) + table(head, rows, right=right, last=True)
 
 
 def _number(count: int, files: int) -> str:
-    return " + ".join([*([plural(files, "whole file")] if files else []), *([f"{count:,}"] if count or not files else [])])
+    return " + ".join(
+        [*([plural(files, "whole file")] if files else []), *([f"{count:,}"] if count or not files else [])]
+    )
 
 
 def _rows(part: Count) -> str:
-    return "?" if part.rows is None or (part.files and not part.count) else f"{part.rows:,}"
+    return "?" if part.rows is None or (part.files and not part.units) else f"{part.rows:,}"

@@ -1,12 +1,12 @@
 """The style sheet of all pictures.
 
-Text has the colour and the background of the page around it. Cells have colours of their own in two themes: that of the
-browser (``prefers-color-scheme``), unless the notebook says which one it shows. Besides its hue, each kind of cell has a
-texture, and cells to be read differ from all others in brightness. The hues are blue, violet, grey and orange, which
-people who cannot tell red from green tell apart.
+Text has the colour and the background of the page around it. Cells have colours of their own in two themes: that of
+the browser (``prefers-color-scheme``), unless the notebook says which one it shows. Besides its hue, each kind of cell
+has a texture, and cells to be read differ from all others in brightness. The hues are blue, violet, grey and orange,
+which people who cannot tell red from green tell apart.
 
-Each kind of cell has a ground (``0``) and an ink (``1``). ``--s`` is the size of a cell, and ``--f`` the eighths of it that
-are filled.
+Each kind of cell has a ground (``0``) and an ink (``1``). ``--s`` is the size of a cell, and ``--f`` the eighths of it
+that are filled.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def _texture(kind: str, shape: str) -> str:
     ink = shape.replace("ink", f"var(--{kind}1)")
     return f".bp-{kind}{{background:{ink} 0 0/var(--s) 100%,{ground} 0 0/var(--s) 100%}}"
 
+
 _HEAT = (
     f"linear-gradient(90deg,var(--k) {_EDGE},transparent 0) 0 100%/var(--s) calc(var(--f)*12.5%) repeat-x,"
     f"linear-gradient(90deg,var(--e) {_EDGE},transparent 0) 0 0/var(--s) 100%"
@@ -52,8 +53,8 @@ _RULES = [
     "code{font-size:12px;white-space:pre-wrap;overflow-wrap:anywhere;background:none;color:inherit;padding:0}",
     "table{border-collapse:collapse;margin:.6em 0;border:0;color:inherit;font-size:inherit;table-layout:auto}",
     "tr,tbody tr:nth-child(odd),tbody tr:hover{background:none}",
-    "th,td{padding:2px 14px 2px 0;border:0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;"
-    "white-space:normal;max-width:46em;overflow-wrap:break-word}",
+    "th,td{padding:2px 14px 2px 0;border:0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}",
+    "th,td{white-space:normal;max-width:46em;overflow-wrap:break-word}",
     "th{font-weight:600;vertical-align:bottom}",
     ".bp-right{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}",
     ".bp-short{white-space:nowrap}",
@@ -80,7 +81,7 @@ _RULES = [
     ".bp-small i{opacity:.75}",
     ".bp-small .bp-r{opacity:1;position:relative;box-shadow:0 0 0 1px var(--read)}",
     _texture("p", "linear-gradient(transparent 38%,ink 0 58%,transparent 0)"),
-    _texture("n", _circle("transparent calc(var(--s)*.18),ink calc(var(--s)*.2) calc(var(--s)*.29),transparent calc(var(--s)*.31)")),
+    _texture("n", _circle("transparent 2.5px,ink 3px 4px,transparent 4.5px")),
     _texture("m", "linear-gradient(90deg,transparent 34%,ink 0 56%,transparent 0)"),
     _texture("b", _circle("ink calc(var(--s)*.2),transparent calc(var(--s)*.2 + .6px)")),
     _texture("i", "linear-gradient(135deg,transparent 36%,ink 0 58%,transparent 0)"),

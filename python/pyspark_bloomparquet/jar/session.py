@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.jar import connect
-from pyspark_bloomparquet.jar.summary import ScanSummary, summarize
+from pyspark_bloomparquet.jar.summary import ScanSummaries, ScanSummary, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,7 +125,7 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     if isinstance(query, ClassicStream):
         execution = query._jsq.streamingQuery().lastExecution()
     elif getattr(query, "_jdf", None) is None:
-        return connect.last_plan(query)
+        return ScanSummaries(connect.last_plan(query))
     else:
         execution = query._jdf.queryExecution()
     if execution is None:
@@ -133,7 +133,7 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     bridge = _find_bridge(execution.sparkSession())
     if bridge is None:
         raise UnsupportedError("this session does not have the jar; call pyspark_bloomparquet.attach(spark) first")
-    return [summarize(plan) for plan in json.loads(bridge.plans(execution))]
+    return ScanSummaries(summarize(plan) for plan in json.loads(bridge.plans(execution)))
 
 
 def _settings() -> dict[str, str]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.plan import RowGroupCounts
 
+_MOST_PATHS = 5
+
 
 @dataclass(frozen=True)
 class ScanSummary:
@@ -53,6 +55,58 @@ class ScanSummary:
         if self.whole_files:
             parts.append(f"{self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned")
         return "; ".join(parts)
+
+    def _repr_html_(self) -> str:
+        """The picture of the plan that notebooks show."""
+        from bloomparquet.report import marks
+        from bloomparquet.report.counts import Count, counts
+        from bloomparquet.report.html import code, fragment, text
+
+        what = f"{self.kept:,} of {self.total:,} {self.unit}s read" if self.planned else "not planned, so all is read"
+        lines = [f"<b>{what}</b>", *(f"from {code(path)}" for path in self.paths[:_MOST_PATHS])]
+        if len(self.paths) > _MOST_PATHS:
+            lines.append(f"and {len(self.paths) - _MOST_PATHS:,} more paths")
+        if self.where is not None:
+            lines.append(f"where {code(self.where, 1_000)}")
+        if not self.planned:
+            lines.append(f"because {text(self.reason, 1_000)}")
+        head = f'<p class="bp-head">{"<br>".join(lines)}</p>'
+        if not self.planned:
+            return fragment(head)
+        parts = [
+            Count(marks.STATISTICS, self.skipped["statistics"]),
+            Count(marks.BLOOM, self.skipped["bloom"]),
+            Count(marks.READ, self.kept, files=self.whole_files),
+        ]
+        return fragment(head, counts(parts, self.unit), f'<p class="bp-dim">{text(self._cost())}.</p>')
+
+    def _cost(self) -> str:
+        from bloomparquet.planning.plan import describe_index
+        from bloomparquet.report.texts import human_bytes, plural
+
+        parts = [
+            f"Planned in {1000 * self.seconds:,.0f} ms",
+            plural(self.requests, "request"),
+            f"{human_bytes(self.bloom_bytes_read)} of filters read",
+        ]
+        if self.indexed_files:
+            parts.append(describe_index(self.indexed_files, self.files))
+        if (within := self.row_group_counts) is not None:
+            parts.append(f"{within.kept:,} of {within.total:,} row groups in the stripes might match")
+        if self.errors:
+            parts.append(f"{plural(self.errors, 'filter')} could not be used")
+        return "; ".join(parts)
+
+
+class ScanSummaries(list[ScanSummary]):
+    """The plan of each scan of a query."""
+
+    def _repr_html_(self) -> str:
+        """The pictures of all plans, one below the other."""
+        return (
+            "\n".join(summary._repr_html_() for summary in self)
+            or "<p>The query scans no Parquet and no ORC files.</p>"
+        )
 
 
 def summarize(plan: dict[str, Any]) -> ScanSummary:

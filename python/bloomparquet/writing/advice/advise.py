@@ -45,7 +45,7 @@ _USELESS_FPP = 10.0  # times the requested FPP
 _WORTHLESS_FPP = 0.9  # from which on shrinking drops a filter
 _HEADER_BYTES = 20
 
-_SCHEMA = pa.schema(
+ADVICE_SCHEMA = pa.schema(
     [
         ("column", pa.string()), ("type", pa.string()), ("row_groups", pa.int64()), ("values", pa.int64()),
         ("ndv_per_row_group", pa.float64()), ("ndv", pa.float64()), ("filters", pa.int64()),
@@ -123,7 +123,7 @@ def advise_on(dataset: Dataset, table: RowGroups, fpp: Fpp, sample: int, count: 
     """The table of :func:`advise` for row groups whose footers were read. `count` grows by the reads of the sample."""
     goal = auto_fpp(len(table.file)) if fpp == AUTO else fpp
     rows = [_row(column, goal) for column in _assess(dataset, table, goal, sample, count)]
-    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
+    return pa.Table.from_pylist([dict(zip(ADVICE_SCHEMA.names, row, strict=True)) for row in rows], ADVICE_SCHEMA)
 
 
 def recommended_columns(dataset: Dataset, table: RowGroups, fpp: float, sample: int, count: ReadCount) -> list[Column]:

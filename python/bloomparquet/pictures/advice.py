@@ -1,4 +1,4 @@
-"""The table of :func:`bloomparquet.advise` as HTML: what min/max and filters skip of each column, and what to do."""
+"""The table of `bloomparquet.advise` as HTML: what min/max and filters skip of each column, and what to do."""
 
 from __future__ import annotations
 

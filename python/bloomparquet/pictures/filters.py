@@ -1,4 +1,4 @@
-"""The filters of :func:`bloomparquet.inspect` as HTML: a heat map of their false positive probability and their fill."""
+"""The filters of `bloomparquet.inspect` as HTML: a heat map of their false positive probability and their fill."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw_filters(filters: pa.Table) -> str:
     size = human_bytes(int(np.sum(_numbers(filters, "bytes"))))
     what = f"<b>{plural(len(filters), 'Bloom filter')}</b> on {plural(len(columns), 'column')}"
     headline = f'<p class="bp-head">{what} in {plural(len(files), "file")}, {size}</p>'
-    parts = [headline, _columns(filters, columns), _legend(filters)]
+    parts = [headline, _columns(filters, columns), _legend(filters, small=len(files) > _MOST_LINES)]
     shown = columns[:_MOST_COLUMNS]
     for name in shown:
         chosen = filters.filter(pc.equal(filters["column"], name))
@@ -101,14 +101,15 @@ def _percent(probability: float) -> str:
     return f"{100 * probability:.2g} %" if probability < 0.1 else f"{100 * probability:.0f} %"
 
 
-def _legend(filters: pa.Table) -> str:
+def _legend(filters: pa.Table, *, small: bool) -> str:
     counts = np.bincount(_class_of(filters), minlength=len(_CLASSES)).tolist()
     rows = [
         [cells.cell(_MARKS[i * _FILLS + _FULL]), name, f"{count:,}"]
         for i, (name, count) in enumerate(zip(_CLASSES, counts))
         if count
     ]
-    return table(["", "false positive probability (FPP)", "filters"], rows, right=(2,))
+    height = "" if small else '<p class="bp-dim">The height of a cell is the share of set bits.</p>'
+    return table(["", "false positive probability (FPP)", "filters"], rows, right=(2,)) + height
 
 
 def _heat(filters: pa.Table, most: int) -> str:
@@ -121,8 +122,7 @@ def _heat(filters: pa.Table, most: int) -> str:
     if len(names) <= _MOST_LINES:
         codes = (in_class * _FILLS + np.rint(8 * _fill(filters)).astype(np.int64)).astype(np.uint8)
         lines = [_line(codes[position == i], index[position == i]) for i in range(len(names))]
-        says = "The height of a cell is the share of set bits. One cell is one row group."
-        return f'<p class="bp-dim">{says}</p>{cells.grid(names, lines)}'
+        return cells.grid(names, lines)
     per_cell = -(-len(filters) // most)
     starts = np.arange(0, len(filters), per_cell)
     worst = (np.maximum.reduceat(in_class, starts) * _FILLS + _FULL).astype(np.uint8)

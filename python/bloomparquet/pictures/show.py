@@ -1,0 +1,62 @@
+"""Results as pictures: in notebooks, and as documents for a browser.
+
+Classes of this package have ``_repr_html_``. ``pyarrow.Table`` is not ours, so IPython is told how to show the tables
+that have exactly the columns of `bloomparquet.inspect` or `bloomparquet.advise`. All other tables look as before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from bloomparquet.errors import OptionError
+from bloomparquet.pictures.advice import draw_advice
+from bloomparquet.pictures.filters import draw_filters
+from bloomparquet.reading.inspect import FILTER_SCHEMA, FILTER_SCHEMA_OF_ORC
+from bloomparquet.report.html import document
+from bloomparquet.writing.advice.advise import ADVICE_SCHEMA
+
+_PICTURES = ((FILTER_SCHEMA, draw_filters), (FILTER_SCHEMA_OF_ORC, draw_filters), (ADVICE_SCHEMA, draw_advice))
+
+
+class HasPicture(Protocol):
+    """What notebooks show as HTML, such as a `ScanPlan`."""
+
+    def _repr_html_(self) -> str: ...
+
+
+def to_html(result: HasPicture | pa.Table, *, title: str = "bloomparquet") -> str:
+    """The report that notebooks show of `result`, as an HTML document without scripts that loads nothing.
+
+    `result`: a plan or its explanation, what :func:`inspect` or :func:`advise` returned, or in Spark an item of
+    ``last_plan(df)``. Raises OptionError for other objects.
+
+    >>> plan = bp.plan("events.parquet", "user_id = 4711")
+    >>> with open("report.html", "w", encoding="utf-8") as file:
+    ...     characters = file.write(bp.to_html(plan))
+    """
+    if isinstance(result, pa.Table):
+        picture = _draw(result)
+    else:
+        picture = result._repr_html_() if hasattr(result, "_repr_html_") else None
+    if picture is None:
+        kind = "pyarrow.Table with other columns" if isinstance(result, pa.Table) else type(result).__name__
+        raise OptionError(f"result is a {kind}; expected a plan, or what inspect or advise returned")
+    return document(title, picture)
+
+
+def _draw(table: pa.Table) -> str | None:
+    return next((draw(table) for schema, draw in _PICTURES if table.schema.equals(schema)), None)
+
+
+def show_in_notebooks() -> None:
+    """Let IPython, if this is one of its sessions, show our tables as pictures."""
+    shell = sys.modules["IPython"].get_ipython()
+    if shell is None:
+        return
+    formatter = shell.display_formatter.formatters["text/html"]
+    before: Callable[[Any], str | None] | None = formatter.type_printers.get(pa.Table)
+    formatter.for_type(pa.Table, lambda table: _draw(table) or (None if before is None else before(table)))
