@@ -54,6 +54,7 @@ class Browser:
     def __init__(self, process: subprocess.Popen[bytes], to_browser: int, from_browser: int) -> None:
         self._process, self._to, self._from = process, to_browser, os.fdopen(from_browser, "rb")
         self._number, self._left = 0, b""
+        self._target: str | None = None
         self._session: str | None = None
         self._events: list[dict[str, Any]] = []
 
@@ -94,8 +95,10 @@ class Browser:
 
     def _open_page(self) -> None:
         self._session = None
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        if self._target is not None:
+            self._call("Target.closeTarget", targetId=self._target)
+        self._target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
 

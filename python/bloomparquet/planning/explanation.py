@@ -23,6 +23,7 @@ EVIDENCE_NAMES: Mapping[Decision, str] = {
 """How texts call each kind of evidence, in the order in which it is consulted."""
 
 _INDENT = "  "
+_MOST_ROWS = 200  # of a table in HTML
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,8 @@ class Explanation:
         rows = [["the scan", "", "", *_reasons(self.not_used)]] if self.not_used else []
         rows += [row for part in parts for row in _part_rows(part, 0)]
         head = ["predicate", "skips alone", "by", "skips no more, because", "what to do"]
+        if len(rows) > _MOST_ROWS:
+            rows[_MOST_ROWS:] = [[f"and {len(rows) - _MOST_ROWS:,} more parts", "", "", "", ""]]
         return table(head, rows, right=(1,), short=(2,), style="bp-why") if rows else ""
 
     def _repr_html_(self) -> str:

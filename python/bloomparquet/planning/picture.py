@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision
+from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Decisions
 from bloomparquet.planning.plan import ScanPlan, describe_index
 from bloomparquet.report import cells, marks
 from bloomparquet.report.cells import Codes
@@ -46,8 +46,11 @@ class _Units(NamedTuple):
 
 def draw_plan(plan: ScanPlan) -> str:
     """The picture of `plan` for a notebook."""
-    units = _units(plan)
-    return fragment(_headline(plan), _counts(plan), _cost(plan), _cells(plan, units), _explanation(plan), _errors(plan))
+    decisions = plan.decisions()
+    cells_of_files = _cells(plan, _units(plan, decisions))
+    return fragment(
+        _headline(plan), _counts(plan, decisions), _cost(plan), cells_of_files, _explanation(plan), _errors(plan)
+    )
 
 
 def _headline(plan: ScanPlan) -> str:
@@ -60,8 +63,8 @@ def _headline(plan: ScanPlan) -> str:
     return f'<p class="bp-head">{what}{where}</p>'
 
 
-def _counts(plan: ScanPlan) -> str:
-    decision, opened = plan.decisions().decision, len(plan.table)
+def _counts(plan: ScanPlan, decisions: Decisions) -> str:
+    decision, opened = decisions.decision, len(plan.table)
     n_marks = len(DECISIONS)
     rows = np.zeros(n_marks, np.int64)
     np.add.at(rows, decision[:opened], np.asarray(plan.table.rows, np.int64))
@@ -89,8 +92,7 @@ def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.{1 if seconds < 0.01 else 0}f} ms"
 
 
-def _units(plan: ScanPlan) -> _Units:
-    decisions = plan.decisions()
+def _units(plan: ScanPlan, decisions: Decisions) -> _Units:
     order = np.lexsort((decisions.row_group, decisions.file))
     files, position = np.unique(decisions.file[order], return_inverse=True)
     paths = [plan.dataset.files[i].path for i in files.tolist()]
