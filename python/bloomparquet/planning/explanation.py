@@ -173,7 +173,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The table that notebooks show."""
-        return fragment(self.to_html())
+        head = f"<b>{self.kept:,} of {self.total:,} {self.unit}s read</b><br>where {code(self.where, 1_000)}"
+        return fragment(f'<p class="bp-head">{head}</p>', self.to_html())
 
     def __str__(self) -> str:
         skipped = [

@@ -84,7 +84,7 @@ _RULES = [
     _texture("n", _circle("transparent 2.5px,ink 3px 4px,transparent 4.5px")),
     _texture("m", "linear-gradient(90deg,transparent 34%,ink 0 56%,transparent 0)"),
     _texture("b", _circle("ink calc(var(--s)*.2),transparent calc(var(--s)*.2 + .6px)")),
-    _texture("i", "linear-gradient(135deg,transparent 36%,ink 0 58%,transparent 0)"),
+    _texture("i", "linear-gradient(135deg,transparent 40%,ink 0 56%,transparent 0)"),
     _texture("c", "linear-gradient(45deg,transparent 40%,ink 0 54%,transparent 0)"),
     *(f".bp-h{i}{{--k:var(--h{i})}}" for i in range(7)),
     f".bp-h.bp-h6{{background:repeating-linear-gradient(135deg,transparent 0 3px,var(--stripe) 3px 4.5px),{_HEAT}}}",
