@@ -60,8 +60,8 @@ class Judged(Protocol):
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
 
-    def without_filters(self, plan: ScanPlan) -> list[str]:
-        """The columns of equalities that no file of `plan` has a filter on."""
+    def without_filters(self) -> list[str]:
+        """The columns of equalities that no file of the plan has a filter on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class ScanPlan:
 
     def columns_without_filters(self) -> list[str]:
         """The columns that the predicate compares with values for equality, and that no file has a Bloom filter on."""
-        return self.judged.without_filters(self)
+        return self.judged.without_filters()
 
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""

@@ -97,7 +97,7 @@ public final class PlanResult {
     return notPlanned == null;
   }
 
-  boolean failed() {
+  public boolean failed() {
     return failed;
   }
 
@@ -160,7 +160,7 @@ public final class PlanResult {
 
   /** All counts, or the reason, for {@code last_plan}. */
   public ObjectNode toJson() {
-    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned());
+    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned()).put("failed", failed);
     if (!planned()) {
       node.put("reason", notPlanned);
     }

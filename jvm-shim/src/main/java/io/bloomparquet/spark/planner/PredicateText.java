@@ -25,6 +25,9 @@ public final class PredicateText {
     if (node.has("not")) {
       return "NOT (" + of(node.get("not")) + ")";
     }
+    if (node.has("sql")) {
+      return node.get("sql").asText();
+    }
     List<String> path = new ArrayList<>();
     node.get("column").forEach(part -> path.add(part.asText()));
     String name = String.join(".", path);
