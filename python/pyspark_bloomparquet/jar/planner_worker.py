@@ -237,6 +237,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "requests": plan.requests,
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": warnings,
+        "withoutFilters": plan.columns_without_filters(),
     }
     if plan.row_group_counts is not None:
         counts |= {

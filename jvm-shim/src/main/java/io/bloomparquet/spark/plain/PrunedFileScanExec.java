@@ -223,13 +223,7 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   /** The conditions of the query, also those that the planner cannot judge. */
   private JsonNode explained(PlannerPredicate predicates) {
-    List<Expression> filters = Scala.list(scan.dataFilters());
-    boolean areKnown = latest != null || filters.stream().noneMatch(RuntimeValues::hasSubquery);
-    return ExplainedPredicate.of(
-        predicates,
-        areKnown
-            ? RuntimeValues.ofSubqueries(filters)
-            : filters.stream().filter(RuntimeValues::isOfData).toList());
+    return ExplainedPredicate.of(predicates, RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters())));
   }
 
   private boolean awaitsValues() {
@@ -261,7 +255,11 @@ public final class PrunedFileScanExec extends SparkPlan {
   /** The conditions that the planner cannot judge, after {@code title}; empty if there are none. */
   private String notUsed(String title) {
     if (notUsed == null && session() != null) {
-      notUsed = ExplainedPredicate.notUsed(explained(PlainScans.predicates(scan.relation())));
+      List<Expression> filters = Scala.list(scan.dataFilters());
+      notUsed =
+          ExplainedPredicate.notUsed(
+              PlainScans.predicates(scan.relation()),
+              filters.stream().filter(each -> RuntimeValues.isOfData(each) && !RuntimeValues.hasSubquery(each)).toList());
     }
     return notUsed == null || notUsed.isEmpty() ? "" : title + notUsed;
   }

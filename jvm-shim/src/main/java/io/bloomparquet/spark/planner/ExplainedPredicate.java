@@ -3,9 +3,12 @@ package io.bloomparquet.spark.planner;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import io.bloomparquet.spark.support.Scala;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -26,6 +29,9 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
  */
 public final class ExplainedPredicate {
   private static final int MAX_TEXT = 200;
+
+  /** Conditions that EXPLAIN looks at: a plan is shown for every query. */
+  private static final int MAX_CONDITIONS = 1000;
 
   /** Names of Python's {@code WhyNot}, with a short text for EXPLAIN. */
   enum Reason {
@@ -60,10 +66,22 @@ public final class ExplainedPredicate {
   }
 
   /** What the planner cannot judge, for EXPLAIN; empty if there is nothing. */
-  public static String notUsed(JsonNode explained) {
+  public static String notUsed(PlannerPredicate predicates, List<Expression> conjuncts) {
     List<String> texts = new ArrayList<>();
-    for (JsonNode opaque : explained == null ? List.<JsonNode>of() : explained.findParents("sql")) {
-      texts.add(opaque.get("sql").asText() + " (" + Reason.valueOf(opaque.get("reason").asText()).text + ")");
+    try {
+      int looked = 0;
+      for (Expression conjunct : conjuncts) {
+        if (isImplied(conjunct, conjuncts) || predicates.isOfPartitions(names(conjunct))) {
+          continue;
+        }
+        for (Expression condition : operands(conjunct, each -> each instanceof And || each instanceof Or)) {
+          if (++looked <= MAX_CONDITIONS && predicates.ofAll(List.of(condition)) == null) {
+            texts.add(sql(condition) + " (" + reason(condition).text + ")");
+          }
+        }
+      }
+    } catch (RuntimeException error) {
+      return ""; // a query must not fail because of what EXPLAIN shows
     }
     return String.join(", ", texts);
   }
@@ -79,28 +97,44 @@ public final class ExplainedPredicate {
   }
 
   private JsonNode of(Expression expression) {
-    if (expression instanceof And and) {
-      return PlannerPredicate.join("and", List.of(of(and.left()), of(and.right())), true);
-    }
-    if (expression instanceof Or or) {
-      return PlannerPredicate.join("or", List.of(of(or.left()), of(or.right())), true);
+    if (expression instanceof And || expression instanceof Or) {
+      Class<?> kind = expression.getClass();
+      List<JsonNode> parts = new ArrayList<>();
+      operands(expression, kind::isInstance).forEach(operand -> parts.add(of(operand)));
+      return PlannerPredicate.join(expression instanceof And ? "and" : "or", parts, true);
     }
     JsonNode translated = predicates.ofAll(List.of(expression));
-    return translated == null ? opaque(expression) : translated;
+    return translated != null
+        ? translated
+        : JsonNodeFactory.instance
+            .objectNode()
+            .put("op", "opaque")
+            .put("sql", sql(expression))
+            .put("reason", reason(expression).name());
   }
 
-  private static JsonNode opaque(Expression expression) {
+  /** What {@code isJunction} expressions combine, in order. Not recursive: a chain of ORs is as deep as it is long. */
+  private static List<Expression> operands(Expression expression, Predicate<Expression> isJunction) {
+    List<Expression> operands = new ArrayList<>();
+    Deque<Expression> pending = new ArrayDeque<>(List.of(expression));
+    while (!pending.isEmpty()) {
+      Expression next = pending.pop();
+      if (isJunction.test(next)) {
+        pending.push(next.children().apply(1));
+        pending.push(next.children().apply(0));
+      } else {
+        operands.add(next);
+      }
+    }
+    return operands;
+  }
+
+  private static String sql(Expression expression) {
     String sql = expression.sql();
-    if (sql.startsWith("(") && sql.indexOf('(', 1) < 0 && sql.endsWith(")")) {
-      sql = sql.substring(1, sql.length() - 1);
-    } else if (expression instanceof BinaryComparison && sql.startsWith("(") && sql.endsWith(")")) {
+    if (expression instanceof BinaryComparison && sql.startsWith("(") && sql.endsWith(")")) {
       sql = sql.substring(1, sql.length() - 1);
     }
-    return JsonNodeFactory.instance
-        .objectNode()
-        .put("op", "opaque")
-        .put("sql", sql.length() > MAX_TEXT ? sql.substring(0, MAX_TEXT) + "…" : sql)
-        .put("reason", reason(expression).name());
+    return sql.length() > MAX_TEXT ? sql.substring(0, MAX_TEXT) + "…" : sql;
   }
 
   private static Reason reason(Expression expression) {

@@ -7,6 +7,8 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.support.FileFormat;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 
 /**
@@ -175,15 +177,18 @@ public final class PlanResult {
     }
     long indexed = count("numFilesIndexed");
     long whole = count("numFilesReadWhole");
+    List<String> unfiltered = new ArrayList<>();
+    counts.path("withoutFilters").forEach(column -> unfiltered.add(column.asText()));
     return String.format(
         Locale.ROOT,
-        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s",
+        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s%s",
         count(format.count("Read")),
         count(format.count("Total")),
         format.unit(),
         count(format.count("SkippedByStatistics")),
         count(format.count("SkippedByBloomFilter")),
         indexed == 0 ? "" : String.format(Locale.ROOT, "; index: %,d of %,d files", indexed, count("numFilesTotal")),
-        whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely");
+        whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely",
+        unfiltered.isEmpty() ? "" : "; no Bloom filter on " + String.join(", ", unfiltered));
   }
 }

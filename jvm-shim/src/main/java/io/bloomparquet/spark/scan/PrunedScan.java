@@ -244,7 +244,7 @@ public final class PrunedScan
     PlannedFiles plan = latest;
     String text = PredicateText.of(plan == null ? predicate : plan.predicate());
     if (notUsed == null) {
-      notUsed = ExplainedPredicate.notUsed(ExplainedPredicate.of(context.predicates(), conjuncts));
+      notUsed = ExplainedPredicate.notUsed(context.predicates(), conjuncts);
     }
     text = notUsed.isEmpty() ? text : text + "; not used: " + notUsed;
     return plan == null ? text : text + "; " + plan.result().describe(context.format());
