@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from bloomparquet.query.why_not import WhyNot
@@ -126,3 +129,28 @@ def test_the_jar_names_reasons_of_the_closed_set() -> None:
     names = re.findall(r"^    ([A-Z_]+)\(\"", JAVA.read_text(), re.MULTILINE)
     assert len(names) == 5
     assert set(names) <= set(WhyNot.__members__)
+
+
+@pytest.mark.usefixtures("transparent")
+def test_literals_are_written_as_sql_writes_them(readers: Readers, tmp_path: Path) -> None:
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, 600_000)
+    columns = {
+        "s": pa.array(["it's"]), "b": pa.array([b"\x00\xff"]), "d": pa.array([dt.date(2026, 1, 2)]),
+        "t": pa.array([moment], pa.timestamp("us", "UTC")), "z": pa.array([moment], pa.timestamp("us")),
+        "n": pa.array([Decimal("1.50")]), "f": pa.array([1.5]), "i": pa.array([7]),
+    }  # fmt: skip
+    path = files.write(tmp_path / "x.parquet", columns)
+    conditions = [
+        r"s = 'it\'s'", "b = X'00ff'", "d = DATE '2026-01-02'", "t = TIMESTAMP '2026-01-02 03:04:05.6+00:00'",
+        "z = TIMESTAMP_NTZ '2026-01-02 03:04:05.6'", "n = 1.50", "f = 1.5D", "i = 7",
+    ]  # fmt: skip
+    frame = read(readers.spark, ORACLE, path).where(" AND ".join(conditions))
+    (plan,) = last_plan(frame)
+    assert plan.where is not None
+    assert [part for part in plan.where.split(" AND ") if "NOT NULL" not in part] == conditions
+    assert len(frame.collect()) == 1
+    python = [leaf.predicate for leaf in one(frame).explanation.leaves()]
+    same = {"TIMESTAMP_NTZ": "TIMESTAMP", "05.6+": "05.600000+", "05.6'": "05.600000'"}
+    for short, long in same.items():
+        conditions = [part.replace(short, long) for part in conditions]
+    assert python == conditions
