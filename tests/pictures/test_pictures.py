@@ -19,7 +19,7 @@ from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.reading.inspect import FILTER_SCHEMA
 from bloomparquet.report.html import document, text
 from bloomparquet.report.style import STYLE
-from pyspark_bloomparquet.jar.summary import ScanSummaries, summarize
+from pyspark_bloomparquet.jar.summary import Pictures, summarize
 from tests.support.browser import Browser, start_browser
 from tests.support.commands import Run
 from tests.support.files import write, write_groups
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "filters": (bp.inspect, ["24 Bloom filters on 1 column in 8 files", "highest FPP", "day=7/x.parquet"]),
     "no filters": (lambda root: bp.inspect(root, columns=["b"]), ["There is no Bloom filter", "bloomparquet advise"]),
     "advice": (bp.advise, ["Filters of 2 columns", "a lookup of one value", "because", "INT64"]),
-    "scan": (lambda _: ScanSummaries([summarize(PLANNED)]), ["1 of 9 row groups read", "id = 7", "1 whole file + 1"]),
+    "scan": (lambda _: Pictures([summarize(PLANNED)]), ["1 of 9 row groups read", "id = 7", "1 whole file + 1"]),
     "no scan": (lambda _: summarize(NOT_PLANNED), ["not planned, so all is read", "the planner failed"]),
 }  # fmt: skip
 

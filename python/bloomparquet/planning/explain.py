@@ -38,7 +38,6 @@ from bloomparquet.query.predicate import (
     Or,
     Predicate,
     columns,
-    leaves,
     to_sql,
 )
 from bloomparquet.query.resolve import merge_equalities, rename
@@ -77,16 +76,9 @@ class JudgedConditions:
 
         return draw_plan(plan)
 
-    def without_filters(self, plan: ScanPlan) -> list[str]:
-        """The columns of equalities that no file of `plan` has a filter on."""
-        missing: dict[Column, None] = {}
-        for condition in self.judged:
-            verdicts = LeafVerdicts(plan.table, condition, self.request.apart())
-            for leaf in leaves(condition.predicate):
-                verdicts.judge_by_statistics(leaf, np.ones(len(plan.table), np.bool_))
-                if id(leaf) not in verdicts.equalities:
-                    missing |= dict.fromkeys(column for column in verdicts.without_filters if column == leaf.column)
-        return [".".join(column) for column in missing]
+    def without_filters(self) -> list[str]:
+        """The columns of equalities that no file of the plan has a filter on."""
+        return [".".join(column) for column, present in self.request.has_filters.items() if not present]
 
 
 class _Judged(NamedTuple):

@@ -184,6 +184,8 @@ class Explanation:
         ]
         read = f"{self.kept:,} of {self.total:,} {self.unit}s read"
         lines = [self.where, f"{read}; skipped: {', '.join(skipped) or 'none'}", ""]
+        if not self.decided:  # there is no plan
+            lines = [self.where, ""] if self.where else []
         lines += [*(line for each in self.not_used for line in _not_used_lines(each, ""))]
         for part in self.parts:
             # The first line has the whole predicate already.

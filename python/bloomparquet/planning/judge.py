@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -128,11 +128,17 @@ class Request:
     filter_reads: ReadCount
     errors: Errors
     watch: Stopwatch
+    has_filters: dict[Column, bool] = field(default_factory=dict)  # of the equalities so far: whether a file has one
 
     def apart(self) -> Request:
         """The same request, whose reads, errors and time do not count for the plan."""
         return replace(
-            self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"), watch=Stopwatch()
+            self,
+            footer_reads=ReadCount(),
+            filter_reads=ReadCount(),
+            errors=Errors("keep"),
+            watch=Stopwatch(),
+            has_filters={},
         )
 
 
@@ -229,7 +235,6 @@ class LeafVerdicts:
         self._table, self.condition, self._request, self._by = table, condition, request, by
         self.watch = request.watch
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
-        self.without_filters: dict[Column, None] = {}  # columns of equalities that some files have no filter on
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -293,10 +298,12 @@ class LeafVerdicts:
             if self.condition.strict:
                 raise
             return
-        if candidates is not None and candidates.filters.present.any():
-            self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
-        elif candidates is not None:
-            self.without_filters[_column(leaf)] = None
+        if candidates is not None:
+            column, has_filters = _column(leaf), self._request.has_filters
+            present = bool(candidates.filters.present.any())
+            has_filters[column] = has_filters.get(column, False) or present
+            if present:
+                self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
 
     def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""

@@ -63,8 +63,8 @@ class Judged(Protocol):
     def draw(self, plan: ScanPlan) -> str:
         """The plan as HTML."""
 
-    def without_filters(self, plan: ScanPlan) -> list[str]:
-        """The columns of equalities that no file of `plan` has a filter on."""
+    def without_filters(self) -> list[str]:
+        """The columns of equalities that no file of the plan has a filter on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class ScanPlan:
 
     def columns_without_filters(self) -> list[str]:
         """The columns that the predicate compares with values for equality, and that no file has a Bloom filter on."""
-        return self.judged.without_filters(self)
+        return self.judged.without_filters()
 
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""

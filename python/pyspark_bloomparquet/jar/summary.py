@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 
 if TYPE_CHECKING:
     from bloomparquet.planning.evidence.formats import Unit
+    from bloomparquet.planning.explanation import Explanation
     from bloomparquet.planning.plan import RowGroupCounts
 
 _MOST_PATHS = 5
@@ -98,15 +99,54 @@ class ScanSummary:
         return "; ".join(parts)
 
 
-class ScanSummaries(list[ScanSummary]):
-    """The plan of each scan of a query."""
+@dataclass(frozen=True)
+class ScanExplanation:
+    """Why one scan of a query skips what it skips, and not more: the explanation of the planner, as
+    ``ScanPlan.explain`` gives it. Of a scan that was not planned, it has only the reason. ``str()`` is a text for
+    people."""
+
+    paths: tuple[str, ...]
+    explanation: Explanation
+
+    @property
+    def planned(self) -> bool:
+        """Whether the planner answered. If not, Spark reads everything."""
+        return bool(self.explanation.parts)
+
+    def __str__(self) -> str:
+        return f"scan of {', '.join(self.paths)}\n{self.explanation}"
 
     def _repr_html_(self) -> str:
-        """The pictures of all plans, one below the other."""
-        return (
-            "\n".join(summary._repr_html_() for summary in self)
-            or "<p>The query scans no Parquet and no ORC files.</p>"
-        )
+        """The table that notebooks show."""
+        return self.explanation._repr_html_()
+
+
+_Scan = TypeVar("_Scan", ScanSummary, ScanExplanation)
+
+
+class Pictures(list[_Scan]):
+    """A list that notebooks show as the pictures of its items, one below the other."""
+
+    def _repr_html_(self) -> str:
+        return "\n".join(scan._repr_html_() for scan in self) or "<p>The query scans no Parquet or ORC files.</p>"
+
+
+def explain(plan: dict[str, Any]) -> ScanExplanation:
+    """The explanation of a scan, from what the jar says of it."""
+    from bloomparquet.planning.explain import not_used
+    from bloomparquet.planning.explanation import Explanation
+    from bloomparquet.planning.why import Why
+    from bloomparquet.query.why_not import WhyNot
+
+    paths = tuple(plan["paths"])
+    if "explanation" in plan:
+        return ScanExplanation(paths, Explanation.from_dict(plan["explanation"]))
+    if plan["planned"]:
+        why = Why(WhyNot.NOT_PLANNED, "the scan has no files")
+    else:
+        why = Why(WhyNot.PLANNER_FAILED if plan.get("failed") else WhyNot.NOT_PLANNED, plan["reason"])
+    reason = not_used(why, None, 0, f"{plan['unit']}s")
+    return ScanExplanation(paths, Explanation(plan["where"] or "", plan["unit"], 0, 0, {}, (), (reason,)))
 
 
 def summarize(plan: dict[str, Any]) -> ScanSummary:
