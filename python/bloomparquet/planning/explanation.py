@@ -173,8 +173,9 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The table that notebooks show."""
-        head = f"<b>{self.kept:,} of {self.total:,} {self.unit}s read</b><br>where {code(self.where, 1_000)}"
-        return fragment(f'<p class="bp-head">{head}</p>', self.to_html())
+        read = f"<b>{self.kept:,} of {self.total:,} {self.unit}s read</b>" if self.total else "<b>not planned</b>"
+        where = f"<br>where {code(self.where, 1_000)}" if self.where else ""
+        return fragment(f'<p class="bp-head">{read}{where}</p>', self.to_html())
 
     def __str__(self) -> str:
         skipped = [
