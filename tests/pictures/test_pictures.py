@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 import bloomparquet as bp
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.reading.inspect import FILTER_SCHEMA
+from bloomparquet.report.cells import binned
 from bloomparquet.report.html import document, text
 from bloomparquet.report.style import STYLE
 from pyspark_bloomparquet.jar.summary import Pictures, summarize
 from tests.support.browser import Browser, start_browser
 from tests.support.commands import Run
-from tests.support.files import write, write_groups
+from tests.support.files import filter_offset, patch, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
 EVEN = list(range(0, 100, 2))
@@ -79,6 +80,18 @@ def stripes(root: str) -> bp.ScanPlan:
     return bp.plan(write_orc(Path(root).parent / "x.orc", ids, stripe=300, stride=100), "id = 601")
 
 
+def locked(root: str) -> bp.ScanPlan:
+    """Of two files one is encrypted, and its key is not given; the filter of the other is damaged."""
+    folder = Path(root).parent / "locked"
+    folder.mkdir()
+    table = pa.table({"a": EVEN})
+    keys = bp.Keys(footer=b"0123456789abcdef")
+    bp.write_table(table, folder / "secret.parquet", encryption=bp.Encryption(keys))
+    path = write(folder / "x.parquet", table, ["a"])
+    patch(path, filter_offset(path)[0], b"\xff" * 8)
+    return bp.plan(folder, "a = 31")
+
+
 CASES: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "plan": (
         lambda root: bp.plan(root, "a = 31 AND day > 3"),
@@ -90,8 +103,16 @@ CASES: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "index": (an_index, ["skipped by Bloom filters in the index", "index: 8 of 8 files"]),
     "nothing": (nothing, ["0 of 0 row groups read", "there is nothing to read"]),
     "stripes": (stripes, ["0 of 3 stripes read", "row groups in the stripes might match"]),
+    "locked": (
+        locked,
+        ["1 of 1 row groups read; 1 file read whole", "1 whole file + 1", "could not be used", "unknown Thrift type"],
+    ),
     "explanation": (lambda root: bp.plan(root, "b = 31").explain(), ["bloomparquet add", "b = 31"]),
     "filters": (bp.inspect, ["24 Bloom filters on 1 column in 8 files", "highest FPP", "day=7/x.parquet"]),
+    "filters of stripes": (
+        lambda root: bp.inspect(write_orc(Path(root).parent / "y.orc", pa.table({"id": EVEN}), stripe=20, stride=10)),
+        ["5 Bloom filters on 1 column in 1 file", "proves nothing, because"],
+    ),
     "no filters": (lambda root: bp.inspect(root, columns=["b"]), ["There is no Bloom filter", "bloomparquet advise"]),
     "advice": (bp.advise, ["Filters of 2 columns", "a lookup of one value", "because", "INT64"]),
     "scan": (lambda _: Pictures([summarize(PLANNED)]), ["1 of 9 row groups read", "id = 7", "1 whole file + 1"]),
@@ -164,6 +185,17 @@ def test_filters_of_ten_thousand_files_are_small(days: str) -> None:
     html = bp.to_html(pa.Table.from_pylist(rows, FILTER_SCHEMA))
     assert "80,000 Bloom filters" in html
     assert len(html.encode()) < 1_000_000
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 70))
+def test_what_is_read_is_never_lost_among_others(codes: list[int], most: int) -> None:
+    shown, per_cell = binned(np.array(codes, np.uint8), most, marks=7, always=0)
+    assert len(shown) <= most
+    for i, code in enumerate(shown.tolist()):
+        members = codes[i * per_cell : (i + 1) * per_cell]
+        assert code in members
+        assert (code == 0) == (0 in members)
+        assert code == 0 or members.count(code) == max(map(members.count, members))
 
 
 HOSTILE = "<script>window.hacked=1</script>\"'&amp;<img src=x onerror='window.hacked=1'></style>\u202e\n\x00\udcff"

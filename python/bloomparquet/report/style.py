@@ -79,7 +79,7 @@ _RULES = [
     ".bp-bar i{height:14px;margin:0;min-width:3px;flex:none;--s:14px}",
     f".bp-r{{background:linear-gradient(90deg,var(--read) {_EDGE},transparent 0) 0 0/var(--s) 100%}}",
     ".bp-small i{opacity:.75}",
-    ".bp-small .bp-r{opacity:1;position:relative;box-shadow:0 0 0 1px var(--read)}",
+    ".bp-small .bp-r{opacity:1;position:relative;box-shadow:0 0 0 1px var(--read);background:var(--read)}",
     _texture("p", "linear-gradient(transparent 38%,ink 0 58%,transparent 0)"),
     _texture("n", _circle("transparent 2.5px,ink 3px 4px,transparent 4.5px")),
     _texture("m", "linear-gradient(90deg,transparent 34%,ink 0 56%,transparent 0)"),
