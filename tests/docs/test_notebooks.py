@@ -14,9 +14,7 @@ from tests.support.notebooks import NOTEBOOKS, execute
 pytestmark = pytest.mark.slow
 
 # Times, and the names of temporary directories.
-_VARIES = re.compile(
-    r"[\d.,]+ ms|, most of it for [^(]*\([^)]*\)|seconds=[\d.e-]+|/tmp\w*/?[\w/]*/tmp\w+|/tmp\w+|tmp\w{8}"
-)
+_VARIES = re.compile(r"[\d.,]+ ms|\(the slowest part: [^)]*\)|seconds=[\d.e-]+|/tmp\w*/?[\w/]*/tmp\w+|/tmp\w+|tmp\w{8}")
 
 
 def shown(notebook: Any) -> list[tuple[str, list[dict[str, str]]]]:

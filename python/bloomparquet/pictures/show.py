@@ -13,13 +13,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from bloomparquet.errors import OptionError
-from bloomparquet.pictures.advice import draw_advice
-from bloomparquet.pictures.filters import draw_filters
 from bloomparquet.reading.inspect import FILTER_SCHEMA, FILTER_SCHEMA_OF_ORC
 from bloomparquet.report.html import document
 from bloomparquet.writing.advice.advise import ADVICE_SCHEMA
-
-_PICTURES = ((FILTER_SCHEMA, draw_filters), (FILTER_SCHEMA_OF_ORC, draw_filters), (ADVICE_SCHEMA, draw_advice))
 
 
 class HasPicture(Protocol):
@@ -49,7 +45,16 @@ def to_html(result: HasPicture | pa.Table, *, title: str = "bloomparquet") -> st
 
 
 def _draw(table: pa.Table) -> str | None:
-    return next((draw(table) for schema, draw in _PICTURES if table.schema.equals(schema)), None)
+    # Lazy imports: few programs draw.
+    if any(table.schema.equals(schema) for schema in (FILTER_SCHEMA, FILTER_SCHEMA_OF_ORC)):
+        from bloomparquet.pictures.filters import draw_filters
+
+        return draw_filters(table)
+    if table.schema.equals(ADVICE_SCHEMA):
+        from bloomparquet.pictures.advice import draw_advice
+
+        return draw_advice(table)
+    return None
 
 
 def show_in_notebooks() -> None:

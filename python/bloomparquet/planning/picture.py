@@ -78,7 +78,7 @@ def _cost(plan: ScanPlan) -> str:
     parts = [f"Planned in {_milliseconds(plan.seconds)}"]
     if plan.seconds_by_part:
         slowest, seconds = max(plan.seconds_by_part.items(), key=lambda part: part[1])
-        parts[0] += f", most of it for {slowest} ({_milliseconds(seconds)})"
+        parts[0] += f" (the slowest part: {slowest}, {_milliseconds(seconds)})"
     parts.append(plural(plan.requests, "request"))
     parts.append(f"{human_bytes(plan.bloom_bytes_read)} of filters read")
     if plan.indexed:
