@@ -17,6 +17,7 @@ import bloomparquet as bp
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.why_not import WhyNot
@@ -249,6 +250,18 @@ day < 9: skips 0 of 8
   not skipped: the partition values of 8 of 8 row groups match
     remedy: name fewer partitions, or add a condition on another column"""
     )
+
+
+def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"c": EVEN, "d": EVEN}, ["c"])
+    bp.build_index(tmp_path, columns=["c"])
+    process_cache.clear()
+    plan = bp.plan(tmp_path, "c = 1000 AND d = 3")  # d is not in the index, and need not be read
+    os.remove(path)
+    assert plan.decisions().counts() == {Decision.BOUNDS: 1}
+    first, second = plan.explain().leaves()
+    assert (first.skipped, second.skipped) == (1, 0)
+    assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]
 
 
 def test_unopened_files_are_named(groups: str) -> None:
