@@ -6,11 +6,13 @@ import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
 from tests.jar.test_explain import explained
@@ -123,6 +125,11 @@ def test_the_reasons_of_scans_without_a_plan(readers: Readers, path: str, tmp_pa
     for part, each in zip((str(tmp_path / "missing"), "planning is off", "transparent is false"), found, strict=True):
         assert part in each.text
     assert not any(explanation.planned for explanation in explanations)
+
+
+def test_spark_connect_is_told_what_to_use() -> None:
+    with pytest.raises(bp.UnsupportedError, match=r"with Spark Connect.*df\.explain\(\).*last_plan"):
+        explain_pruning(SimpleNamespace())  # type: ignore[arg-type]
 
 
 def test_the_jar_names_reasons_of_the_closed_set() -> None:

@@ -17,6 +17,7 @@ import bloomparquet as bp
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.why_not import WhyNot
@@ -235,20 +236,32 @@ c = 31 AND (s LIKE '%1' OR d = 8) AND day < 9
 
 c = 31: skips 6 of 8
   used: null counts 2, min/max 2, Bloom filters 2
-  not used: 2 of 8 row groups have no Bloom filter on c
+  not skipped: 2 of 8 row groups have no Bloom filter on c
     remedy: bloomparquet add {groups} --columns c; bloomparquet advise {groups} says whether it pays
 s LIKE '%1' OR d = 8: skips 0 of 8
-  not used: this half of the OR keeps 8 of 8 row groups that the other half would skip: s LIKE '%1'
+  not skipped: this half of the OR keeps 8 of 8 row groups that the other half would skip: s LIKE '%1'
     remedy: add evidence for that half, as its own reasons say, or run the halves as two queries
   s LIKE '%1': skips 0 of 8
-    not used: the pattern begins with a wildcard, so that any value might match
+    not skipped: the pattern begins with a wildcard, so that any value might match
       remedy: begin the pattern with text, or add a condition on another column
   d = 8: skips 8 of 8
     used: min/max 8
 day < 9: skips 0 of 8
-  not used: the partition values of 8 of 8 row groups match
+  not skipped: the partition values of 8 of 8 row groups match
     remedy: name fewer partitions, or add a condition on another column"""
     )
+
+
+def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"c": EVEN, "d": EVEN}, ["c"])
+    bp.build_index(tmp_path, columns=["c"])
+    process_cache.clear()
+    plan = bp.plan(tmp_path, "c = 1000 AND d = 3")  # d is not in the index, and need not be read
+    os.remove(path)
+    assert plan.decisions().counts() == {Decision.BOUNDS: 1}
+    first, second = plan.explain().leaves()
+    assert (first.skipped, second.skipped) == (1, 0)
+    assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]
 
 
 def test_unopened_files_are_named(groups: str) -> None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, EncryptionError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table, Units
@@ -143,7 +143,10 @@ class _Explainer:
         elif isinstance(opaque := predicate.child if isinstance(predicate, Not) else predicate, Opaque):
             why = [(Why(opaque.reason), self._total)]
         else:
-            decided, files, why = self._leaf(predicate)
+            try:
+                decided, files, why = self._leaf(predicate)
+            except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
+                why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
         used = self._used(decided, files)
         not_used = [self._not_used(each, count) for each, count in why]
         return self._judged_part(predicate, None, decided, used, not_used, ())

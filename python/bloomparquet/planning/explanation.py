@@ -100,10 +100,10 @@ class Explanation:
     <BLANKLINE>
     user_id = 4711: skips 3 of 4
       used: Bloom filters 3
-      not used: min/max and filter both say maybe in 1 of 4 row groups: these probably hold the value
+      not skipped: min/max and filter both say maybe in 1 of 4 row groups: these probably hold the value
         remedy: add a condition on another column, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
-      not used: min/max of floats leave out NaN, which is greater than every number
+      not skipped: min/max of floats leave out NaN, which is greater than every number
         remedy: use < or =, or store the column as decimals
     """
 
@@ -212,7 +212,7 @@ def _part_lines(part: Part, indent: str) -> Iterator[str]:
 
 
 def _not_used_lines(each: NotUsed, indent: str) -> Iterator[str]:
-    yield f"{indent}not used: {each.text}"
+    yield f"{indent}not skipped: {each.text}"
     yield f"{indent}{_INDENT}remedy: {each.remedy}"
 
 

@@ -189,9 +189,15 @@ def decide(
     decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
     undecided &= alive
     request = request.apart()
+    # Only leaves that the plan judged: columns of the others may have to be read.
+    judged = [LeafVerdicts(table, each, request) for each in conditions]
+    _by_statistics(judged, table)
+    among = frozenset(leaf for each in judged for leaf in each.verdicts)
     for by in (Decision.CONSTANT, Decision.PARTITION, Decision.NULLS):
         if undecided.any():
-            left = undecided & _by_statistics([LeafVerdicts(table, each, request, by) for each in conditions], table)
+            left = undecided & _by_statistics(
+                [LeafVerdicts(table, each, request, by, among) for each in conditions], table
+            )
             decisions[undecided & ~left] = DECISIONS.index(by)
             undecided = left
     decisions[undecided] = DECISIONS.index(Decision.BOUNDS)
@@ -227,21 +233,28 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 class LeafVerdicts:
     """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf.
 
-    `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order
-    of :class:`Decision`.
+    `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `among`:
+    the ids of the leaves that are judged; None judges all.
     """
 
-    def __init__(self, table: Units, condition: RowCondition, request: Request, by: Decision = Decision.BOUNDS) -> None:
-        self._table, self.condition, self._request, self._by = table, condition, request, by
+    def __init__(
+        self,
+        table: Units,
+        condition: RowCondition,
+        request: Request,
+        by: Decision = Decision.BOUNDS,
+        among: frozenset[int] | None = None,
+    ) -> None:
+        self._table, self.condition, self._request, self._by, self._among = table, condition, request, by, among
         self.watch = request.watch
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
-        self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
+        self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
     def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        verdicts = self._verdicts.get(id(leaf))
+        verdicts = self.verdicts.get(id(leaf))
         if verdicts is None:
-            verdicts = self._verdicts[id(leaf)] = self._judge(leaf)
+            verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
         return verdicts
 
     def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
@@ -255,7 +268,7 @@ class LeafVerdicts:
 
     def _judge(self, leaf: Predicate) -> Verdicts:
         request, column = self._request, _column(leaf)
-        if self._by is Decision.CONSTANT:
+        if self._by is Decision.CONSTANT or (self._among is not None and id(leaf) not in self._among):
             return np.ones(len(self._table), np.bool_)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:

@@ -17,6 +17,8 @@ import org.apache.spark.sql.catalyst.expressions.Contains;
 import org.apache.spark.sql.catalyst.expressions.EndsWith;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -30,8 +32,10 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 public final class ExplainedPredicate {
   private static final int MAX_TEXT = 200;
 
-  /** Conditions that EXPLAIN looks at: a plan is shown for every query. */
+  /** Conditions and values that EXPLAIN looks at: Spark makes its text for every query. */
   private static final int MAX_CONDITIONS = 1000;
+
+  private static final int MAX_VALUES = 100;
 
   /** Names of Python's {@code WhyNot}, with a short text for EXPLAIN. */
   enum Reason {
@@ -75,7 +79,7 @@ public final class ExplainedPredicate {
           continue;
         }
         for (Expression condition : operands(conjunct, each -> each instanceof And || each instanceof Or)) {
-          if (++looked <= MAX_CONDITIONS && predicates.ofAll(List.of(condition)) == null) {
+          if (++looked <= MAX_CONDITIONS && !isLongList(condition) && predicates.ofAll(List.of(condition)) == null) {
             texts.add(sql(condition) + " (" + reason(condition).text + ")");
           }
         }
@@ -84,6 +88,11 @@ public final class ExplainedPredicate {
       return ""; // a query must not fail because of what EXPLAIN shows
     }
     return String.join(", ", texts);
+  }
+
+  private static boolean isLongList(Expression condition) {
+    return condition instanceof In in && in.list().size() > MAX_VALUES
+        || condition instanceof InSet set && set.hset().size() > MAX_VALUES;
   }
 
   /** Whether Spark derived {@code conjunct}, an IS NOT NULL, from another one. */
@@ -157,7 +166,7 @@ public final class ExplainedPredicate {
 
   /** Whether {@code expression} computes something of a column, instead of comparing it. */
   private static boolean isFunction(Expression expression) {
-    return !(expression instanceof BinaryComparison) && !expression.getClass().getSimpleName().startsWith("In");
+    return !(expression instanceof BinaryComparison || expression instanceof In || expression instanceof InSet);
   }
 
   private static boolean hasSubquery(Expression expression) {
