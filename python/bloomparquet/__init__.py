@@ -6,7 +6,6 @@ filters; :func:`write_table`, :func:`add_filters` and :func:`shrink_filters` wri
 filters. Nothing here needs Spark.
 """
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import (
@@ -124,8 +123,7 @@ __all__ = [
     "write_table",
 ]
 
-if "IPython" in sys.modules:
-    show_in_notebooks()
+show_in_notebooks()
 
 
 def __getattr__(name: str) -> Any:

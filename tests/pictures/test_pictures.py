@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from IPython.core.interactiveshell import InteractiveShell
 
 import bloomparquet as bp
+from bloomparquet.pictures.show import show_in_notebooks
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.reading.inspect import FILTER_SCHEMA
 from bloomparquet.report.cells import binned
@@ -295,6 +298,24 @@ def test_only_results_have_a_picture() -> None:
     for other in (pa.table({"a": [1]}), "text"):
         with pytest.raises(bp.OptionError, match="expected a plan, or what inspect or advise returned"):
             bp.to_html(other)  # type: ignore[arg-type]
+
+
+def test_ipython_shows_our_tables_and_others_as_before(days: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = InteractiveShell()
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    for before in (None, "<b>a table</b>"):
+        if before is not None:
+            shell.display_formatter.formatters["text/html"].for_type(pa.Table, lambda _, html=before: html)
+        show_in_notebooks()
+        shown = [
+            shell.display_formatter.format(table)[0].get("text/html")
+            for table in (bp.inspect(days), bp.advise(days), bp.inspect(days).drop_columns(["type"]))
+        ]
+        assert [each is not None and 'class="bloomparquet"' in each for each in shown] == [True, True, False]
+        assert shown[2] == before
+    for other in (None, object()):
+        monkeypatch.setitem(sys.modules, "IPython", other)
+        show_in_notebooks()
 
 
 def test_a_plan_whose_files_are_gone_still_has_a_picture(tmp_path: Path) -> None:

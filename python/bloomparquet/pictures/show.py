@@ -59,7 +59,8 @@ def _draw(table: pa.Table) -> str | None:
 
 def show_in_notebooks() -> None:
     """Let IPython, if this is one of its sessions, show our tables as pictures."""
-    shell = sys.modules["IPython"].get_ipython()
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if get_shell is None else get_shell()
     if shell is None:
         return
     formatter = shell.display_formatter.formatters["text/html"]
