@@ -13,8 +13,11 @@ from tests.support.notebooks import NOTEBOOKS, execute
 
 pytestmark = pytest.mark.slow
 
-# Times, and the names of temporary directories.
-_VARIES = re.compile(r"[\d.,]+ ms|\(the slowest part: [^)]*\)|seconds=[\d.e-]+|/tmp\w*/?[\w/]*/tmp\w+|/tmp\w+|tmp\w{8}")
+# Times, sizes that depend on the release of a writer, and the temporary directory.
+_VARIES = re.compile(
+    r"[\d.,]+ (?:ms|B|KiB)\b|bloom_bytes_read=\d+|\(the slowest part: [^)]*\)|seconds=[\d.e-]+"
+    r"|(?:file:)?/[^\s<]*/(?=visits|guests)"
+)
 
 
 def shown(notebook: Any) -> list[tuple[str, list[dict[str, str]]]]:
@@ -30,7 +33,9 @@ def shown(notebook: Any) -> list[tuple[str, list[dict[str, str]]]]:
 
 
 def texts(output: Any) -> dict[str, str]:
-    return dict(output.data) if "data" in output else {"text": output.text}
+    """By kind. The text of Arrow tables is left out: it may change with a release of pyarrow."""
+    data = dict(output.data) if "data" in output else {"text": output.text}
+    return {kind: text for kind, text in data.items() if kind != "text/plain" or "pyarrow.Table" not in text}
 
 
 def test_there_are_notebooks() -> None:
@@ -52,5 +57,5 @@ def test_only_our_tables_are_shown_as_pictures() -> None:
     kinds = {
         source.splitlines()[-1]: list(data) for source, outputs in shown(nbformat.read(path, 4)) for data in outputs
     }
-    assert kinds["bp.inspect(FILES)"] == ["text/html", "text/plain"]
-    assert kinds["bp.read_table(FILES, WHERE)"] == ["text/plain"]
+    assert kinds["bp.inspect(FILES)"] == ["text/html"]
+    assert kinds["bp.read_table(FILES, WHERE)"] == []
