@@ -284,20 +284,16 @@ def not_used(
 
 def _merged(predicate: Predicate) -> Predicate:
     """`predicate` with several equalities of one column as one part, and the other parts as they are."""
+    if isinstance(predicate, In | NotIn) and len(predicate.values) == 1:
+        return (Eq if isinstance(predicate, In) else NotEq)(predicate.column, predicate.values[0])
     if not isinstance(predicate, Junction):
         return predicate
     merged = merge_equalities(predicate)
-    if isinstance(merged, Junction) and len(merged.children) == len(predicate.children):
-        return type(predicate)(*map(_merged, predicate.children))
     if not isinstance(merged, Junction):
         return merged
-    return type(merged)(*map(_without_list, merged.children))
-
-
-def _without_list(leaf: Predicate) -> Predicate:
-    if isinstance(leaf, In | NotIn) and len(leaf.values) == 1:
-        return (Eq if isinstance(leaf, In) else NotEq)(leaf.column, leaf.values[0])
-    return _merged(leaf)
+    # What merges nothing would only change the order.
+    whole = merged if len(merged.children) < len(predicate.children) else predicate
+    return type(whole)(*map(_merged, whole.children))
 
 
 def _counted(
