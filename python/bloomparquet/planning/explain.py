@@ -159,9 +159,9 @@ class _Explainer:
             operator = "and"
         not_used = []
         if operator == "or":
-            for i, child in enumerate(children):
-                alone = ~skipped[i] & np.delete(skipped, i, axis=0).all(axis=0)
-                if count := int(np.count_nonzero(alone)):
+            all_but_one_skip = np.count_nonzero(skipped, axis=0) == len(children) - 1
+            for child, child_skips in zip(children, skipped, strict=True):
+                if count := int(np.count_nonzero(all_but_one_skip & ~child_skips)):
                     not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
         parts = tuple(child.part for child in children)
         return self._judged_part(predicate, operator, combined, self._used(combined, 0), not_used, parts)
