@@ -178,7 +178,6 @@ def test_literals_have_sparks_value_and_type(text, expected):
         ("a ILIKE 'x%'", "a ILIKE 'x%'"),
         ("a RLIKE 'x'", "a RLIKE 'x'"),
         ("startswith(a, b)", "STARTSWITH(a, b)"),
-        ("contains(a, 'x')", "CONTAINS(a, 'x')"),
         ("a['x'] < 1", "a['x'] < 1"),
         ("a['x'].b = 1", "a['x'].b = 1"),
         ("a[0][1] = 1", "a[0][1] = 1"),

@@ -165,9 +165,9 @@ class _Explainer:
             operator = "and"
         not_used = []
         if operator == "or":
-            for i, child in enumerate(children):
-                alone = ~skipped[i] & np.delete(skipped, i, axis=0).all(axis=0)
-                if count := int(np.count_nonzero(alone)):
+            all_but_one_skip = np.count_nonzero(skipped, axis=0) == len(children) - 1
+            for child, child_skips in zip(children, skipped, strict=True):
+                if count := int(np.count_nonzero(all_but_one_skip & ~child_skips)):
                     not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
         parts = tuple(child.part for child in children)
         return self._judged_part(predicate, operator, combined, self._used(combined, 0), not_used, parts)
@@ -290,20 +290,16 @@ def not_used(
 
 def _merged(predicate: Predicate) -> Predicate:
     """`predicate` with several equalities of one column as one part, and the other parts as they are."""
+    if isinstance(predicate, In | NotIn) and len(predicate.values) == 1:
+        return (Eq if isinstance(predicate, In) else NotEq)(predicate.column, predicate.values[0])
     if not isinstance(predicate, Junction):
         return predicate
     merged = merge_equalities(predicate)
-    if isinstance(merged, Junction) and len(merged.children) == len(predicate.children):
-        return type(predicate)(*map(_merged, predicate.children))
     if not isinstance(merged, Junction):
         return merged
-    return type(merged)(*map(_without_list, merged.children))
-
-
-def _without_list(leaf: Predicate) -> Predicate:
-    if isinstance(leaf, In | NotIn) and len(leaf.values) == 1:
-        return (Eq if isinstance(leaf, In) else NotEq)(leaf.column, leaf.values[0])
-    return _merged(leaf)
+    # What merges nothing would only change the order.
+    whole = merged if len(merged.children) < len(predicate.children) else predicate
+    return type(whole)(*map(_merged, whole.children))
 
 
 def _counted(

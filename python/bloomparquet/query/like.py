@@ -45,6 +45,11 @@ class Like(FunctionPredicate):
         return f"{column_to_sql(self.column)} LIKE {literal_to_sql(self.pattern)}"
 
 
+def escape_pattern(text: str) -> str:
+    """The pattern that only `text` itself matches."""
+    return re.sub(r"([\\%_])", r"\\\1", text)
+
+
 def split_pattern(pattern: str) -> tuple[str, str]:
     r"""The text of a LIKE pattern before its first wildcard, unescaped, and the rest. ``\%`` is an escaped %."""
     match = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)

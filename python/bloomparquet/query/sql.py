@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
-from bloomparquet.query.like import Like, split_pattern
+from bloomparquet.query.like import Like, escape_pattern, split_pattern
 from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
@@ -47,8 +47,8 @@ from bloomparquet.query.sql_opaque import to_opaque
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
-    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith"
-    f"), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
+    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
+    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -231,6 +231,11 @@ class _Converter:
             return self.convert_like(node)
         if isinstance(node, exp.StartsWith):
             return StartsWith(self.column(node.this, node), self.literal(node.expression, node))
+        if isinstance(node, (exp.EndsWith, exp.Contains)):
+            text = self.literal(node.expression, node)
+            if isinstance(text, str):
+                pattern = "%" + escape_pattern(text) + "%" * isinstance(node, exp.Contains)
+                return Like(self.column(node.this, node), pattern)
         if isinstance(node, (exp.Column, exp.Dot)):
             return Eq(self.column(node, node), True)
         raise self.refuse(node)

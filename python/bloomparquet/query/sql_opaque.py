@@ -17,8 +17,6 @@ def to_opaque(node: Any, exp: Any, refusal: str) -> Opaque:
 def _reason(node: Any, exp: Any) -> WhyNot:
     if not any(True for _ in node.find_all(exp.Column)) or node.find(exp.Query) is not None:
         return WhyNot.NOT_A_COMPARISON
-    if isinstance(node, exp.EndsWith | exp.Contains):
-        return WhyNot.LEADING_WILDCARD
     if isinstance(node, exp.Binary) and all(_is_column(side, exp) for side in (node.this, node.expression)):
         return WhyNot.TWO_COLUMNS
     operands = [node.this, node.expression] if isinstance(node, exp.Binary) else [node.this]

@@ -91,7 +91,7 @@ class WhyNot(Enum):
     )
     NO_CASE_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {detail}",
-        "bloomparquet index build {path} --columns '{detail}' --fpp 0.01",
+        "bloomparquet index build {path} --fpp 0.01 --columns '{detail}', and the other columns that are looked up",
     )
     SATURATED = (
         "the filters of {column} are too full: they say maybe for {detail} of the values that they do not hold",
