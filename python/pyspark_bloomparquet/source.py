@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options.load`."""
+    """``spark.read.format("bloomparquet").load(path)``; its options are in ``pyspark_bloomparquet.options.load``."""
 
     @classmethod
     def name(cls) -> str:

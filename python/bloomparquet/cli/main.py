@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
+_COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -228,6 +229,10 @@ cli.add_command(shrink)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
+    if instruction := os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "bloomparquet", _COMPLETION, instruction))
     try:
         # Not `cli.main`, which has its own exit codes for a closed pipe and an interrupt.
         with cli.make_context("bloomparquet", sys.argv[1:] if arguments is None else arguments) as context:
