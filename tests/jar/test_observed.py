@@ -243,7 +243,7 @@ def numbers(scan: dict[str, str]) -> tuple[str, ...]:
     return tuple(scan[f"row groups {name}"] for name in names)
 
 
-ONE = ("8", "1", "4", "3")
+ONE, NOTHING = ("8", "1", "4", "3"), ("0", "0", "0", "0")
 
 
 def test_metrics_of_a_query_that_runs_twice(jar_spark: SparkSession, t: DataFrame) -> None:
@@ -268,6 +268,17 @@ def test_a_side_that_a_join_executes_twice_counts_once(jar_spark: SparkSession, 
 
 def rows_with_null(frame: DataFrame) -> None:
     assert sorted(map(str, frame.collect())) == ["Row(id=6, k=0)", "Row(id=None, k=1)"]
+
+
+def test_a_plan_that_cannot_be_used_counts_nothing(jar_spark: SparkSession, t: DataFrame) -> None:
+    """With this setting Spark splits a file into no parts, and returns no row. So its partitions do not show what to
+    prune, and everything is left to it."""
+    with conf(jar_spark, {"spark.sql.files.maxPartitionBytes": "-1"}):
+        frame = t.where("id = 6").select("s")
+        (scan,) = shown(jar_spark, frame.collect)
+        assert rows(frame) == rows(t) == []
+    assert numbers(scan) == NOTHING
+    assert [plan.reason for plan in last_plan(frame)] == ["Spark reads the files in another way than usual"]
 
 
 def test_metrics_of_writes(jar_spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:

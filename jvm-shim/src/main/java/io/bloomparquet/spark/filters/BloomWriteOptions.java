@@ -163,7 +163,7 @@ public final class BloomWriteOptions implements FilterOptions {
         return Integer.highestOneBit((int) bytes);
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw new IllegalArgumentException(
         "option " + option + " is '" + given + "'; expected a number of bytes from 32 to 128m, such as 16m");
