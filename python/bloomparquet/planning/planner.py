@@ -201,5 +201,5 @@ def _resolve(
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
-    """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
+    """The form that evidence judges: ElementIn for conditions on elements, and one leaf for all equalities of a column."""
     return merge_equalities(to_element_conditions(predicate))

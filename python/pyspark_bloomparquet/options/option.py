@@ -25,9 +25,9 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 
 @dataclass(frozen=True)
 class Check:
-    """Which texts an option takes. `parse` returns the value, and raises ValueError or PlanError for other texts.
+    """The check of an option's text. `parse` returns the value, or raises ValueError or PlanError.
 
-    `expected` says in an error which texts these are; `choices` lists them if they are few.
+    `expected` describes the valid texts in an error. `choices` are all of them, if they are a few words.
     """
 
     expected: str
