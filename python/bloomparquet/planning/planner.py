@@ -201,5 +201,5 @@ def _resolve(
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
-    """The form that evidence judges: ElementIn for conditions on elements, and one leaf for all equalities of a column."""
+    """The form that evidence judges: ElementIn for conditions on elements, one leaf for all equalities of a column."""
     return merge_equalities(to_element_conditions(predicate))
