@@ -15,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values import encoding
+from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.domains import family_of as arrow_family_of
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
@@ -217,10 +220,6 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 @pytest.mark.parametrize("wider", [4, 9, 16])
 def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs. The file's type_length decides."""
-    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
-    from bloomparquet.parquet.values.encoding import encode_values
-    from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
-
     traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.profiles[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
     encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
@@ -286,6 +285,19 @@ def test_a_value_that_the_column_cannot_hold_matches_nothing(
     assert bp.plan(path, bp.NotEq("x", value)).kept == 1
     assert bp.plan(path, bp.In("x", [value, one])).kept == 1
     assert bp.read_table(path, bp.NotEq("x", value)).num_rows == 2
+
+
+def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default would hash wrong bytes, or order values wrongly."""
+    monkeypatch.setattr(encoding, "family_of", lambda node: "duration")
+    int32, fixed = SchemaNode("x", "OPTIONAL", "INT32"), SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", 4)
+    for node in (int32, fixed):
+        with pytest.raises(TypeError, match="no encoding of duration values is known"):
+            encoding._order_keys(LeafColumn(0, ("x",), node, False), [bytes(4)])
+    with pytest.raises(TypeError, match="no encoding of duration values is known"):
+        encoding._hash(fixed, np.array([1]))
+    with pytest.raises(TypeError, match="no encoding of duration values is known"):
+        encoding._physical_range(SchemaNode("x", "OPTIONAL", "DOUBLE"))
 
 
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))
