@@ -62,7 +62,7 @@ def table(jar_spark: SparkSession) -> Iterator[str]:
 
 
 def own_names(source: Source) -> set[str]:
-    return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)} | {"tableLog"}
+    return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)}
 
 
 def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source: Source, path: str) -> None:

@@ -117,7 +117,7 @@ def test_options_of_the_jar_are_checked_and_ignored() -> None:
         Options.parse({"path": "x", "planning": "of"})
 
 
-def test_the_planner_takes_what_the_jar_sends() -> None:
+def test_planner_options_are_parsed_and_checked() -> None:
     given = {"onFilterError": "fail", "cacheMaxBytes": "2k", "cacheDirectory": "/c", "cache": "false", "index": "/i"}
     assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/i", "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):
