@@ -20,7 +20,7 @@ from tests.support.spark_rows import assert_same_rows
 pytestmark = pytest.mark.slow
 
 
-def test_unknown_functions_inside_known_predicates(readers: Readers, tmp_path: Path) -> None:
+def test_unknown_functions_do_not_skip_their_rows(readers: Readers, tmp_path: Path) -> None:
     ids = list(range(12))
     path = files.write(
         tmp_path / "t.parquet", {"id": ids, "s": [f"s{i % 5}" for i in ids]}, ["id", "s"], rows_per_group=2
@@ -46,7 +46,7 @@ def test_unknown_functions_inside_known_predicates(readers: Readers, tmp_path: P
     assert assert_same_rows(readers, path, wheres) > 0
 
 
-def test_a_very_long_in_list(readers: Readers, tmp_path: Path) -> None:
+def test_an_in_list_of_100000_values_is_planned(readers: Readers, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [i * 1000 for i in range(40)]}, ["id"], rows_per_group=4)
     among = [*range(1, 100_001, 2), 12_000, None, *range(-50_000, 0)]
     frame = readers.jar(path).where(F.col("id").isin(among[:1000]) | (F.col("id") == 5))

@@ -15,7 +15,7 @@ from tests.support.spark_rows import assert_same_rows
 pytestmark = pytest.mark.slow
 
 
-def test_columns_matched_by_field_id(readers: Readers, tmp_path: Path) -> None:
+def test_columns_matched_by_field_id_lose_no_row(readers: Readers, tmp_path: Path) -> None:
     """The names `a` and `b` were swapped after the file was written."""
     fields = [
         pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "1"}),
@@ -38,7 +38,7 @@ def test_columns_matched_by_field_id(readers: Readers, tmp_path: Path) -> None:
     assert assert_same_rows(readers, path, ["a = 2", "b = 20"]) == 6
 
 
-def test_a_column_added_with_a_default(readers: Readers, tmp_path: Path) -> None:
+def test_a_column_added_with_a_default_is_not_null(readers: Readers, tmp_path: Path) -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2, 3, 4]}, ["id"], rows_per_group=1)
@@ -53,7 +53,7 @@ def test_a_column_added_with_a_default(readers: Readers, tmp_path: Path) -> None
     assert len(readers.jar(path, schema).where("s = 'x'").collect()) == 4
 
 
-def test_names_that_differ_by_case(readers: Readers, tmp_path: Path) -> None:
+def test_names_that_differ_by_case_are_not_mixed_up(readers: Readers, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1, 2, 3], "ID": [30, 20, 10]}, ["id", "ID"], rows_per_group=1)
     wheres = ["id = 1", "ID = 30", "Id = 1", "id = 30"]
     with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
@@ -81,7 +81,7 @@ def test_a_dot_in_a_name_is_no_field(readers: Readers, tmp_path: Path) -> None:
     assert assert_same_rows(readers, path, wheres) > 0
 
 
-def test_nulls_within_nulls(readers: Readers, tmp_path: Path) -> None:
+def test_null_structs_and_null_fields_differ(readers: Readers, tmp_path: Path) -> None:
     inner = pa.struct([("y", pa.int64())])
     rows = [None, {"x": None, "in": None}, {"x": 1, "in": {"y": None}}, {"x": 2, "in": {"y": 3}}]
     table = pa.table({"st": pa.array(rows, pa.struct([("x", pa.int64()), ("in", inner)])), "k": [0, 1, 2, 3]})

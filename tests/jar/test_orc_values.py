@@ -49,7 +49,7 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_stripes(frame, tmp_path_factory.mktemp("lake") / "t", "k,s,st.x")
 
 
-def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, lake: str) -> None:
+def test_predicates_of_all_kinds_lose_no_row(readers: OrcReaders, lake: str) -> None:
     wheres = [
         f"k = {119 * 7919 % 1009}",  # in the very last row
         "k = 77777 OR k <=> 856",
@@ -102,7 +102,7 @@ KINDS = {
 }
 
 
-def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
+def test_values_of_every_type_by_spark_are_found(readers: OrcReaders, tmp_path: Path) -> None:
     names = [f"c{i}" for i in range(len(KINDS))]
     most = max(map(len, KINDS.values()))
     columns = [
@@ -118,7 +118,7 @@ def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
     assert assert_same_rows(readers, path, wheres) > len(wheres)
 
 
-def test_values_of_every_type_written_by_arrow(readers: OrcReaders, tmp_path: Path) -> None:
+def test_values_of_every_type_by_arrow_are_found(readers: OrcReaders, tmp_path: Path) -> None:
     timestamps = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
     kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
         "t": (pa.int8(), [5, -128, None]),
@@ -165,7 +165,7 @@ LITERALS = {
 
 
 @pytest.mark.parametrize("kind", CONVERSIONS)
-def test_values_that_the_reader_converts(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_values_that_the_reader_converts_are_found(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     values, reader_types = CONVERSIONS[kind]
     path = stripes_of(readers.spark, tmp_path / "t", kind, [*values, "null"])
     with conf(readers.spark, {"spark.sql.ansi.enabled": "false"}):
@@ -176,7 +176,7 @@ def test_values_that_the_reader_converts(readers: OrcReaders, tmp_path: Path, ki
         assert assert_same_rows(readers, path, ["c IS NULL", "c IS NULL AND c IS NOT NULL"]) > 0
 
 
-def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path: Path) -> None:
+def test_a_missing_column_is_null_or_its_default(readers: OrcReaders, tmp_path: Path) -> None:
     spark = readers.spark
     path = write_stripes(spark.range(0, 6, 1, 1), tmp_path / "t", "id")
     write_stripes(spark.range(6, 9, 1, 1).selectExpr("id", "'y' AS s"), tmp_path / "t", "id,s")
@@ -191,7 +191,7 @@ def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path
     assert assert_same_rows(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
 
 
-def test_columns_that_are_found_by_position(readers: OrcReaders, tmp_path: Path) -> None:
+def test_columns_found_by_position_are_not_pruned(readers: OrcReaders, tmp_path: Path) -> None:
     """Old files of Hive without column names; and all files, if ORC's option says so."""
     spark = readers.spark
     frame = spark.range(0, 8, 1, 1).selectExpr("id AS _col0", "id * 10 AS _col1")
@@ -217,7 +217,7 @@ def test_settings_that_change_what_is_read_disable_planning(readers: OrcReaders,
     assert "by which ORC's reader may return other columns or values" in str(plan)
 
 
-def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
+def test_names_that_differ_by_case_are_not_mixed_up(readers: OrcReaders, tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2, 3], "ID": [30, 20, 10], "st": [{"x": i, "X": -i} for i in range(3)]})
     orc.write_table(table, tmp_path / "t.orc", bloom_filter_columns=[1, 2])
     with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
@@ -235,7 +235,7 @@ def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_strings_of_a_table_that_pads_char_columns(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_char_columns_that_spark_pads_lose_no_row(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     spark = readers.spark
     stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
     try:

@@ -46,7 +46,7 @@ TIMESTAMP_CASES = [
 
 
 @pytest.mark.parametrize(("zone", "stored", "read_as"), TIMESTAMP_CASES)
-def test_every_timestamp_type_read_as_every_other(
+def test_timestamps_read_as_any_type_lose_no_row(
     readers: Readers, tmp_path: Path, zone: str, stored: str, read_as: str
 ) -> None:
     values = TIMESTAMPS[3:7] if stored == "int96" else TIMESTAMPS
@@ -90,7 +90,7 @@ def julian(request: pytest.FixtureRequest, readers: Readers, tmp_path_factory: p
 
 
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED", "EXCEPTION"])
-def test_dates_of_the_julian_calendar(readers: Readers, julian: Julian, mode: str) -> None:
+def test_dates_of_the_julian_calendar_lose_no_row(readers: Readers, julian: Julian, mode: str) -> None:
     sql_type, paths = julian
     wheres = [f"d {op} CAST('{date}' AS {sql_type})" for date in JULIAN for op in ("=", "<=")]
     assert_same_rows(readers, paths, wheres[:6] + wheres[-2:], datetimeRebaseMode=mode, int96RebaseMode=mode)
@@ -160,7 +160,7 @@ def test_dates_of_the_julian_calendar(readers: Readers, julian: Julian, mode: st
     ],
     ids=str,
 )
-def test_values_read_as_another_type(
+def test_values_read_as_another_type_lose_no_row(
     readers: Readers, tmp_path: Path, kind: pa.DataType, values: list[Any], schema: str | None, literals: list[str]
 ) -> None:
     path = one_value_per_group(tmp_path, "c", values, kind)
@@ -171,7 +171,7 @@ def test_values_read_as_another_type(
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_char_columns_that_spark_pads(readers: Readers, tmp_path: Path, kind: str) -> None:
+def test_char_columns_that_spark_pads_lose_no_row(readers: Readers, tmp_path: Path, kind: str) -> None:
     path = one_value_per_group(tmp_path, "c", ["a", "a  ", "b", "b "], pa.string())
     for name in ("parquet", "bloomparquet"):
         readers.spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
@@ -187,13 +187,13 @@ def test_char_columns_that_spark_pads(readers: Readers, tmp_path: Path, kind: st
         readers.spark.sql(f"DROP TABLE padded_{name}")
 
 
-def test_binary_as_string(readers: Readers, tmp_path: Path) -> None:
+def test_binary_read_as_string_is_pruned(readers: Readers, tmp_path: Path) -> None:
     path = one_value_per_group(tmp_path, "c", [b"abc", b"\xff", b"b"], pa.binary())
     with conf(readers.spark, {"spark.sql.parquet.binaryAsString": "true"}):
         assert assert_same_rows(readers, path, ["c = 'abc'", "c = 'b'", "c LIKE 'ab%'", "c > 'b'"]) > 0
 
 
-def test_dates_outside_of_pythons_range(readers: Readers, tmp_path: Path) -> None:
+def test_dates_outside_of_pythons_range_lose_no_row(readers: Readers, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     sql = "SELECT * FROM VALUES (1, DATE'-0044-03-15'), (2, DATE'+12026-01-01'), (3, DATE'2026-01-01') AS t(id, d)"
     written = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}
