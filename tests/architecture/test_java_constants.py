@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
 from pyspark_bloomparquet.jar import protocol

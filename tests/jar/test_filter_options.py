@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
-from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import rows
 from tests.support.written_filters import ROWS_PER_GROUP, filtered_columns, filters, log, save

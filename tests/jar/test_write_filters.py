@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
 from tests.support.spark import conf, rows

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import OptionError
-from bloomparquet.parquet.bloom_filter import split_block
+from bloomparquet.parquet.bloom_filter import sizes
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from tests.support.block_filters import filled, values
@@ -38,7 +38,7 @@ def test_the_specifications_examples_hold(ndv: int, fpp: float) -> None:
     measured = measured_fpp(made, 4_000_000)
     assert measured == pytest.approx(fpp, rel=0.1)
     assert made.estimated_fpp == pytest.approx(measured, rel=0.05)
-    assert split_block.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
+    assert sizes.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7, 1000, 1 << 14])
@@ -62,9 +62,9 @@ def test_the_fpp_is_the_mean_over_unequal_blocks() -> None:
 
 
 def test_expected_fpp_at_its_limits() -> None:
-    assert split_block.expected_fpp(0, 1024) == 0.0
-    assert split_block.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
-    assert split_block.expected_fpp(10**9, 1) == 1.0
+    assert sizes.expected_fpp(0, 1024) == 0.0
+    assert sizes.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
+    assert sizes.expected_fpp(10**9, 1) == 1.0
 
 
 @pytest.mark.parametrize(("fpp", "ndv", "bits"), [
@@ -72,7 +72,7 @@ def test_expected_fpp_at_its_limits() -> None:
     (0.1, 1_000_000, 5_772_541), (0.01, 1_000_000, 9_681_526),
 ])  # fmt: skip
 def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, bits: int) -> None:
-    assert int(split_block.bits_per_value(fpp) * ndv) == bits
+    assert int(sizes.bits_per_value(fpp) * ndv) == bits
 
 
 @pytest.mark.parametrize(("ndv", "fpp", "num_bytes"), [
@@ -83,13 +83,13 @@ def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, 
     (7, math.nextafter(1.0, 0.0), 32), (1, 5e-324, 128 << 20),
 ])  # fmt: skip
 def test_filters_are_as_large_as_other_writers_make_them(ndv: float, fpp: float, num_bytes: int) -> None:
-    assert split_block.optimal_num_bytes(ndv, fpp) == num_bytes
+    assert sizes.optimal_num_bytes(ndv, fpp) == num_bytes
 
 
 @given(st.integers(0, 10**10), st.floats(0, 1, exclude_min=True, exclude_max=True))
 def test_sizes_are_the_least_power_of_two_by_the_formula(ndv: int, fpp: float) -> None:
-    size = split_block.optimal_num_bytes(ndv, fpp)
-    needed = split_block.bits_per_value(fpp) * ndv / 8
+    size = sizes.optimal_num_bytes(ndv, fpp)
+    needed = sizes.bits_per_value(fpp) * ndv / 8
     assert size.bit_count() == 1
     assert 32 <= size <= 128 << 20
     assert size >= needed or size == 128 << 20
@@ -109,7 +109,7 @@ def test_an_oversized_filter_folds_to_the_size_it_needs() -> None:
 @pytest.mark.parametrize("fpp", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
 def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
     with pytest.raises(OptionError, match=r"such as 0\.01"):
-        split_block.optimal_num_bytes(100, fpp)
+        sizes.optimal_num_bytes(100, fpp)
 
 
 @pytest.mark.parametrize("ndv", [-1, math.nan])
@@ -127,7 +127,7 @@ def test_fitted_equals_folding_step_by_step(n_blocks: int, values: int, fpp: flo
     bloom = SplitBlockBloomFilter.empty(n_blocks)
     bloom.insert(xxh64_int64(np.arange(values)))
     expected = bloom
-    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= split_block.TOLERANCE * fpp:
+    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= sizes.TOLERANCE * fpp:
         expected = expected.fold()
     fitted = bloom.fitted(fpp)
     assert np.array_equal(fitted.blocks, expected.blocks)

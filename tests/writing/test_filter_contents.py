@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.parquet.bloom_filter.split_block import expected_fpp, smallest_num_bytes
+from bloomparquet.parquet.bloom_filter.sizes import expected_fpp, smallest_num_bytes
 from bloomparquet.writing.filters import build as filling
 from bloomparquet.writing.filters.spec import Bloom
 from tests.support.chunk_filters import assert_complete, filters_of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 from bloomparquet.planning.evidence.tiles import TiledFilters

@@ -16,13 +16,8 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
-from bloomparquet.parquet.bloom_filter.split_block import (
-    BYTES_PER_BLOCK,
-    SplitBlockBloomFilter,
-    block_index,
-    block_mask,
-    check_blocks,
-)
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
