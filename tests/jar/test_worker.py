@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_bloomparquet.jar import planner_worker, protocol
+from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files, orc_rewriting
@@ -61,7 +61,7 @@ class Planner:
 def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]:
     return {
         "id": 1,
-        "version": protocol.VERSION,
+        "version": planner_worker.VERSION,
         "format": "parquet",
         "files": len(paths),
         "listing": hashlib.sha256(listing_of(paths)).hexdigest(),

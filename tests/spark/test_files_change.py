@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bloomparquet as bp
 from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
-from pyspark_bloomparquet.read.listing import Listing
+from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.reader import make_reader
 from pyspark_bloomparquet.read.splits import SkippedFiles, Split
 from tests.support import changes
@@ -80,7 +80,7 @@ class Worker:
 
     def __init__(self, path: Path, **options: str) -> None:
         given = Options.parse({"path": str(path.parent), "pushFilters": "off", **options})
-        self.reader = make_reader(given, Listing(given).schema())
+        self.reader = make_reader(given, LoadListing(given).schema())
         self.splits: list[Any] = pickle.loads(pickle.dumps(self.reader.partitions()))
 
     def batches(self) -> Iterator[pa.RecordBatch]:

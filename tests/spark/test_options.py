@@ -21,7 +21,7 @@ def parse(**given: str) -> Options:
 
 def test_options_and_fields_correspond() -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
-    heeded = (option.name for option in LOADING if option.reader != JAR)
+    heeded = (option.name for option in LOADING if option.used_by != JAR)
     names = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in heeded}
     assert names == fields | {"path"}
 

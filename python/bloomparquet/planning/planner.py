@@ -29,7 +29,7 @@ from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Column, Predicate, columns
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_equalities,
+    merge_values,
     rename,
     require_comparable,
     resolve_names,
@@ -202,4 +202,4 @@ def _resolve(
 
 def _to_evidence(predicate: Predicate) -> Predicate:
     """The form that evidence judges: ElementIn for conditions on elements, one leaf for all equalities of a column."""
-    return merge_equalities(to_element_conditions(predicate))
+    return merge_values(to_element_conditions(predicate))

@@ -27,10 +27,9 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
-from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, Listing, first_line
+from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
-    VERSION,
     agreed_zone,
     read_frame,
     to_predicate,
@@ -40,6 +39,8 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
+VERSION = 6
+"""Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3
@@ -96,7 +97,7 @@ class Worker:
         self._lock = Lock()
         self._unanswered = 0  # requests
         self._unfinished = 0  # requests without an answer, or whose cache entries are not on disk
-        self._listings: OrderedDict[str, Listing] = OrderedDict()  # by digest
+        self._listings: OrderedDict[str, ScanListing] = OrderedDict()  # by digest
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -177,14 +178,14 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
             return {"error": f"{type(error).__name__}: {first_line(error)}"}, b"", cache
 
-    def _listing(self, digest: str, data: bytes, files: int) -> Listing | None:
+    def _listing(self, digest: str, data: bytes, files: int) -> ScanListing | None:
         """The listing with this digest, in the present versions of its files; None if it must be sent."""
         with self._lock:
             known = self._listings.get(digest)
         if known is None:
             if not data:
                 return None
-            known = Listing.parse(data, files, digest)
+            known = ScanListing.parse(data, files, digest)
         listing = known.refreshed()
         with self._lock:
             self._listings[digest] = listing

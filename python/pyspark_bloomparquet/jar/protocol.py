@@ -4,12 +4,11 @@ A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a le
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
 A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
-"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``. `options`
-are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `format` is ``parquet`` or ``orc``.
-`listing` is the SHA-256 of the files of the scan: all sizes and all modification times in milliseconds (8 bytes each,
-big-endian), then all paths in UTF-8, each followed by a zero byte. The planner remembers the latest listings. The data
-of a request are empty; if the planner does not know the listing, it answers ``{"id": 7, "unknown": "listing"}``, and
-the jar sends the request again with the listing as data.
+"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``.
+`format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
+times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte. The planner
+remembers the latest listings. The data of a request are empty; if the planner does not know the listing, it answers
+``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
 
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
@@ -34,8 +33,8 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
 (with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
 elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
-``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or ``"upper"``, a
-leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is null, or by `type`:
+``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
+``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is null, or by `type`:
 
 - ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
@@ -46,7 +45,7 @@ leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is nu
 
 `readerTypes` are the types that Spark gives the predicate's columns: ``[[["address", "city"], "string"], …]``, by
 Spark's names, such as ``bigint`` and ``decimal(10,2)``. For ``contains``, the path ends with the `part`. The types in
-the files may differ.
+the files may differ. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts.
 """
 
 from __future__ import annotations
@@ -64,9 +63,6 @@ from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
-
-VERSION = 6
-"""Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""

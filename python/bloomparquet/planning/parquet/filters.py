@@ -23,7 +23,7 @@ from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterSt
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
-from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
+from bloomparquet.planning.parquet.filter_index import NO_FILTER, READY, UNREAD, UNUSABLE, FilterIndex
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
@@ -96,7 +96,7 @@ class ParquetFilters(FilterStore):
         with self._lock:
             if self._state[chunk] == UNREAD:
                 self._read_headers(storage, np.array([chunk]), count)
-            if self._state[chunk] == ABSENT:
+            if self._state[chunk] == NO_FILTER:
                 return None
             if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
@@ -307,9 +307,9 @@ class ParquetFilters(FilterStore):
             chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
 
     def _handle_empty(self, chunks: NDArray[np.int64]) -> None:
-        """Filters without a set bit: ABSENT over nulls alone. Over values, the writer never filled them: unusable."""
+        """Filters without a set bit: NO_FILTER over nulls. Over values, the writer never filled them: unusable."""
         filled = self.filled[chunks]
-        self._state[chunks[~filled]] = ABSENT
+        self._state[chunks[~filled]] = NO_FILTER
         for chunk in chunks[filled].tolist():
             self._invalidate(
                 chunk, FormatError("no bit of it is set although the column has values; it was never filled")
