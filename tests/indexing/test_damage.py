@@ -182,7 +182,7 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
     make_data(data.root)
 
 
-def test_a_truncated_segment_does_not_kill_the_process(data: Data) -> None:
+def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(data: Data) -> None:
     """Between two plans of one process, which has the segment mapped into memory."""
     code = (
         f"import os, bloomparquet as bp; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"

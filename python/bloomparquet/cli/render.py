@@ -38,6 +38,9 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=400)
 
 
+# --- plans
+
+
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
@@ -138,6 +141,9 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
     return table
 
 
+# --- filters
+
+
 def filters_report(filters: pa.Table) -> Table:
     """The table of `bloomparquet.inspect`, rounded, and without the directory that all files share."""
     table = new_table()
@@ -158,6 +164,9 @@ def filters_report(filters: pa.Table) -> Table:
             cells.setdefault(name, f"{value:,}" if isinstance(value, int) else escaped(str(value or "")))
         table.add_row(*map(cells.__getitem__, names))
     return table
+
+
+# --- outcomes of add and shrink
 
 
 def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
@@ -242,6 +251,9 @@ def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:
     )
 
 
+# --- rows
+
+
 def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: int) -> None:
     """At most `most` rows as a table on stdout. If there are more, a line on stderr says so."""
     from rich.text import Text
@@ -270,6 +282,9 @@ def _cell(value: Any) -> RenderableType:
     if value is None:
         return Text("null", style="dim")
     return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+# --- helpers
 
 
 def human_bytes(count: int) -> str:

@@ -29,7 +29,7 @@ from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Column, Predicate, columns
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_values,
+    merge_equalities,
     rename,
     require_comparable,
     resolve_names,
@@ -201,5 +201,5 @@ def _resolve(
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
-    """The form that evidence judges: ElementIn for conditions on elements, one leaf for all equalities of a column."""
-    return merge_values(to_element_conditions(predicate))
+    """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
+    return merge_equalities(to_element_conditions(predicate))

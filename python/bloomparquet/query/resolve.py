@@ -93,8 +93,8 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
     return predicate
 
 
-def merge_values(predicate: Predicate) -> Predicate:
-    """Merge the values that one column is compared with: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``; alike <> and AND.
+def merge_equalities(predicate: Predicate) -> Predicate:
+    """Merge the equalities of one column: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``.
 
     `predicate` and the result are in negation normal form.
     """
@@ -109,7 +109,7 @@ def merge_values(predicate: Predicate) -> Predicate:
         elif isinstance(child, many):
             values.setdefault(child.column, []).extend(child.values)
         else:
-            others.append(merge_values(child))
+            others.append(merge_equalities(child))
     merged = [*(many(column, literals) for column, literals in values.items()), *others]
     return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 

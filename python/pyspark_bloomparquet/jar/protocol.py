@@ -13,7 +13,8 @@ remembers the latest listings. The data of a request are empty; if the planner d
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
 milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
-agree.
+agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `readerTypes` follow
+the grammar of predicates below.
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics
 of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the ranges, -1 if unknown;
@@ -43,9 +44,9 @@ elements of a list, or the keys or values of a map, have one of the values. `par
 - ``date``: days since 1970-01-01
 - ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
 
-`readerTypes` are the types that Spark gives the predicate's columns: ``[[["address", "city"], "string"], …]``, by
-Spark's names, such as ``bigint`` and ``decimal(10,2)``. For ``contains``, the path ends with the `part`. The types in
-the files may differ. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts.
+A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
+Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types in
+the files may differ.
 """
 
 from __future__ import annotations

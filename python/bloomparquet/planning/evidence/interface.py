@@ -125,7 +125,7 @@ class Units(Protocol):
 
 
 class Table(Units, Protocol):
-    """The units of `files`, which are read or skipped as a whole. `index` (n,): the number of each in its file."""
+    """The units of `files`, which are read or skipped as a whole. `index` (n,): the position of each in its file."""
 
     @property
     def files(self) -> Sequence[FileInfo]: ...

@@ -36,11 +36,11 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 
 /**
- * Translates Catalyst expressions for which Spark makes no V2 predicate: on elements of lists and maps, and on columns
- * that are cast to a wider type.
+ * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
+ * that are cast to a wider type. The result may only stand under And and Or.
  *
  * <p>{@code contains} in the result says that a leaf column holds one of the values. It is necessary, not sufficient;
- * hence the result never stands under NOT.
+ * hence never under NOT.
  */
 final class CatalystPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -36,9 +36,9 @@ import org.apache.spark.sql.types.StructType;
 /**
  * A scan that reads only what the planner keeps.
  *
- * <p>The own plan, by the query's own predicate, is made when Spark first asks for sizes or partitions, and kept.
- * Runtime predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of
- * one execution must not prune another.
+ * <p>The plan by the query's own predicate is made when Spark first asks for sizes or partitions, and kept. Runtime
+ * predicates belong to one {@link PrunedBatch}: Spark may execute a scan several times, and the predicates of one
+ * execution must not prune another.
  */
 public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
@@ -47,7 +47,7 @@ public final class PrunedScan
   private final JsonNode predicate;
   private final RowAdapter adapter;
   private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
-  private PlannedFiles ownPlan;
+  private PlannedFiles planned;
   private volatile PlannedFiles latest;
 
   /**
@@ -67,7 +67,7 @@ public final class PrunedScan
 
   /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
   public ObjectNode toJson() {
-    PlannedFiles plan = latest == null ? ownPlan() : latest;
+    PlannedFiles plan = latest == null ? planned() : latest;
     ObjectNode node = JsonNodeFactory.instance.objectNode();
     ArrayNode paths = node.putArray("paths");
     Scala.list(files.fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
@@ -78,23 +78,23 @@ public final class PrunedScan
   }
 
   /** The plan by the query's own predicate. */
-  private synchronized PlannedFiles ownPlan() {
-    if (ownPlan == null) {
-      ownPlan = new PlannedFiles(context, files, predicate, List.of());
-      latest = ownPlan;
+  private synchronized PlannedFiles planned() {
+    if (planned == null) {
+      planned = new PlannedFiles(context, files, predicate, List.of());
+      latest = planned;
     }
-    return ownPlan;
+    return planned;
   }
 
   /** The plan by the query's own predicate and by runtime predicates. */
-  private PlannedFiles planFor(Predicate[] runtime) {
+  private PlannedFiles planned(Predicate[] runtime) {
     if (runtime.length == 0) {
-      return ownPlan();
+      return planned();
     }
     JsonNode translated = context.predicates().ofAll(runtime);
     List<Expression> onPartitions = RuntimePartitionFilter.translate(runtime, files.fileIndex().partitionSchema());
     if (translated == null && onPartitions.isEmpty()) {
-      return ownPlan();
+      return planned();
     }
     JsonNode both = PlannerPredicate.and(predicate, translated);
     // Does not return `latest`, which another execution may set.
@@ -119,7 +119,7 @@ public final class PrunedScan
   private static final class PrunedBatch implements Batch {
     private final PrunedScan scan;
     private final Predicate[] runtime;
-    private PlannedFiles plan;
+    private PlannedFiles planned;
 
     PrunedBatch(PrunedScan scan, Predicate[] runtime) {
       this.scan = scan;
@@ -128,10 +128,10 @@ public final class PrunedScan
 
     @Override
     public synchronized InputPartition[] planInputPartitions() {
-      if (plan == null) {
-        plan = scan.planFor(runtime);
+      if (planned == null) {
+        planned = scan.planned(runtime);
       }
-      return plan.partitions();
+      return planned.partitions();
     }
 
     /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
@@ -174,7 +174,7 @@ public final class PrunedScan
   @Override
   public Statistics estimateStatistics() {
     Statistics whole = files.estimateStatistics();
-    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? ownPlan().result() : null;
+    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? planned().result() : null;
     if (plan == null || !plan.planned() || whole.sizeInBytes().isEmpty()) {
       return whole;
     }
