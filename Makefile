@@ -1,4 +1,4 @@
-# Everything runs in .venv. `make setup` makes it, and every target updates it.
+# `make setup` makes .venv. Targets update the virtual environments that they use: .venv, and for some another one.
 PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2

@@ -3,8 +3,7 @@ has ``index``; the installed command also has ``jar``, from :mod:`pyspark_bloomp
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
-Exit codes: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr); 2 the command line is
-wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a pipe is gone.
+``docs/observing.md`` lists the exit codes.
 """
 
 from __future__ import annotations
