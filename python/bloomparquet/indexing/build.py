@@ -175,6 +175,8 @@ def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
     """Build the index of `place` of segments that `make` writes."""
     with begin_build(place.target) as build:
         dataset = replace(place.dataset, format=_find_format(place.dataset))
+        if columns.needs_row_groups and dataset.format is FileFormat.PARQUET:
+            columns = columns.for_row_groups(_count_row_groups(dataset))
         segments, report = make(place.target, dataset, columns)
         if report.missing:
             raise PlanError(
@@ -281,6 +283,15 @@ def _reader_of(file_format: FileFormat) -> Reader:
     from bloomparquet.indexing.orc import ORC  # lazy import: keeps ORC off the start-up path
 
     return ORC
+
+
+def _count_row_groups(dataset: Dataset) -> int:
+    """The row groups of all files that can be read. Reads their footers."""
+    batches = range(0, len(dataset.files), _FILES_AT_ONCE)
+    files = (dataset.files[first : first + _FILES_AT_ONCE] for first in batches)
+    return sum(
+        PARQUET.row_groups(footer) for some in files for footer in PARQUET.read_files(dataset.storage, some, Report())[1]
+    )
 
 
 def _portions(
