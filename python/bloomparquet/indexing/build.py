@@ -290,7 +290,9 @@ def _count_row_groups(dataset: Dataset) -> int:
     batches = range(0, len(dataset.files), _FILES_AT_ONCE)
     files = (dataset.files[first : first + _FILES_AT_ONCE] for first in batches)
     return sum(
-        PARQUET.row_groups(footer) for some in files for footer in PARQUET.read_files(dataset.storage, some, Report())[1]
+        PARQUET.row_groups(footer)
+        for some in files
+        for footer in PARQUET.read_files(dataset.storage, some, Report())[1]
     )
 
 
