@@ -15,11 +15,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.open import persist
-from bloomparquet.planning.orc.cache import StripeCache
-from bloomparquet.planning.orc.cache import process_cache as stripes
-from bloomparquet.planning.parquet.cache import process_cache
-from tests.support.disk_cache import cache_files, cache_in, use_disk
+from bloomparquet.planning.index.cache import process_cache
+from tests.support.disk_cache import cache_files, cache_in, restart, use_disk
 from tests.support.orc_rewriting import drop_statistics, write
 
 WHERE = "a = 500000000001"
@@ -28,7 +25,7 @@ FILES, STRIPES = 8, 3
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    stripes.clear()
+    process_cache.clear()
     values = random.Random(1)
     for number in range(FILES):
         rows = pa.table({"a": pa.array([values.randrange(10**12) * 2 for _ in range(600)], pa.int64())})
@@ -65,19 +62,18 @@ def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) 
     (tmp_path / "bad.orc").write_bytes(b"ORC" + b"x" * 500)
     first = bp.plan(tmp_path, WHERE, skip_corrupt=True)
     second = bp.plan(tmp_path, WHERE, skip_corrupt=True)
-    assert (first.requests > 0, second.requests) == (True, 0)
+    assert first.requests > 4 >= second.requests > 0  # of the damaged file
     assert kept(first) == kept(second)
     with pytest.raises(bp.FormatError, match=r"bad\.orc"):
         bp.plan(tmp_path, WHERE)
 
 
 def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    small = StripeCache(max_bytes=1)
-    monkeypatch.setattr("bloomparquet.planning.orc.cache.process_cache", small)
+    monkeypatch.setattr(process_cache, "_cached_bytes", 1)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
     some = kept(bp.plan(files[:1], WHERE))
-    assert len(small._tables) == 1
+    assert len(process_cache._tables) == 1
     assert some == {each for each in kept(bp.plan(files, WHERE)) if each[0] == files[0]}
 
 
@@ -108,15 +104,7 @@ def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> N
 @pytest.fixture
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the plans of a test keep what they read."""
-    stripes.clear()
     yield from cache_in(tmp_path_factory.mktemp("cache"))
-    stripes.clear()
-
-
-def restart() -> None:
-    """Write the cache to disk and clear the memory, as if a new process began."""
-    persist(process_cache)
-    stripes.clear()
 
 
 PREDICATES = (
@@ -178,7 +166,7 @@ def test_changed_and_new_files_are_read_in_a_new_process(mixed: Path, directory:
     plan = bp.plan(mixed, PREDICATES[0])
     assert kept(plan) >= {(str(mixed / name), stripe) for name in ("2.orc", "4.orc") for stripe in range(STRIPES)}
     assert 0 < plan.requests <= 2 * (1 + STRIPES)
-    stripes.clear()
+    process_cache.clear()
     use_disk(None)
     assert bp.plan(mixed, PREDICATES[0]) == plan
 
@@ -192,7 +180,7 @@ def test_damaged_cache_files_change_no_answer(mixed: Path, directory: Path) -> N
         damaged = bytearray(whole)
         damaged[at] ^= 4
         entry.write_bytes(damaged)
-        stripes.clear()
+        process_cache.clear()
         assert [bp.plan(mixed, where) for where in PREDICATES] == first
     entry.write_bytes(whole[:-1])
     restart()
@@ -210,4 +198,4 @@ def test_a_directory_that_cannot_be_written_fails_no_plan(
     again = bp.plan(mixed, PREDICATES[0])
     assert again == first
     assert again.requests > 0
-    assert sum("the cache of ORC files cannot" in record.getMessage() for record in caplog.records) == 1
+    assert sum("the planner's cache cannot" in record.getMessage() for record in caplog.records) == 1

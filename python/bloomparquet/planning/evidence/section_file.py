@@ -205,10 +205,13 @@ class _TileEntry(NamedTuple):
 
 class SectionFile:
     """An open file of sections, written by `writer`. Raises :class:`DamagedFileError`, FormatError or ``OSError`` if it
-    cannot be used."""
+    cannot be used. What is found damaged later is logged at `level`."""
 
-    def __init__(self, source: Source, writer: str, reads: ReadCount | None = None) -> None:
+    def __init__(
+        self, source: Source, writer: str, reads: ReadCount | None = None, *, level: int = logging.WARNING
+    ) -> None:
         self.path = source.path
+        self._level = level
         self._source = source
         self._warned: set[str] = set()
         reads = reads or ReadCount()
@@ -240,11 +243,11 @@ class SectionFile:
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self.path}: its index is damaged: {error}") from error
 
-    def warn(self, message: str, level: int = logging.WARNING) -> None:
+    def warn(self, message: str) -> None:
         """Log what is wrong with this file, unless the same was logged before."""
         if message not in self._warned:
             self._warned.add(message)
-            log.log(level, "%s: %s", self.path, message)
+            log.log(self._level, "%s: %s", self.path, message)
 
     @property
     def sections(self) -> list[str]:
