@@ -156,6 +156,27 @@ def test_what_a_new_process_learns_is_added(mixed: Path, directory: Path) -> Non
     assert len(cache_files(directory)) == 1
 
 
+def test_tables_in_memory_and_on_disk_make_one(mixed: Path, directory: Path) -> None:
+    """What a table has only mapped from the disk reaches the next one; and one segment replaces the others."""
+    for where in PREDICATES:
+        bp.plan(mixed, where)
+    restart()
+    bp.plan(mixed, PREDICATES[0])  # of the other columns nothing is loaded
+    (mixed / "0.orc").unlink()
+    write(mixed / "4.orc", pa.table({"a": pa.array([500000000001] * 600, pa.int64())}), stripe=200, stride=50)
+    use_disk(None)
+    plans = [bp.plan(mixed, where) for where in PREDICATES[:3]]
+    assert 0 < sum(plan.requests for plan in plans) <= 2 + 3 * STRIPES  # of the new file
+    some = [str(mixed / f"{number}.orc") for number in (1, 2, 3)]
+    assert sum(bp.plan(some, where).requests for where in PREDICATES) == 0
+    use_disk(directory)
+    bp.plan(mixed, PREDICATES[0])
+    restart()
+    assert sum(bp.plan(some, where).requests for where in PREDICATES) == 0
+    again = [bp.plan(mixed, where) for where in PREDICATES[:3]]
+    assert (again, sum(plan.requests for plan in again)) == (plans, 0)
+
+
 def test_changed_and_new_files_are_read_in_a_new_process(mixed: Path, directory: Path) -> None:
     bp.plan(mixed, PREDICATES[0])
     restart()

@@ -21,6 +21,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -35,7 +36,7 @@ from bloomparquet.planning.evidence.section_file import DamagedFileError, Sectio
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.index.segments import IndexedTable, Merge, ReadSegment, Rest, merge_found
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import are_unchanged
 
 # Bounds of the tables in memory. The last used table is kept in any case.
@@ -94,8 +95,7 @@ class _Cached(Generic[TableT]):
     def find(self, files: Sequence[FileInfo]) -> NDArray[np.int64]:
         """The index of each file in the table, -1 if it is not there."""
         if isinstance(self.table.files, StoredFiles):
-            is_remote = not isinstance(self.table.storage, LocalStorage)
-            segment, position = Places([self.table.files.arrays], "", is_remote=is_remote).find(files)
+            segment, position = Places([self.table.files.arrays], "", times_are_rounded=False).find(files)
             return np.where(segment < 0, -1, position)
         return np.array([self._index.get(file, -1) for file in files], np.int64)
 
@@ -113,13 +113,14 @@ class _Search(Generic[TableT]):
         self.sources: list[_Cached[TableT]] = []
         self.source, self.position = np.full(len(files), -1, np.int64), np.zeros(len(files), np.int64)
         # A file without a modification time could be replaced by one of the same size without notice.
-        self.missing = np.flatnonzero([file.mtime_ns for file in files])
+        self.missing = np.flatnonzero(list(map(attrgetter("mtime_ns"), files)))
 
     def search(self, sources: Iterable[_Cached[TableT]]) -> list[_Cached[TableT]]:
         """Look into `sources` until all files are found. Returns those that have some."""
         first = len(self.sources)
         for each in sources if len(self.missing) else ():
-            position = each.find([self.files[i] for i in self.missing.tolist()])
+            is_new = len(self.missing) == len(self.files)
+            position = each.find(self.files if is_new else [self.files[i] for i in self.missing.tolist()])
             is_found = position >= 0
             if is_found.any():
                 found = self.missing[is_found]

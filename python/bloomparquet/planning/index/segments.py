@@ -73,7 +73,8 @@ class _Segments(Generic[TableT]):
             self.tables.append(table)
             assert isinstance(table.files, StoredFiles)
             listings.append(table.files.arrays)
-        self.places = Places(listings, index.root, is_remote=not isinstance(storage, LocalStorage))
+        is_local = isinstance(storage, LocalStorage)
+        self.places = Places(listings, index.root, times_are_rounded=not is_local)
 
     def find(self, keys: Hashable, files: Sequence[FileInfo]) -> _Merged[TableT] | None:
         """The last table of these files."""

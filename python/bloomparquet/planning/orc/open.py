@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,8 @@ def merge(
     profiles, numbers = find_profiles([profile.tail for table in parts for profile in table.profiles])
     of_part = np.split(np.array(numbers, np.int64), np.cumsum([len(table.profiles) for table in parts])[:-1])
     arrays = StripeArrays.merged([table.arrays for table in parts], part, source, of_part)
+    used, profile = np.unique(arrays.profile, return_inverse=True)
+    profiles, arrays = [profiles[number] for number in used.tolist()], replace(arrays, profile=profile)
     tails = LazyTails.merged([table.tails for table in parts], part, source)
     table = Stripes(parts[0].storage, files, tails, arrays, profiles)
     for number, each in enumerate(parts):

@@ -48,11 +48,12 @@ def table_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
     zones = table.known_zones(np.arange(len(table)))
     names = sorted({zone for zone in zones.values() if zone is not None})
     numbers = {None: -1} | {name: number for number, name in enumerate(names)}
+    _, examples = np.unique(table.arrays.profile, return_index=True)  # the first file of each profile
     return {
         TABLE: {
             **listing.arrays,
             **{name: getattr(table.arrays, name) for name in _ARRAYS},
-            **pack([profile.tail.raw for profile in table.profiles], "profiles"),
+            **pack([table.tails[i].raw for i in examples.tolist()], "profiles"),
             "zone_names": as_bytes(json.dumps(names).encode()),
             "zoned": np.array([*zones], np.int64),
             "zone": np.array([numbers[zone] for zone in zones.values()], np.int32),
