@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
-from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, data_root
+from bloomparquet.planning.evidence.section_file import Section
+from bloomparquet.planning.evidence.stored_arrays import as_bytes
+from bloomparquet.storage.files import FileInfo, Storage, data_root
 
 TABLE = "table"
 """The section that says which files there are."""
@@ -60,21 +60,6 @@ def segment_prefix(file_format: FileFormat, storage: Storage, files: Sequence[Fi
     return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
 
 
-def files_of_segment(file: SectionFile, root: str, reads: ReadCount) -> list[FileInfo]:
-    """The files of a segment, as they were when it was made. Raises DamagedFileError."""
-    try:
-        return files_of(file.section(TABLE, reads), root)
-    except MALFORMED as error:
-        raise DamagedFileError(f"{file.path}: {error}") from error
-
-
-def files_of(section: Section, root: str) -> list[FileInfo]:
-    """The listed files. `root` is put before their paths."""
-    paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
-    numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
-    return list(map(FileInfo._make, zip([root + path for path in paths] if root else paths, *numbers, strict=True)))
-
-
 class StoredFiles(Sequence[FileInfo]):
     """The files of a segment, whose listing is `arrays`. Plans need only a few of them as objects."""
 
@@ -86,7 +71,10 @@ class StoredFiles(Sequence[FileInfo]):
 
     @cached_property
     def _files(self) -> list[FileInfo]:
-        return files_of(self.arrays, self._root)
+        texts = self.arrays["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+        paths = [self._root + text for text in texts] if self._root else texts
+        numbers = (self.arrays[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+        return list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
 
     def __len__(self) -> int:
         return len(self.arrays["sizes"])
