@@ -210,10 +210,12 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
     make_data(data.root)
 
 
-def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(data: Data) -> None:
-    """Between two plans of one process, which has the segment mapped into memory."""
+@pytest.mark.parametrize("read_bytes", [0, 1 << 20], ids=["mapped", "open"])
+def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
+    """Between two plans of one process, which has the segment mapped into memory, or open."""
     code = (
-        f"import os, bloomparquet as bp; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"
+        "import os, bloomparquet as bp; from bloomparquet.planning.index import lookup;"
+        f"lookup._READ_BYTES = {read_bytes}; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"
         f"os.truncate({str(data.segment)!r}, 1024); print(bp.plan(root, \"y = 'v12'\"))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

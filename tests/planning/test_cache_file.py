@@ -402,6 +402,22 @@ def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> 
         } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}
 
 
+def test_open_cache_files_may_be_removed_and_truncated(tmp_path: Path) -> None:
+    """A mapped file that shrinks would kill the process."""
+    directory, section = CacheDirectory(tmp_path, ROOM), {"table": {"x": np.arange(10_000)}}
+    directory.write(directory.path("x"), section)
+    removed = open_cache_file(directory.path("x"))
+    directory.path("x").unlink()
+    assert removed.section("table")["x"].tolist() == list(range(10_000))
+    directory.write(directory.path("x"), section)
+    truncated = open_cache_file(directory.path("x"))
+    read = truncated.section("table")["x"]
+    os.truncate(directory.path("x"), 1000)
+    assert read.tolist() == list(range(10_000))
+    with pytest.raises(DamagedFileError, match="truncated"):
+        truncated.section("table")
+
+
 def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:
     def usage() -> int:
         return sum(path.stat().st_size for path in cache.directory.glob("*.columns"))

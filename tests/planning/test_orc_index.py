@@ -19,7 +19,7 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions, hash_longs
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
-from bloomparquet.planning.evidence.section_file import MappedSource, SectionFile
+from bloomparquet.planning.evidence.section_file import OpenSource, SectionFile
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import WRITER
@@ -238,7 +238,7 @@ def test_damage_to_a_segment_changes_no_answer(
         (other,) = (tmp_path / "other" / "_bloomparquet_index").glob("*.segment")
         segment.write_bytes(other.read_bytes())
     else:
-        opened = SectionFile(MappedSource(segment, private=False), WRITER)
+        opened = SectionFile(OpenSource(str(segment)), WRITER)
         tile = next(name for name in opened.tiles if name.startswith("0/0/"))
         places = {name: opened._sections[name][0] for name in opened.sections}
         first = {**places, "head": 30, "tile": opened._tiles[tile][0], "truncated": 0}[part]
