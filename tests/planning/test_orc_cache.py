@@ -11,11 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
 from tests.support.disk_cache import cache_files, cache_in, restart, use_disk
 from tests.support.orc_rewriting import drop_statistics, write
 
@@ -190,6 +194,59 @@ def test_changed_and_new_files_are_read_in_a_new_process(mixed: Path, directory:
     process_cache.clear()
     use_disk(None)
     assert bp.plan(mixed, PREDICATES[0]) == plan
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
+    """Files of three schemas; some have no bounds."""
+    root, values = tmp_path_factory.mktemp("varied"), random.Random(3)
+    for number in range(9):
+        a = pa.array([values.randrange(400) * 2 for _ in range(300)], pa.int32() if number % 3 == 1 else pa.int64())
+        s = [f"k{values.randrange(400)}" if values.randrange(9) else None for _ in range(300)]
+        t = pa.array([values.randrange(10**15) for _ in range(300)], pa.timestamp("us"))
+        columns = {"a": a, "s": s} if number % 3 else {"t": t, "s": s, "a": a}
+        path = write(root / f"{number}.orc", pa.table(columns), stripe=100, stride=25)
+        if number % 4 == 2:
+            drop_statistics(path)
+    return bp.Dataset.open(root)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 8), min_size=1, max_size=12),  # in any order, some of them twice
+        st.sampled_from(
+            ["a = {}", "s = 'k{}'", "a > {} AND s IN ('k3', 'k{}')", "t = TIMESTAMP '2001-01-01 00:00:{}'", "s IS NULL"]
+        ),
+        st.integers(-1, 801),
+        st.sampled_from(["", "persist", "restart", "off"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(steps=STEPS)
+def test_cached_plans_equal_uncached_plans(
+    varied: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]
+) -> None:
+    directory = tmp_path_factory.mktemp("cache")
+    process_cache.clear()
+    try:
+        for indexes, pattern, value, then in steps:
+            use_disk(None if then == "off" else directory)
+            some = replace(varied, files=tuple(varied.files[i] for i in indexes), partition_values=((),) * len(indexes))
+            where = pattern.format(value % 60 if pattern[0] == "t" else value, value)
+            cached, uncached = (
+                plan_dataset(some, where, PlanOptions(strict=False, cache=cache))
+                for cache in (process_cache, PlanCache())
+            )
+            assert cached == uncached
+            {"": list, "off": list, "persist": process_cache.persist, "restart": restart}[then]()
+            again = plan_dataset(some, where, PlanOptions(strict=False))
+            assert (again, again.requests) == (uncached, 0)
+    finally:
+        use_disk(None)
+        process_cache.clear()
 
 
 def test_damaged_cache_files_change_no_answer(mixed: Path, directory: Path) -> None:
