@@ -208,7 +208,7 @@ def test_evidence_stays_with_its_file_beside_others_that_are_not_cached(tmp_path
         assert {Path(group.path).name for group in kept} == {"0.parquet", "1.parquet"}
         forget()
         plan = bp.plan(tmp_path / "data" / "1.parquet", "x = 3")
-        assert (plan.kept, plan.requests) == (1, 0)
+        assert (plan.kept, plan.footer_reads.requests) == (1, 0)
 
 
 def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -> None:
