@@ -16,8 +16,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.why_not import WhyNot
