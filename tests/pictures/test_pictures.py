@@ -177,17 +177,32 @@ def test_ten_thousand_files_are_small_and_show_what_is_read(browser: Browser, tm
     assert "20 of the 10,000 files that are read" in every
 
 
-def test_filters_of_ten_thousand_files_are_small(days: str) -> None:
-    """Neighbouring cells, of seven filters each, differ, so that each is an element of its own."""
-    one = bp.inspect(f"{days}/day=0/x.parquet").to_pylist()[0]
-    rows = [
-        {**one, "file": f"part-{i // 8:05d}.parquet", "row_group": i % 4, "column": f"c{i // 4 % 2}"}
-        | {"estimated_fpp": 10.0 ** -((i // 8 * 4 + i % 4) // 7 % 5)}
-        for i in range(80_000)
-    ]
-    html = bp.to_html(pa.Table.from_pylist(rows, FILTER_SCHEMA))
-    assert "80,000 Bloom filters" in html
+@pytest.mark.parametrize(("files", "row_groups", "columns"), [(10_000, 4, 2), (40, 500, 12), (1, 100_000, 1)])
+def test_pictures_of_many_filters_are_small(files: int, row_groups: int, columns: int, days: str) -> None:
+    """Neighbouring cells differ, so that each is an element of its own."""
+    one = bp.inspect(f"{days}/day=0/x.parquet").slice(0, 1)
+    file, row_group, column = (axis.ravel() for axis in np.indices((files, row_groups, columns)))
+    cell_of = np.arange(len(file)) // columns // 7
+    table = one.take(np.zeros(len(file), np.int64))
+    for name, values in {
+        "file": pa.array([f"part-{i:05d}.parquet" for i in file.tolist()]),
+        "row_group": pa.array(row_group, pa.int32()),
+        "column": pa.array([f"c{i}" for i in column.tolist()]),
+        "estimated_fpp": pa.array(np.choose((cell_of + row_group) % 2, [1e-5, 0.9])),
+    }.items():
+        table = table.set_column(table.schema.get_field_index(name), name, values)
+    html = bp.to_html(table.cast(FILTER_SCHEMA))
+    assert f"{files * row_groups * columns:,} Bloom filters" in html
     assert len(html.encode()) < 1_000_000
+
+
+def test_a_picture_of_long_files_is_small(tmp_path: Path) -> None:
+    for i in range(4):
+        groups = ({"a": [n % 2]} for n in range(600))
+        write_groups(tmp_path / "t" / f"{i}.parquet", groups)
+    html = bp.to_html(bp.plan(tmp_path / "t", "a = 1"))
+    assert "one cell is up to 2 row groups" in html
+    assert html.count("<i ") < 6_000
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 70))

@@ -48,7 +48,7 @@ def draw_filters(filters: pa.Table) -> str:
     shown = columns[:_MOST_COLUMNS]
     for name in shown:
         chosen = filters.filter(pc.equal(filters["column"], name))
-        parts += [f"<p><b>{text(name)}</b></p>", _heat(chosen, cells.MOST_CELLS // len(shown))]
+        parts += [f"<p><b>{text(name)}</b></p>", _heat(chosen, len(shown))]
     if len(columns) > len(shown):
         parts.append(f"<p>and {len(columns) - len(shown):,} more columns</p>")
     return fragment(*parts)
@@ -112,8 +112,8 @@ def _legend(filters: pa.Table, *, small: bool) -> str:
     return table(["", "false positive probability (FPP)", "filters"], rows, right=(2,)) + height
 
 
-def _heat(filters: pa.Table, most: int) -> str:
-    """The filters of one column."""
+def _heat(filters: pa.Table, columns: int) -> str:
+    """The filters of one of several columns."""
     files = filters["file"].dictionary_encode().combine_chunks()
     names, position = files.dictionary.to_pylist(), files.indices.to_numpy()
     base = len(common_directory(names))
@@ -121,9 +121,10 @@ def _heat(filters: pa.Table, most: int) -> str:
     index, in_class = _numbers(filters, "row_group"), _class_of(filters)
     if len(names) <= _MOST_LINES:
         codes = (in_class * _FILLS + np.rint(8 * _fill(filters)).astype(np.int64)).astype(np.uint8)
-        lines = [_line(codes[position == i], index[position == i]) for i in range(len(names))]
+        most = min(_MOST_PER_FILE, cells.MOST_IN_GRID // (columns * len(names)))
+        lines = [_line(codes[position == i], index[position == i], most) for i in range(len(names))]
         return cells.grid(names, lines)
-    per_cell = -(-len(filters) // most)
+    per_cell = -(-len(filters) // (cells.MOST_CELLS // columns))
     starts = np.arange(0, len(filters), per_cell)
     worst = (np.maximum.reduceat(in_class, starts) * _FILLS + _FULL).astype(np.uint8)
 
@@ -137,10 +138,10 @@ def _heat(filters: pa.Table, most: int) -> str:
     return f'<p class="bp-dim">{each}</p>{cells.field(worst, _MARKS, label, title, _TITLED)}'
 
 
-def _line(codes: Codes, index: NDArray[np.int64]) -> str:
+def _line(codes: Codes, index: NDArray[np.int64], most: int) -> str:
     """The filters of one file; row groups between them have none."""
     line = np.full(int(index.max()) + 1, _NO_FILTER, np.uint8)
     line[index] = codes
-    per_cell = -(-len(line) // _MOST_PER_FILE)
+    per_cell = -(-len(line) // most)
     starts = np.arange(0, len(line), per_cell)
     return cells.row(np.maximum.reduceat(line, starts), _MARKS, "row group", per_cell=per_cell)

@@ -128,15 +128,18 @@ def _cells(plan: ScanPlan, units: _Units) -> str:
 
 
 def _grid(units: _Units, names: list[str], files: range | list[int], unit: str) -> str:
-    lines = []
+    lines, longest = [], 1
+    most = min(_MOST_PER_FILE, cells.MOST_IN_GRID // len(files))
     for i in files:
         low, high = np.searchsorted(units.position, [i, i + 1])
-        codes, per_cell = cells.binned(units.code[low:high], _MOST_PER_FILE, len(DECISIONS), _READ)
+        codes, per_cell = cells.binned(units.code[low:high], most, len(DECISIONS), _READ)
+        longest = max(longest, per_cell)
         if units.number[low] == WHOLE_FILE:
             lines.append(cells.row(codes, _BY_CODE, "whole file"))
         else:
             lines.append(cells.row(codes, _BY_CODE, unit, per_cell=per_cell))
-    return cells.grid([names[i] for i in files], lines)
+    note = f'<p class="bp-dim">In long files, one cell is up to {longest:,} {unit}s.</p>' if longest > 1 else ""
+    return note + cells.grid([names[i] for i in files], lines)
 
 
 # --- the explanation

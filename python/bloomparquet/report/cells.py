@@ -19,6 +19,8 @@ SIZE, SMALL = 14, 7
 PER_LINE, SMALL_PER_LINE = 48, 100
 MOST_CELLS = 12_000
 """The most cells of a field. More would neither be seen nor fit into a notebook."""
+MOST_IN_GRID = 3_000
+"""The most cells of the grids of a picture, where each may have a title of its own."""
 
 _MOST_TITLES = 400
 
