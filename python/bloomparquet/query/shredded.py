@@ -103,8 +103,9 @@ def find_shredded(schema: FileSchema, field: VariantField, *, case_sensitive: bo
             leaf = leaf_of(schema, typed)
             is_usable = leaf is not None and not leaf.repeated
             return ShreddedField(leaf, tuple(residuals)) if leaf is not None and is_usable else NoLeaf.UNKNOWN
-        child = _child(typed, key) if isinstance(key, str) and is_struct(typed) else None
-        if child is None or not is_struct(child):
+        # Of two names that differ by case only, Spark's row-by-row reader may read the other one.
+        child = find_child(typed, key, False) if isinstance(key, str) and is_struct(typed) else NoLeaf.UNKNOWN
+        if isinstance(child, NoLeaf) or child.name != key or not is_struct(child):
             return NoLeaf.UNKNOWN
         node, names = child, {"value", "typed_value"}
     raise AssertionError("the loop returns at the end of the path")
