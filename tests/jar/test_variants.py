@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -120,10 +121,8 @@ def test_the_jars_own_source_prunes_in_where(where: str, path: str, readers: Rea
     assert ran.plan.skipped.total() == 4
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="v:a is new in Spark 4.1")
 def test_the_operator_of_fields(path: str, jar_spark: SparkSession) -> None:
-    """``v:a`` is new in Spark 4.1."""
-    if jar_spark.version.startswith("4.0"):
-        return
     for where in ("try_cast(v:a AS BIGINT) = 12", "try_cast(v:['c.d'] AS INT) = 12", "try_cast(v:o.x AS BIGINT) = 12"):
         ran = compare(jar_spark, lambda where=where: jar_spark.read.parquet(path).where(where).select("id"))
         assert ran.skipped == 4
@@ -135,17 +134,6 @@ def test_explain_shows_the_field(path: str, jar_spark: SparkSession) -> None:
         frame.collect()
         text = frame._jdf.queryExecution().executedPlan().toString()
     assert "variant_get(v, $.a, int) IN (12, 13)" in text
-
-
-def test_names_that_differ_by_case(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's row-by-row reader takes one for the other unless names are case-sensitive."""
-    path = str(tmp_path / "t")
-    with conf(jar_spark, {FORCED: "a BIGINT, A BIGINT"}):
-        jar_spark.sql("SELECT id, parse_json('{\"a\": 1, \"A\": 7}') AS v FROM range(3)").write.parquet(path)
-    for where in ("variant_get(v, '$.a', 'bigint') = 7", "variant_get(v, '$.A', 'bigint') = 7"):
-        with conf(jar_spark, {"spark.sql.parquet.enableVectorizedReader": "false"}):
-            ran = compare(jar_spark, lambda where=where: jar_spark.read.parquet(path).where(where).select("id"))
-        assert ran.skipped == 0
 
 
 METADATA = b"\x01\x01\x00\x01a"  # the names of fields: a

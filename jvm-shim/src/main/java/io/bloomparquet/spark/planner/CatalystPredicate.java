@@ -37,7 +37,7 @@ import org.apache.spark.sql.types.MapType;
 
 /**
  * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, on fields of
- * VARIANT columns, and on columns that are cast to a wider type. The result may only stand under And and Or.
+ * VARIANT columns, and on columns that are cast to another type. The result may only stand under And and Or.
  *
  * <p>{@code contains} in the result says that a leaf column holds one of the values. Every row that matches needs this,
  * but not every row with it matches.
@@ -72,7 +72,12 @@ final class CatalystPredicate {
     }
   }
 
-  private record Values(DataType type, List<Object> values) {}
+  /** @param isOfColumn whether they are compared with the column itself, not with its cast to their type */
+  private record Values(DataType type, List<Object> values, boolean isOfColumn) {
+    Values(DataType type, List<Object> values) {
+      this(type, values, false);
+    }
+  }
 
   /** The parameter of a lambda function, and what it stands for. */
   private record Parameter(ExprId id, Access access) {}
@@ -107,19 +112,32 @@ final class CatalystPredicate {
         }
         values.add(literal.value());
       }
-      return leaf("in", item(in.value(), parameter), new Values(in.value().dataType(), values));
+      return compared("in", in.value(), new Values(in.value().dataType(), values), parameter);
     }
     if (expression instanceof InSet in) {
       List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
-      return leaf("in", item(in.child(), parameter), new Values(in.child().dataType(), values));
+      return compared("in", in.child(), new Values(in.child().dataType(), values), parameter);
     }
     if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {
       return null;
     }
     String op = comparison.symbol();
     return comparison.right() instanceof Literal
-        ? leaf(op, item(comparison.left(), parameter), literal(comparison.right()))
-        : leaf(FLIPPED.get(op), item(comparison.right(), parameter), literal(comparison.left()));
+        ? compared(op, comparison.left(), literal(comparison.right()), parameter)
+        : compared(FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
+  }
+
+  private JsonNode compared(String op, Expression operand, Values values, Parameter parameter) {
+    Access access = item(operand, parameter);
+    if (access != null || values == null || !(operand instanceof Cast cast)) {
+      return leaf(op, access, values);
+    }
+    Access column = item(cast.child(), parameter);
+    List<JsonNode> all = new ArrayList<>();
+    for (CastComparison each : CastComparison.of(cast, op, values.values)) {
+      all.add(leaf(each.op(), column, new Values(each.type(), each.values(), true)));
+    }
+    return PlannerPredicate.join("and", all, true);
   }
 
   private JsonNode leaf(String op, Access access, Values values) {
@@ -147,7 +165,7 @@ final class CatalystPredicate {
       type = access.variant.type();
     }
     String name = PlannerValue.typeName(values.type);
-    if (type == null || name == null || !LosslessCast.isLossless(type, values.type)) {
+    if (type == null || name == null || !(values.isOfColumn || LosslessCast.isLossless(type, values.type))) {
       return null;
     }
     ObjectNode node = JSON.objectNode().put("op", op);
