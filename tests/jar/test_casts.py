@@ -29,8 +29,8 @@ BLOOM = ["i", "l", "big", "d", "s", "p", "q", "n.list.element"]
 
 def row(i: int) -> dict[str, object]:
     return {
-        "i": i, "l": i - 20, "big": EXACT + i, "d": DAY + dt.timedelta(i), "s": str(i), "p": Decimal(i) + Decimal("0.10"),
-        "q": Decimal(i * 10**20 // 7).scaleb(-20), "n": [i, None],
+        "i": i, "l": i - 20, "big": EXACT + i, "d": DAY + dt.timedelta(i), "s": str(i),
+        "p": Decimal(i) + Decimal("0.10"), "q": Decimal(i * 10**20 // 7).scaleb(-20), "n": [i, None],
     }  # fmt: skip
 
 

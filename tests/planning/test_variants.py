@@ -103,7 +103,7 @@ def test_only_with_proof_is_a_row_group_skipped(test: str, kept: set[str] | None
     expected = set() if kept is None else kept | UNPROVEN
     assert {NAMES[i] for i in kept_indexes(plan)} == expected
     negated = bp.plan(path, f"NOT (variant_get(v, '$.a', 'bigint') {test})")
-    assert kept is None or UNPROVEN <= {NAMES[i] for i in kept_indexes(negated)}
+    assert kept is None or UNPROVEN.issubset(NAMES[i] for i in kept_indexes(negated))
 
 
 def test_filters_exclude_what_is_within_the_bounds(path: str) -> None:
@@ -120,24 +120,26 @@ def test_without_null_counts_nothing_is_proven(tmp_path: Path) -> None:
         assert bp.plan(path, "variant_get(v, '$.a', 'bigint') = 9").kept == (not statistics)
 
 
+NEW_YEAR = "TIMESTAMP'2026-01-01 00:00:00Z'"
 # The stored type and its values; the types as which a value that is not there is looked up; whether that skips.
 KINDS: list[tuple[pa.DataType, list[Any], dict[str, tuple[str, bool]]]] = [
     (pa.int8(), [1, 2], {"tinyint": ("9", True), "bigint": ("9", True), "float": ("9.0F", True)}),
-    (pa.int32(), [1, 2], {"int": ("9", True), "double": ("9.5D", True), "float": ("9.0F", False), "string": ("'9'", False)}),
-    (pa.int64(), [1, 2], {"int": ("9", True), "decimal(10,2)": ("9.00", True), "double": ("9D", True), "float": ("9F", False)}),
-    (pa.int64(), [1, 2], {"boolean": ("false", False), "timestamp": ("TIMESTAMP'2026-01-01 00:00:00Z'", False)}),
+    (pa.int32(), [1, 2], {"int": ("9", True), "double": ("9.5D", True), "string": ("''", False)}),
+    (pa.int32(), [1, 2], {"float": ("9F", False)}),
+    (pa.int64(), [1, 2], {"int": ("9", True), "decimal(10,2)": ("9.00", True), "double": ("9D", True)}),
+    (pa.int64(), [1, 2], {"float": ("9F", False), "boolean": ("false", False), "timestamp": (NEW_YEAR, False)}),
     (pa.uint32(), [1, 2], {"bigint": ("9", False), "double": ("9D", False)}),
     (pa.decimal128(9, 2), [Decimal("1.25")], {"decimal(12,3)": ("1.255", True), "decimal(12,1)": ("1.3", False)}),
-    (pa.decimal128(18, 1), [Decimal("1.5")], {"double": ("1.6D", True), "bigint": ("2", False), "string": ("'x'", False)}),
-    (pa.decimal128(30, 0), [Decimal("7")], {"bigint": ("9", True), "decimal(38,0)": ("9", True), "double": ("9D", True)}),
+    (pa.decimal128(18, 1), [Decimal("1.5")], {"double": ("1.6D", True), "bigint": ("2", False)}),
+    (pa.decimal128(30, 0), [Decimal(7)], {"bigint": ("9", True), "decimal(38,0)": ("9", True), "double": ("9D", True)}),
     (pa.float32(), [1.5], {"float": ("2.5F", True), "double": ("2.5D", True), "decimal(10,2)": ("2.50", False)}),
     (pa.float64(), [1.5], {"double": ("2.5D", True), "float": ("2.5F", False), "bigint": ("9", False)}),
     (pa.string(), ["4", "x"], {"string": ("'y'", True), "bigint": ("9", False), "date": ("DATE'2026-01-01'", False)}),
     (pa.binary(), [b"4"], {"binary": ("X'35'", True), "string": ("'5'", False)}),
     (pa.bool_(), [True], {"boolean": ("false", True), "int": ("0", False)}),
-    (pa.date32(), [1], {"date": ("DATE'2026-01-01'", True), "timestamp": ("TIMESTAMP'2026-01-01 00:00:00Z'", False)}),
-    (pa.timestamp("us", "UTC"), [1], {"timestamp": ("TIMESTAMP'2026-01-01 00:00:00Z'", True), "date": ("DATE'2026-01-01'", False)}),
-    (pa.timestamp("ns", "UTC"), [1], {"timestamp": ("TIMESTAMP'2026-01-01 00:00:00Z'", False)}),
+    (pa.date32(), [1], {"date": ("DATE'2026-01-01'", True), "timestamp": (NEW_YEAR, False)}),
+    (pa.timestamp("us", "UTC"), [1], {"timestamp": (NEW_YEAR, True), "date": ("DATE'2026-01-01'", False)}),
+    (pa.timestamp("ns", "UTC"), [1], {"timestamp": (NEW_YEAR, False)}),
     (pa.timestamp("us"), [1], {"timestamp_ntz": ("TIMESTAMP_NTZ'2026-01-01 00:00:00'", False)}),
     (pa.binary(16), [bytes(16)], {"binary": ("X'35'", False), "string": ("'5'", False)}),
 ]  # fmt: skip
@@ -194,8 +196,8 @@ def test_names_of_fields_are_exact(tmp_path: Path) -> None:
     data = {"id": [1], "st": pa.array([{"V": row(typed)}], pa.struct([("V", variant(kind))]))}
     path = write(tmp_path / "x.parquet", data)
     skipped = {
-        "$.A": 1, "$['A']": 1, '$["b.c"]': 1, "$['b.c']": 1, "$.a": 0, "$.b.c": 0, "$.o.x": 0, "$.o": 0, "$": 0, "$.A.x": 0,
-        "$.A[0]": 0, "$.zz": 0,
+        "$.A": 1, "$['A']": 1, '$["b.c"]': 1, "$['b.c']": 1, "$.a": 0, "$.b.c": 0, "$.o.x": 0, "$.o": 0, "$": 0,
+        "$.A.x": 0, "$.A[0]": 0, "$.zz": 0,
     }  # fmt: skip
     for field, count in skipped.items():
         test = VariantField(("ST", "v"), field, "bigint", bp.Eq("v", 9))
@@ -216,7 +218,10 @@ def test_files_of_other_shapes_are_kept(tmp_path: Path) -> None:
     plain = pa.struct([pa.field("metadata", pa.binary(), False), ("value", pa.binary())])
     extra = pa.struct([*variant(fields(a=pa.int64())), ("more", pa.int64())])
     write(tmp_path / "0.parquet", table([{"metadata": METADATA, "value": OTHER}], plain))
-    write(tmp_path / "1.parquet", table([row([{"value": None, "typed_value": 1}])], variant(pa.list_(residual_and(pa.int64())))))
+    write(
+        tmp_path / "1.parquet",
+        table([row([{"value": None, "typed_value": 1}])], variant(pa.list_(residual_and(pa.int64())))),
+    )
     write(tmp_path / "2.parquet", {"w": [1]})
     write(tmp_path / "3.parquet", table([a(1) | {"more": 1}], extra))
     plan = bp.plan(tmp_path, "variant_get(v, '$.a', 'bigint') = 9")

@@ -116,7 +116,7 @@ def implied_test(field: VariantField, node: SchemaNode) -> Leaf | None:
 
     None if there is no such test, or if it is not known. Where the cast cannot hold a value, it gives NULL or an error.
     """
-    kind, test = field.kind, field.test
+    kind, test = field.type, field.test
     if _is_exact(node, kind) or isinstance(test, IsNotNull):
         return test
     scale = _scale(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bloomparquet.errors import PlanError
 from bloomparquet.query.predicate import Leaf, Predicate
 from bloomparquet.query.sql_elements import Converter, without_parentheses
 from bloomparquet.query.variants import VariantField, map_leaves
@@ -35,7 +36,11 @@ def convert_variants(node: Any, converter: Converter) -> Predicate | None:
     def replace(leaf: Leaf) -> Predicate:
         return VariantField(column, path, kind, leaf)
 
-    return map_leaves(converter.convert(compared), replace)
+    try:
+        predicate = converter.convert(compared)
+    except PlanError:  # which shows the comparison of the column
+        raise converter.refuse(node) from None
+    return map_leaves(predicate, replace)
 
 
 def _is_function(node: Any, exp: Any) -> bool:

@@ -60,23 +60,23 @@ class TypeName:
 class VariantField(FunctionPredicate):
     """A test of one field of a VARIANT: ``variant_get(column, '$.a', 'bigint') = 42``.
 
-    `path` is Spark's path of the field, which is cast to `type`, one of Spark's types. The field is NULL if it does
+    `path` is Spark's path of the field, which is cast to `kind`, one of Spark's types. The field is NULL if it does
     not exist or is a VARIANT's null. `test` says how it is compared; its own column is ignored.
     """
 
     path: str
-    type: str
+    kind: str
     test: Leaf
 
-    def __init__(self, column: str | Iterable[str], path: str, type: str, test: Leaf) -> None:
+    def __init__(self, column: str | Iterable[str], path: str, kind: str, test: Leaf) -> None:
         Leaf.__init__(self, column)
         object.__setattr__(self, "path", path)
-        object.__setattr__(self, "type", str(parse_type(type)))
+        object.__setattr__(self, "kind", str(parse_type(kind)))
         object.__setattr__(self, "test", dataclasses.replace(test, column=self.column))
         parse_path(path)
         values = test.values if isinstance(test, Membership) else (test.value,) if isinstance(test, Comparison) else ()
         prefix = (test.prefix,) if isinstance(test, StartsWith) else ()
-        coerce_all((*values, *prefix), FAMILIES[self.kind.name], column=self._operand(), kind=self.type)
+        coerce_all((*values, *prefix), FAMILIES[self.type.name], column=self._operand(), kind=self.kind)
 
     @property
     def keys(self) -> tuple[str | int, ...]:
@@ -84,11 +84,11 @@ class VariantField(FunctionPredicate):
         return parse_path(self.path)
 
     @property
-    def kind(self) -> TypeName:
-        return parse_type(self.type)
+    def type(self) -> TypeName:
+        return parse_type(self.kind)
 
     def __repr__(self) -> str:
-        return f"VariantField({repr_column(self.column)}, {self.path!r}, {self.type!r}, {self.test!r})"
+        return f"VariantField({repr_column(self.column)}, {self.path!r}, {self.kind!r}, {self.test!r})"
 
     def normalized(self, *, negated: bool) -> Predicate:
         return self._wrap(normalize(Not(self.test) if negated else self.test))
@@ -99,13 +99,13 @@ class VariantField(FunctionPredicate):
         if isinstance(predicate, Always):
             return predicate
         assert isinstance(predicate, Leaf)
-        return VariantField(self.column, self.path, self.type, predicate)
+        return VariantField(self.column, self.path, self.kind, predicate)
 
     def to_sql(self, max_values: int | None) -> str:
         return leaf_to_sql(self.test, self._operand(), max_values)
 
     def _operand(self) -> str:
-        path, kind = literal_to_sql(self.path), literal_to_sql(self.type)
+        path, kind = literal_to_sql(self.path), literal_to_sql(self.kind)
         return f"variant_get({column_to_sql(self.column)}, {path}, {kind})"
 
 
@@ -141,7 +141,9 @@ def parse_path(path: str) -> tuple[str | int, ...]:
         keys.append(int(index) if index is not None else next(name for name in names if name is not None))
         at = segment.end()
     if not path.startswith("$") or at != len(path):
-        raise PlanError(f"the path of variant_get is {quoted(path)}; expected one such as '$.a', '$.a.b' or \"$['a.b']\"")
+        raise PlanError(
+            f"the path of variant_get is {quoted(path)}; expected one such as '$.a', '$.a.b' or \"$['a.b']\""
+        )
     return tuple(keys)
 
 

@@ -97,7 +97,7 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     op, column = node.get("op"), tuple(node.get("column", ()))
     if "variant" in node:
         test = to_predicate({key: value for key, value in node.items() if key != "variant"})
-        if not isinstance(test, p.Leaf):
+        if not isinstance(test, p.Leaf) or isinstance(test, p.FunctionPredicate):
             raise _unknown(node)
         return VariantField(column, node["variant"]["path"], node["variant"]["type"], test)
     if op == "is null":
