@@ -211,7 +211,7 @@ def test_the_option_where_prunes_by_elements(where: str, path: str, readers: Rea
 def test_explain_shows_the_elements(path: str, jar_spark: SparkSession) -> None:
     frame = read(jar_spark, JAR, path).where("map_contains_key(m, 'k4') AND array_contains(tags, 't4')")
     text = frame._jdf.queryExecution().executedPlan().toString()
-    assert "arrays_overlap(map_keys(m), array(k4)) AND arrays_overlap(tags, array(t4))" in text
+    assert "arrays_overlap(map_keys(m), array('k4')) AND arrays_overlap(tags, array('t4'))" in text
 
 
 def test_a_default_is_not_null_in_older_files(path: str, jar_spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import bloomparquet as bp
+from bloomparquet.query.like import Like
+from tests.query.test_like import TEXTS
 from tests.spark.compare import load, parquet, partitions, rows
 from tests.support import files
 from tests.support.spark import conf, write
@@ -35,6 +39,18 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
     return str(root / "t")
 
 
+def test_patterns_match_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"i": range(len(TEXTS)), "c": TEXTS})
+    rng, tokens = random.Random(7), ["%", "_", "a", "b", "ä", "\\%", "\\_", "\\\\", ".", "(", "\n", "\U0001f600"]
+    patterns = [Like("c", "".join(rng.choices(tokens, k=rng.randint(0, 5)))) for _ in range(100)]
+    wheres = [str(pattern) for pattern in patterns] + [f"NOT {pattern}" for pattern in patterns[:20]]
+    columns = [f"coalesce({where}, FALSE) AS `{i}`" for i, where in enumerate(wheres)]
+    by_spark = spark.read.parquet(path).selectExpr("i", *columns).collect()
+    for i, where in enumerate(wheres):
+        expected = sorted(row["i"] for row in by_spark if row[str(i)])
+        assert bp.read_table(path, where)["i"].to_pylist() == expected, where
+
+
 @pytest.mark.parametrize(
     ("where", "most"),
     [
@@ -51,6 +67,8 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str
         ("NOT (id > 10)", 16),
         ("maybe <=> NULL AND id < 200", 16),
         ("at = TIMESTAMP'2026-01-01 00:00:05Z'", 16),
+        ("session LIKE 'c4%849_' OR endswith(session, '849b')", 16),
+        ("contains(session, 'c4ca') AND session NOT LIKE '%e%'", 16),
     ],
 )
 def test_rows_equal_sparks_and_few_row_groups_are_read(spark: SparkSession, events: str, where: str, most: int) -> None:

@@ -6,6 +6,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 
     Predicate
     ├── And, Or, Not, Always
+    ├── Opaque                                 a condition that only other engines understand
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
@@ -14,6 +15,7 @@ have no ``<=>`` and no values of columns that are not known yet.
         └── FunctionPredicate
             ├── CaseIn                         see `case_mapping`
             ├── VariantField                   see `variants`
+            ├── Like                           see `like`
             └── ElementPredicate               see `elements`
 """
 
@@ -27,6 +29,7 @@ from typing import Any, ClassVar
 from bloomparquet.errors import PlanError
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
 from bloomparquet.query.values import to_sql as literal_to_sql
+from bloomparquet.query.why_not import WhyNot
 
 Column = tuple[str, ...]
 """The path of a column as users see it: ``("id",)``, ``("address", "city")``."""
@@ -75,6 +78,16 @@ class Always(Predicate):
     FALSE."""
 
     value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Predicate):
+    """A condition that is neither evaluated nor judged here: it skips nothing. `refusal` is the message of the error if
+    its rows are asked for."""
+
+    sql: str
+    reason: WhyNot
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -315,6 +328,8 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
             return "TRUE" if isinstance(predicate, And) else "FALSE"
         word = " AND " if isinstance(predicate, And) else " OR "
         return word.join(_to_operand(child, max_values) for child in predicate.children)
+    if isinstance(predicate, Opaque):
+        return predicate.sql
     assert isinstance(predicate, Leaf)
     return leaf_to_sql(predicate, column_to_sql(predicate.column), max_values)
 
