@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, PlanError, join_names, quoted
+from bloomparquet.errors import FormatError, PlanError, join_names, located, quoted
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.names import find
@@ -52,7 +52,8 @@ class ColumnsOfTable:
     """The columns of a file of a table that has a schema of its own."""
 
     def __init__(self, schema: FileSchema, path: str, columns: TableColumns) -> None:
-        mapped = columns.map_schema(schema).root.children
+        with located(path):
+            mapped = columns.map_schema(schema).root.children
         stored = schema.root.children
         self._nodes = {node.name: (child.name, node) for child, node in zip(stored, mapped, strict=False)}
         self._defaults = {field.name: field.default for field in columns.fields if field.default is not None}
@@ -65,7 +66,7 @@ class ColumnsOfTable:
         if stored is not None:
             renamed = _renamed(stored.type, self._nodes[field.name][1])
             column = stored if renamed == stored.type else stored.view(renamed)
-            return fit(column, field, self._path, may_drop=True)
+            return fit(column, field, self._path, of_table=True)
         default = self._defaults.get(field.name)
         return pa.nulls(rows, field.type) if default is None else pa.repeat(pa.scalar(default, field.type), rows)
 
