@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import (
@@ -193,9 +194,10 @@ class _DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
     def new_writer(self) -> Any:
-        writer = super().new_writer()
-        writer.record_schema = writer.file_schema  # pyiceberg writes the fields of version 2 only
-        return writer
+        schema = self._with_partition(self.version)  # as record schema too: pyiceberg takes that of version 2
+        return AvroOutputFile[ManifestEntry](
+            self._output_file, schema, schema_name="manifest_entry", record_schema=schema, metadata=self._meta
+        )
 
 
 class _AddDeletes(_FastAppendFiles):
@@ -214,7 +216,8 @@ class _AddDeletes(_FastAppendFiles):
             for file in self._files:
                 writer.add_entry(
                     ManifestEntry.from_args(
-                        status=ManifestEntryStatus.ADDED, snapshot_id=self._snapshot_id, data_file=file
+                        _table_format_version=cast(Any, self._version), status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id, data_file=file,
                     )
                 )
         return [writer.to_manifest_file(), *self._existing_manifests()]
