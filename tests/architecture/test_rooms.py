@@ -31,6 +31,16 @@ TOP_ROOMS = {
     "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
     "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
     "bloomparquet.indexing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading", "writing"},
+    "bloomparquet.tables": {
+        "errors",
+        "storage",
+        "query",
+        "parquet",
+        "planning",
+        "reading",
+        "writing",
+        "indexing",
+    },
     "bloomparquet.cli": {
         "errors",
         "storage",

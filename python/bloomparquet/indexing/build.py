@@ -71,7 +71,7 @@ class Place:
 
 
 def build_index(
-    path: Paths,
+    path: Paths | Dataset,
     columns: Columns = None,
     to: PathLike | None = None,
     *,
@@ -111,7 +111,7 @@ def build_index(
 
 
 def refresh_index(
-    path: Paths,
+    path: Paths | Dataset,
     to: PathLike | None = None,
     *,
     filesystem: Any = None,
@@ -131,7 +131,7 @@ def refresh_index(
 
 
 def drop_index(
-    path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> bool:
     """Delete the index of the files at `path`. Returns whether there was one.
 
@@ -146,7 +146,7 @@ def drop_index(
 
 
 def read_index_info(
-    path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
     """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
     cover, to say why. Raises PlanError if there is none.
@@ -175,7 +175,7 @@ def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
     """Build the index of `place` of segments that `make` writes."""
     with begin_build(place.target) as build:
         dataset = replace(place.dataset, format=_find_format(place.dataset))
-        segments, report = make(place.target, dataset, columns)
+        segments, report = make(place.target, dataset, replace(columns, table=dataset.columns))
         if report.missing:
             raise PlanError(
                 f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
@@ -198,7 +198,7 @@ def refresh_with(make: Make, place: Place) -> IndexInfo:
         kept, covered = _kept_segments(target, manifest, set(dataset.files))
         new = [file for file in dataset.files if file not in covered]
         dataset = _with_files(replace(dataset, format=manifest.format), new)
-        made, report = make(target, dataset, wanted) if new else ([], Report())
+        made, report = make(target, dataset, replace(wanted, table=place.dataset.columns)) if new else ([], Report())
         return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
 
 
@@ -233,9 +233,12 @@ def make_segments(
             progress(min(done + len(report.left_out), total), total)
 
 
-def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
     """The files at `path`, and where their index is."""
-    dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
+    if isinstance(path, Dataset):
+        dataset = path
+    else:
+        dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = dataset.root
     if isinstance(path, str | os.PathLike):
         inner = open_storage(os.fspath(path), filesystem)[1].rstrip("/") + "/"

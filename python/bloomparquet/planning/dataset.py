@@ -6,15 +6,18 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
+from numpy.typing import NDArray
 
 from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
+from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.storage.files import (
     FileInfo,
     Files,
@@ -42,13 +45,25 @@ Below a directory, ``name=value`` directories become partition columns.
 """
 
 
+class RowDeletes(Protocol):
+    """The rows of one file that its table has deleted. Implementations can be compared, hashed and pickled."""
+
+    def read(self, storage: Storage) -> NDArray[np.int64]:
+        """The positions of the deleted rows in the file, ascending. Row groups that are not read count too."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """The files of one or several paths, on one storage, in the order in which they are read.
 
     `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
-    text; None is Hive's null directory. `partition_types`: their types; None infers them as Spark does. `format`: the
-    format of the files; None detects it from their first and last bytes. `keys` decrypt encrypted files.
+    text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers them
+    as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
+    encrypted files.
+
+    The files of a table with a log also have these. `columns`: the columns of the table, and how its files store them;
+    None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
+    `deletes`: no row is. `location`: the directory of the table, with a slash.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
@@ -63,10 +78,13 @@ class Dataset:
     storage: Storage
     files: tuple[FileInfo, ...]
     partition_names: tuple[str, ...]
-    partition_values: tuple[tuple[str | None, ...], ...]
+    partition_values: tuple[tuple[Any, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
     format: FileFormat | None = None
     keys: Keys | None = None
+    columns: TableColumns | None = None
+    deletes: tuple[RowDeletes | None, ...] = ()
+    location: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
@@ -76,8 +94,10 @@ class Dataset:
 
     @cached_property
     def root(self) -> str:
-        """The deepest directory that holds all files and lies above partition directories: with a slash, or ``""`` for
-        the current directory."""
+        """The table's directory if it holds all files; or else the deepest directory that holds all files and lies
+        above partition directories. With a slash, or ``""`` for the current directory."""
+        if self.location is not None and all(file.path.startswith(self.location) for file in self.files):
+            return self.location
         root = data_root(self.files) if self.files else ""
         return root + "/" if root or any(file.path.startswith("/") for file in self.files[:1]) else ""
 
@@ -225,8 +245,12 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     return names
 
 
-def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
+def open_dataset(
+    path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog, *, allow_named_files: bool = False
+) -> Dataset:
     """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
     if isinstance(path, Dataset):
         return path.with_keys(keys)
-    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
+    return Dataset.open(
+        path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=allow_named_files
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
+from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
@@ -102,7 +102,7 @@ class Request:
 
 
 def judge(
-    table: Table, conditions: Sequence[RowCondition], request: Request
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [_Evidence(table, condition, request) for condition in conditions]

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.evidence.interface import Table, WholeUnits
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
+from bloomparquet.planning.table_columns import MappedUnits
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.normal_form import normalize
@@ -136,7 +137,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     row_group_counts: RowGroupCounts | None = None
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-        resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
+        units: WholeUnits = table if dataset.columns is None or not table.files else MappedUnits(table, dataset.columns)
+        resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)
         conditions = [
@@ -145,7 +147,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         ]
         unknown = frozenset(resolved.unknown)
         request = Request(dataset, options, partitions, file_positions, unknown, footer_reads, filter_reads, errors)
-        codes, row_group_counts = judge(table, conditions, request)
+        codes, row_group_counts = judge(units, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
     footer_reads.requests += index_reads.requests
@@ -168,7 +170,7 @@ def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]
 def _resolve(
     dataset: Dataset,
     predicate: Predicate | None,
-    table: Table,
+    table: WholeUnits,
     excluded: Sequence[FileInfo],
     options: PlanOptions,
     reads: ReadCount,
@@ -177,7 +179,8 @@ def _resolve(
     """What the columns of `predicate` and of ``options.pushed`` mean in the files.
 
     Raises PlanError for a column of `predicate` that no file has, and with ``options.strict`` for a comparison with a
-    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files.
+    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files. If the table has a schema
+    of its own, that schema decides.
     """
     partitions, case_sensitive = dataset.partition_names, options.case_sensitive
     names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
@@ -186,10 +189,11 @@ def _resolve(
         exact = options.exact_names
         return resolve_names(names | pushed, schemas, partitions, case_sensitive=case_sensitive, exact=exact)
 
-    schemas = list(table.schemas)
+    columns_of_table = dataset.columns
+    schemas = list(table.schemas) if columns_of_table is None else [columns_of_table.file_schema]
     resolved = resolve(schemas)
     if not unknown_allowed and not names.isdisjoint(resolved.unknown):
-        if excluded:
+        if excluded and columns_of_table is None:
             others = open_table(dataset, excluded, reads, skip_corrupt=True, unreadable={}, cache=options.cache)
             schemas += others.schemas
             resolved = resolve(schemas)

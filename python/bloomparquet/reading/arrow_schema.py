@@ -109,13 +109,13 @@ def cast_int96(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.Reco
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
 
 
-def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+def fit(column: pa.Array, field: pa.Field, path: str, *, may_drop: bool = False) -> pa.Array:
     """Convert `column` of the file at `path` to the type of `field`. Raises PlanError if that would change a value or
-    its meaning."""
+    its meaning. `may_drop`: the fields of structs that `field` lacks are dropped."""
     if column.type == field.type:
         return column
     try:
-        if _keeps_values(column.type, field.type):
+        if _keeps_values(column.type, field.type, may_drop):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # the text of this error has a value, which may be from an encrypted column
@@ -136,17 +136,20 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a checked cast keeps every value, and how it compares with literals."""
+def _keeps_values(source: pa.DataType, target: pa.DataType, may_drop: bool) -> bool:
+    """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: see :func:`fit`."""
     source, target = _plain(source), _plain(target)
     if source == target or pa.types.is_null(source):
         return True
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}
-        return all(field.name in fields and _keeps_values(field.type, fields[field.name]) for field in source)
+        return all(
+            _keeps_values(field.type, fields[field.name], may_drop) if field.name in fields else may_drop
+            for field in source
+        )
     if pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id:
         pairs = zip(_children(source), _children(target), strict=True)
-        return all(_keeps_values(inner, wanted) for inner, wanted in pairs)
+        return all(_keeps_values(inner, wanted, may_drop) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)

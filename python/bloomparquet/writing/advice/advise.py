@@ -20,7 +20,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
     smallest_num_bytes,
 )
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
@@ -57,7 +57,7 @@ _SCHEMA = pa.schema(
 
 
 def advise(
-    path: Paths,
+    path: Paths | Dataset,
     *,
     fpp: Fpp = AUTO,
     sample: int = SAMPLE_BYTES,
@@ -107,7 +107,7 @@ def advise(
     check_fpp(fpp)
     if sample < 0:
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     count = ReadCount()
     table = open_table(dataset, dataset.files, count, skip_corrupt=False)
     if table.format is not FileFormat.PARQUET:
