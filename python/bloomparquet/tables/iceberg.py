@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -27,6 +27,7 @@ from bloomparquet.tables.live_files import list_live_files
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -36,6 +37,7 @@ _ADDED, _DELETED = 1, 2  # status of a manifest's entry
 _PATH_ID = 2147483546  # the field id of the data file's path in position delete files
 _THREADS = 8  # for manifests
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)")
+_PATHS_WITHOUT_AUTHORITY = ("file", "hdfs", "viewfs")
 
 Partition = tuple[int, tuple[Any, ...]]
 """The id of a partition spec, and the values of its fields."""
@@ -161,3 +163,178 @@ def _read_manifest(io: FileIO, manifest: ManifestFile) -> list[Entry]:
                 )
             )  # fmt: skip
     return entries
+
+
+def _comparable(value: Any) -> Any:
+    """A partition value that equals itself: NaN does not."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _require_readable(entry: Entry) -> None:
+    if entry.is_encrypted:
+        raise UnsupportedError(
+            f"{entry.path}: this file is encrypted with a key of the Iceberg table, which is not supported; read the "
+            "table with Spark"
+        )
+    if entry.content == _DATA and entry.format != "PARQUET":
+        raise UnsupportedError(
+            f"{entry.path}: this data file is an {entry.format} file; expected Parquet. Rewrite the table's files as "
+            "Parquet (write.format.default), or read it with Spark"
+        )
+
+
+class _Locations:
+    """Paths on the storage of a table. All files of a table must be on one."""
+
+    def __init__(self, table: Table, filesystem: Any) -> None:
+        self._io, self._filesystem = table.io, filesystem
+        self._storages: dict[tuple[str, str], Storage] = {}
+        self.storage, self._root = self._open(table.location()), table.location()
+
+    def __call__(self, location: str) -> str:
+        """The path on the storage of the file at `location`. Characters are not URL encoded in it."""
+        storage = self._open(location)
+        if storage.key != self.storage.key:
+            raise UnsupportedError(
+                f"{location}: this file of the table lies on another storage than the table ({self._root}); expected "
+                "one storage. Give filesystem= for both, or copy the file into the table"
+            )
+        match = _SCHEME.match(location)
+        if match is None:
+            return location.removeprefix("file:")
+        scheme, authority = match.groups()
+        return location[match.end() if scheme in _PATHS_WITHOUT_AUTHORITY else match.start(2) :]
+
+    def _open(self, location: str) -> Storage:
+        match = _SCHEME.match(location)
+        key = ("file", "") if match is None else (match[1].lower(), match[2])
+        if key not in self._storages:
+            self._storages[key] = open_storage(location, self._filesystem or self._filesystem_of(*key))[0]
+        return self._storages[key]
+
+    def _filesystem_of(self, scheme: str, authority: str) -> Any:
+        """The file system with which pyiceberg opens such files, with the credentials of the table's catalog."""
+        if scheme == "file":
+            return None
+        if hasattr(self._io, "fs_by_scheme"):  # PyArrowFileIO
+            return self._io.fs_by_scheme(scheme, authority)
+        return self._io.get_fs(scheme) if hasattr(self._io, "get_fs") else None  # FsspecFileIO
+
+
+# ---- deleted rows ----
+
+
+class _DeleteRules:
+    """Which delete files concern which data files (spec, "Scan Planning")."""
+
+    def __init__(self, deletes: Sequence[Entry], table: Table, locate: _Locations) -> None:
+        self._vectors: dict[str, list[Entry]] = defaultdict(list)
+        self._by_path: dict[str, list[Entry]] = defaultdict(list)
+        self._by_partition: dict[Partition, list[Entry]] = defaultdict(list)
+        self._equality: dict[Partition | None, list[Entry]] = defaultdict(list)  # None: all partitions
+        self._files: dict[str, PositionDeleteFile] = {}
+        self._locate = locate
+        everywhere = {spec_id for spec_id, spec in table.specs().items() if spec.is_unpartitioned()}
+        for entry in deletes:
+            lower, upper = entry.path_bounds
+            if entry.content == _EQUALITY_DELETES:
+                self._equality[None if entry.partition[0] in everywhere else entry.partition].append(entry)
+            elif entry.format == "PUFFIN":
+                self._vectors[_require_vector(entry)].append(entry)
+            elif entry.data_file is not None or (lower is not None and lower == upper):
+                self._by_path[entry.data_file or str(lower, "utf-8")].append(entry)
+            else:
+                self._by_partition[entry.partition].append(entry)
+
+    def deletes_of(self, data: Entry) -> FileDeletes | None:
+        """The deleted rows of a data file; None if it has none.
+
+        Raises UnsupportedError if equality deletes concern the file.
+        """
+        for entry in (*self._equality[None], *self._equality[data.partition]):
+            if entry.sequence_number > data.sequence_number:
+                raise UnsupportedError(
+                    f"{entry.path}: this file deletes rows of {data.path} by equality (field ids "
+                    f"{', '.join(map(str, entry.equality_ids))}), which is not supported; compact the table (in Spark: "
+                    "CALL system.rewrite_data_files with the option 'delete-file-threshold' = '1'), or read it with "
+                    "Spark"
+                )
+        # A vector has the deletes of all earlier position delete files too.
+        vectors = [entry for entry in self._vectors[data.path] if _concerns(entry, data)]
+        files = [] if vectors else [*self._by_path[data.path], *self._by_partition[data.partition]]
+        sources = [
+            *(self._vector(entry) for entry in vectors),
+            *(self._file(entry) for entry in files if _concerns(entry, data)),
+        ]
+        return FileDeletes(data.path, tuple(sources)) if sources else None
+
+    def _vector(self, entry: Entry) -> DeletionVector:
+        assert entry.extent is not None
+        return DeletionVector(self._locate(entry.path), *entry.extent, entry.count)
+
+    def _file(self, entry: Entry) -> PositionDeleteFile:
+        if entry.format != "PARQUET":
+            raise UnsupportedError(
+                f"{entry.path}: this file of deleted rows is an {entry.format} file; expected Parquet. Compact the "
+                "table, or read it with Spark"
+            )
+        if entry.path not in self._files:
+            self._files[entry.path] = PositionDeleteFile(self._locate(entry.path))
+        return self._files[entry.path]
+
+
+def _require_vector(entry: Entry) -> str:
+    """The data file of a deletion vector."""
+    if entry.data_file is None or entry.extent is None:
+        raise FormatError(
+            f"{entry.path}: the manifest's entry of a deletion vector lacks its data file or its offset; expected "
+            "referenced_data_file, content_offset and content_size_in_bytes"
+        )
+    return entry.data_file
+
+
+def _concerns(entry: Entry, data: Entry) -> bool:
+    """Whether position deletes concern a data file, given that its path or partition is theirs."""
+    lower, upper = entry.path_bounds
+    path = data.path.encode()
+    is_within = (lower is None or lower <= path) and (upper is None or path <= upper)
+    return entry.sequence_number >= data.sequence_number and is_within
+
+
+# ---- partitions ----
+
+
+def _identity_columns(table: Table, schema: Schema, live: Sequence[Entry]) -> tuple[str, ...]:
+    """The columns of which each live file has one value, which its partition tells."""
+    specs = [table.specs()[spec_id] for spec_id in {entry.partition[0] for entry in live}]
+    return tuple(
+        field.name
+        for field in schema.fields
+        if field.field_type.is_primitive and specs and all(_position(spec, field.field_id) is not None for spec in specs)
+    )
+
+
+def _position(spec: PartitionSpec, field_id: int) -> int | None:
+    """Where the partition values of `spec` have the column `field_id` unchanged; None: nowhere."""
+    from pyiceberg.transforms import IdentityTransform
+
+    return next(
+        (
+            i
+            for i, field in enumerate(spec.fields)
+            if field.source_id == field_id and isinstance(field.transform, IdentityTransform)
+        ),
+        None,
+    )
+
+
+def _partition_values(
+    table: Table, schema: Schema, names: Sequence[str], live: Sequence[Entry]
+) -> tuple[tuple[Any, ...], ...]:
+    columns = []
+    for name in names:
+        field = schema.find_field(name)
+        at = {spec_id: _position(spec, field.field_id) for spec_id, spec in table.specs().items()}
+        stored = [values[at[spec_id]] for spec_id, values in (entry.partition for entry in live)]
+        columns.append(to_arrow(stored, field.field_type, name).to_pylist())
+    return tuple(zip(*columns, strict=True)) if columns else ((),) * len(live)
