@@ -76,7 +76,11 @@ def new_path(table: Table, suffix: str = ".parquet") -> str:
 
 
 def add_data_file(
-    table: Table, rows: pa.Table, partition: Sequence[Any] = (), write: Callable[..., Any] = pq.write_table, **options: Any
+    table: Table,
+    rows: pa.Table,
+    partition: Sequence[Any] = (),
+    write: Callable[..., Any] = pq.write_table,
+    **options: Any,
 ) -> str:
     """Append a file that `write` writes as it is, with its field ids or without, and with bounds for no column."""
     path = new_path(table)
@@ -111,7 +115,12 @@ def add_position_deletes(
         table,
         [
             _delete_file(
-                path, like, DataFileContent.POSITION_DELETES, FileFormat.PARQUET, len(pairs), **(limits if bounds else {})
+                path,
+                like,
+                DataFileContent.POSITION_DELETES,
+                FileFormat.PARQUET,
+                len(pairs),
+                **(limits if bounds else {}),
             )
         ],
     )
@@ -216,8 +225,10 @@ class _AddDeletes(_FastAppendFiles):
             for file in self._files:
                 writer.add_entry(
                     ManifestEntry.from_args(
-                        _table_format_version=cast(Any, self._version), status=ManifestEntryStatus.ADDED,
-                        snapshot_id=self._snapshot_id, data_file=file,
+                        _table_format_version=cast(Any, self._version),
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        data_file=file,
                     )
                 )
         return [writer.to_manifest_file(), *self._existing_manifests()]

@@ -363,7 +363,7 @@ def random_where(chance: random.Random, schema: Schema) -> list[list[Test]]:
 def to_where(tests: list[list[Test]]) -> list[list[Any]]:
     return [
         [
-            bp.IsNull(path) if operator == "is null" else (path, operator, literal) 
+            bp.IsNull(path) if operator == "is null" else (path, operator, literal)
             for path, operator, literal in conjunction
         ]
         for conjunction in tests

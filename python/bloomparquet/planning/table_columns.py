@@ -48,6 +48,7 @@ class TableField:
     * `children`: the fields of a struct; the element of a list; the key and the value of a map. Their types are those
       of the table's Arrow schema, in the same order.
     * `default`: the value that a column of the table has in files without the column.
+    * `varies`: whether such a file may have a value of its own (:class:`bloomparquet.planning.dataset.Dataset`).
     """
 
     name: str
@@ -55,6 +56,7 @@ class TableField:
     field_id: int | None = None
     children: tuple[TableField, ...] = ()
     default: Any = None
+    varies: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +99,7 @@ class TableColumns:
     def map_schema(self, stored: FileSchema) -> FileSchema:
         """A file's schema with the table's names. Leaves keep their index. What the table has not has an empty name.
 
-        A column with a default that the file lacks is a node of unknown type, about which there is no evidence.
+        A column that the file lacks is a node of unknown type, about which there is no evidence, unless it is all null.
         Raises FormatError if columns cannot be told apart.
         """
         known = self._mapped.get(id(stored))
@@ -122,7 +124,7 @@ class TableColumns:
         defaults = (
             SchemaNode(each.name, "OPTIONAL", annotation=unknown)
             for each in self.fields
-            if each.default is not None and each.name not in present
+            if (each.varies or each.default is not None) and each.name not in present
         )
         return replace(mapped, children=(*mapped.children, *defaults))
 

@@ -27,10 +27,10 @@ from bloomparquet.tables.live_files import list_live_files
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.types import NestedField
 
 _DATA, _POSITION_DELETES, _EQUALITY_DELETES = range(3)  # what a file contains
 _ADDED, _DELETED = 1, 2  # status of a manifest's entry
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     path: str
     format: str
     partition: Partition
-    count: int  # of its rows or deleted rows
+    rows: int  # of data, or of deleted rows
     size: int
     path_bounds: tuple[bytes | None, bytes | None]  # of the data files that a position delete file names
     is_encrypted: bool
@@ -67,7 +67,6 @@ def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, k
     schema = table.schema()
     if snapshot is not None and snapshot_id is not None and snapshot.schema_id is not None:
         schema = table.schemas().get(snapshot.schema_id, schema)
-    columns = table_columns(schema, table.name_mapping())
     entries = [] if snapshot is None else _read_entries(table.io, snapshot)
     live = [entry for entry in entries if entry.content == _DATA]
     for entry in entries:
@@ -75,20 +74,17 @@ def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, k
     locate = _Locations(table, filesystem)
     rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locate)
     deletes = tuple(map(rules.deletes_of, live))
-    names = _identity_columns(table, schema, live)
-    storage, root = locate.storage, locate(table.location())
-    return Dataset(
-        storage,
-        list_live_files(storage, [locate(entry.path) for entry in live], [entry.size for entry in live], root),
-        names,
-        _partition_values(table, schema, names, live),
-        tuple(columns.schema.field(name).type for name in names),
-        FileFormat.PARQUET,
-        keys,
-        columns,
-        deletes if any(deletes) else (),
-        root,
+    partitions = _Partitions(table, schema, live)
+    columns = table_columns(schema, table.name_mapping(), partitions.varying)
+    root = locate(table.location()).rstrip("/") + "/"
+    files = list_live_files(
+        locate.storage, [locate(entry.path) for entry in live], [entry.size for entry in live], root
     )
+    return Dataset(
+        locate.storage, files, partitions.names, partitions.values,
+        tuple(columns.schema.field(name).type for name in partitions.names), FileFormat.PARQUET, keys, columns,
+        deletes if any(deletes) else (), root, partitions.fallbacks,
+    )  # fmt: skip
 
 
 def _open(table: Any) -> Table:
@@ -156,7 +152,7 @@ def _read_manifest(io: FileIO, manifest: ManifestFile) -> list[Entry]:
             entries.append(
                 Entry(
                     sequence_number, value["content"], value["file_path"], str(value["file_format"]).upper(),
-                    (manifest.partition_spec_id, tuple(map(_comparable, value["partition"]))), value["record_count"],
+                    (manifest.partition_spec_id, _partition_values(value["partition"])), value["record_count"],
                     value["file_size_in_bytes"], bounds, value["key_metadata"] is not None,
                     tuple(value["equality_ids"] or ()), value["referenced_data_file"],
                     None if offset is None else (offset, value["content_size_in_bytes"]),
@@ -165,9 +161,9 @@ def _read_manifest(io: FileIO, manifest: ManifestFile) -> list[Entry]:
     return entries
 
 
-def _comparable(value: Any) -> Any:
-    """A partition value that equals itself: NaN does not."""
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+def _partition_values(partition: Any) -> tuple[Any, ...]:
+    """The values of a partition. NaN is one object, so that it is equal to itself in tuples."""
+    return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in partition)
 
 
 def _require_readable(entry: Entry) -> None:
@@ -202,8 +198,7 @@ class _Locations:
         match = _SCHEME.match(location)
         if match is None:
             return location.removeprefix("file:")
-        scheme, authority = match.groups()
-        return location[match.end() if scheme in _PATHS_WITHOUT_AUTHORITY else match.start(2) :]
+        return location[match.end() if match[1] in _PATHS_WITHOUT_AUTHORITY else match.start(2) :]
 
     def _open(self, location: str) -> Storage:
         match = _SCHEME.match(location)
@@ -241,8 +236,10 @@ class _DeleteRules:
                 self._equality[None if entry.partition[0] in everywhere else entry.partition].append(entry)
             elif entry.format == "PUFFIN":
                 self._vectors[_require_vector(entry)].append(entry)
-            elif entry.data_file is not None or (lower is not None and lower == upper):
-                self._by_path[entry.data_file or str(lower, "utf-8")].append(entry)
+            elif entry.data_file is not None:
+                self._by_path[entry.data_file].append(entry)
+            elif lower is not None and lower == upper:
+                self._by_path[lower.decode()].append(entry)
             else:
                 self._by_partition[entry.partition].append(entry)
 
@@ -262,15 +259,13 @@ class _DeleteRules:
         # A vector has the deletes of all earlier position delete files too.
         vectors = [entry for entry in self._vectors[data.path] if _concerns(entry, data)]
         files = [] if vectors else [*self._by_path[data.path], *self._by_partition[data.partition]]
-        sources = [
-            *(self._vector(entry) for entry in vectors),
-            *(self._file(entry) for entry in files if _concerns(entry, data)),
-        ]
+        sources: list[PositionDeleteFile | DeletionVector] = [self._vector(entry) for entry in vectors]
+        sources += (self._file(entry) for entry in files if _concerns(entry, data))
         return FileDeletes(data.path, tuple(sources)) if sources else None
 
     def _vector(self, entry: Entry) -> DeletionVector:
         assert entry.extent is not None
-        return DeletionVector(self._locate(entry.path), *entry.extent, entry.count)
+        return DeletionVector(self._locate(entry.path), *entry.extent, entry.rows)
 
     def _file(self, entry: Entry) -> PositionDeleteFile:
         if entry.format != "PARQUET":
@@ -304,37 +299,57 @@ def _concerns(entry: Entry, data: Entry) -> bool:
 # ---- partitions ----
 
 
-def _identity_columns(table: Table, schema: Schema, live: Sequence[Entry]) -> tuple[str, ...]:
-    """The columns of which each live file has one value, which its partition tells."""
-    specs = [table.specs()[spec_id] for spec_id in {entry.partition[0] for entry in live}]
-    return tuple(
-        field.name
-        for field in schema.fields
-        if field.field_type.is_primitive and specs and all(_position(spec, field.field_id) is not None for spec in specs)
-    )
+class _Partitions:
+    """The columns whose values the partitions of live files tell. A file need not store such a column."""
 
+    def __init__(self, table: Table, schema: Schema, live: Sequence[Entry]) -> None:
+        from pyiceberg.transforms import IdentityTransform
 
-def _position(spec: PartitionSpec, field_id: int) -> int | None:
-    """Where the partition values of `spec` have the column `field_id` unchanged; None: nowhere."""
-    from pyiceberg.transforms import IdentityTransform
+        used = {entry.partition[0] for entry in live}
+        self._live = live
+        # By spec, where partitions have a column's value. Other transforms lose it.
+        self._positions: dict[int, dict[str, int]] = {
+            spec_id: {
+                field.name: i
+                for i, part in enumerate(spec.fields)
+                for field in schema.fields
+                if isinstance(part.transform, IdentityTransform) and part.source_id == field.field_id
+            }
+            for spec_id, spec in table.specs().items()
+            if spec_id in used
+        }
+        known = list(self._positions.values())
+        self._values = {
+            field.name: self._values_of(field)
+            for field in schema.fields
+            if any(field.name in positions for positions in known)
+        }
+        self.names = tuple(name for name in self._values if all(name in positions for positions in known))
+        """The columns that every file has one value of."""
+        self.varying = tuple(name for name in self._values if name not in self.names)
+        """The columns that only some files have one value of."""
 
-    return next(
-        (
-            i
-            for i, field in enumerate(spec.fields)
-            if field.source_id == field_id and isinstance(field.transform, IdentityTransform)
-        ),
-        None,
-    )
+    @property
+    def values(self) -> tuple[tuple[Any, ...], ...]:
+        """Per file, the values of :attr:`names`."""
+        return self._rows(self.names)
 
+    @property
+    def fallbacks(self) -> tuple[tuple[tuple[str, Any], ...], ...]:
+        """Per file, names and values of those of :attr:`varying` that it has one value of."""
+        if not self.varying:
+            return ()
+        rows = (zip(self.varying, row, strict=True) for row in self._rows(self.varying))
+        return tuple(tuple((name, value) for name, value in row if value is not None) for row in rows)
 
-def _partition_values(
-    table: Table, schema: Schema, names: Sequence[str], live: Sequence[Entry]
-) -> tuple[tuple[Any, ...], ...]:
-    columns = []
-    for name in names:
-        field = schema.find_field(name)
-        at = {spec_id: _position(spec, field.field_id) for spec_id, spec in table.specs().items()}
-        stored = [values[at[spec_id]] for spec_id, values in (entry.partition for entry in live)]
-        columns.append(to_arrow(stored, field.field_type, name).to_pylist())
-    return tuple(zip(*columns, strict=True)) if columns else ((),) * len(live)
+    def _values_of(self, field: NestedField) -> list[Any]:
+        stored = []
+        for entry in self._live:
+            spec_id, values = entry.partition
+            position = self._positions[spec_id].get(field.name)
+            stored.append(None if position is None else values[position])
+        values: list[Any] = to_arrow(stored, field.field_type, field.name).to_pylist()
+        return values
+
+    def _rows(self, names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+        return tuple(zip(*(self._values[name] for name in names), strict=True)) if names else ((),) * len(self._live)

@@ -5,7 +5,8 @@ Source: Iceberg's spec ("Schemas and Data Types", "Column Projection", "Default 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,13 +40,14 @@ _ARROW_TYPES: dict[str, Callable[[Any], pa.DataType]] = {
 }
 
 
-def table_columns(schema: Schema, mapping: NameMapping | None) -> TableColumns:
-    """The columns of an Iceberg table. `mapping`: the ids of columns in files that have none.
+def table_columns(schema: Schema, mapping: NameMapping | None, varying: Collection[str]) -> TableColumns:
+    """The columns of an Iceberg table. `mapping`: the ids of columns in files that have none. `varying`: the columns
+    whose value the partitions of some files tell.
 
     Raises UnsupportedError for a type that Parquet files are not read with here.
     """
     names = None if mapping is None else mapping.root
-    fields = tuple(_field(each, names) for each in schema.fields)
+    fields = tuple(replace(_field(each, names), varies=each.name in varying) for each in schema.fields)
     return TableColumns(pa.schema([_arrow_field(each) for each in schema.fields]), fields, by_id=True)
 
 
