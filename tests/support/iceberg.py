@@ -11,7 +11,7 @@ import json
 import struct
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +37,8 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
+
+import bloomparquet as bp
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 _numbers = itertools.count()
@@ -69,22 +71,23 @@ def with_ids(schema: Schema) -> pa.Schema:
     return schema_to_pyarrow(schema, metadata={})
 
 
-def new_path(table: Table, suffix: str = ".parquet") -> str:
-    directory = local(table.location()) / "data"
+def new_path(table: Table, suffix: str = ".parquet", *, outside: bool = False) -> str:
+    """`outside`: not in the table's directory, into which bloomparquet does not write."""
+    directory = Path(f"{local(table.location())}-files") if outside else local(table.location()) / "data"
     directory.mkdir(parents=True, exist_ok=True)
     return f"file://{directory}/by-hand-{next(_numbers)}{suffix}"
 
 
 def add_data_file(
-    table: Table,
-    rows: pa.Table,
-    partition: Sequence[Any] = (),
-    write: Callable[..., Any] = pq.write_table,
-    **options: Any,
+    table: Table, rows: pa.Table, partition: Sequence[Any] = (), bloom: Sequence[str] | None = None, **options: Any
 ) -> str:
-    """Append a file that `write` writes as it is, with its field ids or without, and with bounds for no column."""
-    path = new_path(table)
-    write(rows, str(local(path)), **options)
+    """Append a file with the field ids of `rows`, or without, and with Bloom filters on the columns `bloom`. The
+    manifest has no bounds of its columns."""
+    path = new_path(table, outside=bloom is not None)
+    if bloom is None:
+        pq.write_table(rows, local(path), **options)
+    else:
+        bp.write_table(rows, local(path), bloom=bloom, **options)
     data_file = DataFile.from_args(
         content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET, partition=Record(*partition),
         record_count=rows.num_rows, file_size_in_bytes=local(path).stat().st_size,
@@ -110,7 +113,10 @@ def add_position_deletes(
     columns = [[name for name, _ in pairs], [position for _, position in pairs]]
     pq.write_table(pa.table(columns, schema=schema), local(path))
     names = sorted(positions)
-    limits = {"lower_bounds": {PATH_ID: names[0].encode()}, "upper_bounds": {PATH_ID: names[-1].encode()}}
+    limits: dict[str, Any] = {
+        "lower_bounds": {PATH_ID: names[0].encode()},
+        "upper_bounds": {PATH_ID: names[-1].encode()},
+    }
     _commit_deletes(
         table,
         [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, IsNull, LessThan
+from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -73,7 +73,8 @@ class History:
         self.has_vectors = self.random.random() < 0.4
         self.defaults: dict[int, Any] = {}
         self.names = iter(f"c{i}" for i in range(1000))
-        self.next_id = 0
+        self.deleted: dict[str, list[int]] = {}  # by position deletes
+        self.with_vector: set[str] = set()
         schema = Schema(
             NestedField(1, "id", IntegerType() if self.random.random() < 0.5 else LongType()),
             NestedField(2, "name", StringType()),
@@ -136,6 +137,15 @@ class History:
     def append(self) -> None:
         self.table.append(self.rows(1))
 
+    def append_with_filters(self) -> None:
+        """A file with field ids and Bloom filters, which pyiceberg does not write."""
+        if self.table.spec().is_unpartitioned():
+            rows = self.rows(1)
+            flat = [field.name for field in rows.schema if not pa.types.is_nested(field.type)]
+            bloom = [name for name in flat if not pa.types.is_boolean(rows.schema.field(name).type)]
+            rows = rows.cast(iceberg.with_ids(self.table.schema()))
+            iceberg.add_data_file(self.table, rows, bloom=bloom, row_group_size=2)
+
     def append_without_ids(self) -> None:
         """A file that another program wrote: pyarrow's names and no ids."""
         rows = self.rows(1).select(self.random.sample(self.table.schema().as_arrow().names, 3))
@@ -152,8 +162,7 @@ class History:
         names = [schema.find_field(field.source_id).name for field in spec.fields]
         rows = self.rows(1)
         values = []
-        for field, name in zip(spec.fields, names, strict=True):
-            del name
+        for field in spec.fields:
             value = self.random.choice(LEAF_VALUES[type(schema.find_field(field.source_id).field_type)])
             values.append(_to_partition(value))
         rows = rows.cast(iceberg.with_ids(schema)).drop_columns(names)
@@ -188,7 +197,7 @@ class History:
         fields = [field for field in self.table.schema().fields if isinstance(field.field_type, PARTITIONABLE)]
         field = self.random.choice(fields)
         if self.random.random() < 0.15:
-            return IsNull(field.name)
+            return f"{field.name} IS NULL"
         value = self.random.choice(LEAF_VALUES[type(field.field_type)])
         if isinstance(value, dt.date):
             value = value.isoformat()
@@ -203,16 +212,19 @@ class History:
         same = [file for file in files if (file.spec_id, file.partition) == (like.spec_id, like.partition)]
         some = self.random.sample(same, self.random.randint(1, min(3, len(same))))
         positions = {
-            file.file_path: [i for i in range(file.record_count) if self.random.random() < 0.4] or [0] for file in some
+            file.file_path: [i for i in range(file.record_count) if self.random.random() < 0.4] or [0]
+            for file in some
+            if file.file_path not in self.with_vector
         }
-        if self.has_vectors:
-            tasks = {task.file.file_path: task for task in self.table.scan().plan_files()}
-            for path in [path for path in positions if tasks[path].delete_files]:
-                del positions[path]  # a vector must hold the earlier deletes of its file
-            if positions:
-                iceberg.add_deletion_vectors(self.table, positions, like)
-        else:
+        if self.has_vectors and positions and self.random.random() < 0.7:
+            for path, more in positions.items():  # a vector holds the earlier deletes of its file
+                more += self.deleted.get(path, [])
+            iceberg.add_deletion_vectors(self.table, positions, like)
+            self.with_vector |= positions.keys()
+        elif positions:
             iceberg.add_position_deletes(self.table, positions, like, bounds=self.random.random() < 0.7)
+            for path, more in positions.items():
+                self.deleted.setdefault(path, []).extend(more)
 
     # ---- schema and partitions ----
 
@@ -301,7 +313,8 @@ class History:
 
 
 STEPS: dict[Callable[[History], None], int] = {
-    History.append: 8, History.append_without_ids: 3, History.append_without_partition_columns: 3,
+    History.append: 6, History.append_with_filters: 5, History.append_without_ids: 3,
+    History.append_without_partition_columns: 3,
     History.overwrite: 2, History.delete: 3, History.upsert: 2, History.delete_positions: 8, History.add_column: 4,
     History.add_field: 2, History.rename: 3, History.rename_field: 2, History.drop: 2, History.drop_and_add_again: 2,
     History.reorder: 1, History.promote: 3, History.change_partitions: 3, History.expire: 1, History.roll_back: 1,

@@ -348,8 +348,8 @@ class _Partitions:
             spec_id, values = entry.partition
             position = self._positions[spec_id].get(field.name)
             stored.append(None if position is None else values[position])
-        values: list[Any] = to_arrow(stored, field.field_type, field.name).to_pylist()
-        return values
+        result: list[Any] = to_arrow(stored, field.field_type, field.name).to_pylist()
+        return result
 
     def _rows(self, names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
         return tuple(zip(*(self._values[name] for name in names), strict=True)) if names else ((),) * len(self._live)
