@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _READER_FEATURES = {
     "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
     "vacuumProtocolCheck",
+    # A column of such a type is refused; deltalake announces the feature for tables without one.
+    "variantType", "variantType-preview", "variantShredding-preview",
 }  # fmt: skip
 _NEWEST_READER = 3
 _PRIMITIVES = {
@@ -122,7 +124,9 @@ def _require_features(table: DeltaTable, location: str) -> None:
 
 
 def _columns(table: DeltaTable, location: str) -> TableColumns:
-    mode = (table.metadata().configuration or {}).get(_MODE, "none")
+    protocol = table.protocol()
+    maps_columns = protocol.min_reader_version == 2 or "columnMapping" in (protocol.reader_features or ())
+    mode = (table.metadata().configuration or {}).get(_MODE, "none") if maps_columns else "none"
     if mode not in ("none", "name", "id"):
         raise UnsupportedError(f"{location}: {_MODE} is {mode!r}; supported are none, name and id")
     try:
