@@ -144,7 +144,8 @@ class History:
             flat = [field.name for field in rows.schema if not pa.types.is_nested(field.type)]
             bloom = [name for name in flat if not pa.types.is_boolean(rows.schema.field(name).type)]
             rows = rows.cast(iceberg.with_ids(self.table.schema()))
-            iceberg.add_data_file(self.table, rows, bloom=bloom, row_group_size=2)
+            statistics = self.random.random() < 0.3  # without, the filters decide
+            iceberg.add_data_file(self.table, rows, bloom=bloom, row_group_size=2, write_statistics=statistics)
 
     def append_without_ids(self) -> None:
         """A file that another program wrote: pyarrow's names and no ids."""
@@ -313,7 +314,7 @@ class History:
 
 
 STEPS: dict[Callable[[History], None], int] = {
-    History.append: 6, History.append_with_filters: 5, History.append_without_ids: 3,
+    History.append: 6, History.append_with_filters: 7, History.append_without_ids: 3,
     History.append_without_partition_columns: 3,
     History.overwrite: 2, History.delete: 3, History.upsert: 2, History.delete_positions: 8, History.add_column: 4,
     History.add_field: 2, History.rename: 3, History.rename_field: 2, History.drop: 2, History.drop_and_add_again: 2,

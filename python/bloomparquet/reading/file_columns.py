@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, PlanError, join_names, quoted
+from bloomparquet.errors import FormatError, PlanError, join_names, located, quoted
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.names import find
@@ -55,7 +55,8 @@ class ColumnsOfTable:
     def __init__(
         self, schema: FileSchema, path: str, columns: TableColumns, fallbacks: Iterable[tuple[str, Any]] = ()
     ) -> None:
-        mapped = columns.map_schema(schema).root.children
+        with located(path):
+            mapped = columns.map_schema(schema).root.children
         stored = schema.root.children
         self._nodes = {node.name: (child.name, node) for child, node in zip(stored, mapped, strict=False)}
         defaults = {field.name: field.default for field in columns.fields if field.default is not None}
