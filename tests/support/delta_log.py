@@ -1,4 +1,4 @@
-"""Commits to the log of a Delta Lake table that ``deltalake`` cannot make: deletion vectors, renamed and dropped columns.
+"""Commits to the log of a Delta Lake table that ``deltalake`` cannot make: deletion vectors, renamed columns and such.
 
 Source: Delta Lake's PROTOCOL.md ("Deletion Vectors", "Column Mapping").
 """

@@ -188,7 +188,7 @@ class Dataset:
         """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
         table = self._partition_tables.get(timezone)
         if table is None:
-            columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
+            columns = [[values[i] for values in self.partition_values] for i in range(len(self.partition_names))]
             types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
             arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
             table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))

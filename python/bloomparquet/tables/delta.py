@@ -222,8 +222,17 @@ def _deletes(
 ) -> tuple[DeletionVector | None, ...]:
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return ()
+    from deltalake.exceptions import DeltaError
+
     by_path: dict[str, DeletionVector] = {}
-    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+    try:
+        batches = pa.RecordBatchReader.from_stream(table.deletion_vectors())
+    except DeltaError as error:
+        raise FormatError(
+            f"{root}: deltalake cannot read the deletion vectors of version {table.version()}, so it is unknown which "
+            f"rows are deleted: {error}. Restore the files, or read another version"
+        ) from error
+    for batch in batches:
         for uri, kept in zip(batch.column("filepath").to_pylist(), batch.column("selection_vector"), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
             positions = np.flatnonzero(~mask).astype("<i8")
