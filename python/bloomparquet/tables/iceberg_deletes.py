@@ -47,10 +47,10 @@ class PositionDeleteFile:
     def _read(self, storage: Storage) -> Mapping[str, Positions]:
         with storage.filesystem.open_input_file(self.path) as source:
             try:
-                table = pq.read_table(source, columns=["file_path", "pos"], read_dictionary=["file_path"])
+                table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(columns=["file_path", "pos"])
             except pa.ArrowException as error:
                 raise FormatError(f"{self.path}: pyarrow cannot read this position delete file: {error}") from error
-        if table.column_names != ["file_path", "pos"] or table["file_path"].null_count or table["pos"].null_count:
+        if sorted(table.column_names) != ["file_path", "pos"] or table["file_path"].null_count or table["pos"].null_count:
             raise FormatError(
                 f"{self.path}: a position delete file has the columns file_path and pos, without nulls; found "
                 f"{', '.join(table.schema.names) or 'neither'}"

@@ -68,7 +68,7 @@ def arrow_type(kind: IcebergType, column: str) -> pa.DataType:
 
 
 def to_arrow(values: Iterable[Any], kind: IcebergType, column: str) -> pa.Array:
-    """`values` as Iceberg keeps them in partitions and defaults: dates and times are integers."""
+    """`values` as Iceberg keeps them in partitions: dates and times are integers."""
     arrow = arrow_type(kind, column)
     if pa.types.is_date(arrow):
         return pa.array(values, pa.int32()).cast(arrow)
@@ -110,5 +110,5 @@ def _field(field: NestedField, mapping: Sequence[MappedField] | None, *, nested:
         file_names=() if mapped is None else tuple(mapped.names),
         field_id=field.field_id,
         children=children,
-        default=None if default is None else to_arrow([default], field.field_type, field.name)[0].as_py(),
+        default=default,
     )

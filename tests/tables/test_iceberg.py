@@ -1,0 +1,378 @@
+"""Iceberg tables: columns by field id, values of partitions, and deleted rows, by Iceberg's specification."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+import bloomparquet as bp
+from tests.support import iceberg
+
+IDS = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "day", DateType()))
+DAYS = [dt.date(2024, 1, day) for day in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
+    with iceberg.open_catalog(tmp_path_factory.mktemp("warehouse")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
+    return make(catalog, request)
+
+
+def make(
+    catalog: SqlCatalog, request: pytest.FixtureRequest, schema: Schema = IDS, *parts: PartitionField, version: int = 2
+) -> Table:
+    name = request.node.name.replace("[", "_").replace("]", "").replace(" ", "_").replace(",", "")
+    properties = {"format-version": str(version), "write.parquet.row-group-limit": "10"}
+    return catalog.create_table(f"db.{name}", schema, partition_spec=PartitionSpec(*parts), properties=properties)
+
+
+def rows(first: int = 0, count: int = 30) -> pa.Table:
+    ids = range(first, first + count)
+    values = {"id": ids, "name": [f"n{i}" for i in ids], "day": [DAYS[i % 3] for i in ids]}
+    return pa.table(values, pa.schema([("id", pa.int64()), ("name", pa.string()), ("day", pa.date32())]))
+
+
+def with_filters(table: Table, data: pa.Table, *columns: str) -> str:
+    """Append `data` in row groups of 10, with filters on `columns` and no other evidence."""
+    data = data.cast(iceberg.with_ids(table.schema()))
+    return iceberg.add_data_file(table, data, bloom=columns, row_group_size=10, write_statistics=False)
+
+
+def ids_of(dataset: bp.Dataset, where: Any = None) -> list[int]:
+    return sorted(dataset.read_table(where, ["id"])["id"].to_pylist())
+
+
+# ---- columns ----
+
+
+def test_a_filter_is_used_under_the_new_name(table: Table) -> None:
+    with_filters(table, rows(), "id", "name")
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+        update.move_first("day")
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("label = 'n15'").to_pylist() == [{"day": DAYS[0], "id": 15, "label": "n15"}]
+    assert dataset.plan("label = 'n15'").skipped == {"bloom": 2}
+    with pytest.raises(bp.PlanError, match="name"):
+        dataset.plan("name = 'n15'")
+
+
+def test_a_column_dropped_and_added_again_is_null(table: Table) -> None:
+    table.append(rows())
+    with table.update_schema() as update:
+        update.delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", StringType())
+    table.append(rows(100, 1))
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("name = 'n5'").num_rows == 0
+    assert ids_of(dataset, "name IS NULL") == [*range(30)]
+    assert ids_of(dataset, "name = 'n100'") == [100]
+
+
+def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    schema = Schema(
+        NestedField(1, "id", IntegerType()), NestedField(2, "x", FloatType()), NestedField(3, "d", DecimalType(9, 2))
+    )
+    table = make(catalog, request, schema)
+    values = {"id": [*range(30)], "x": [i / 8 for i in range(30)], "d": [Decimal(i) / 4 for i in range(30)]}
+    with_filters(table, pa.table(values, schema.as_arrow()), "id", "x", "d")
+    with table.update_schema() as update:
+        update.update_column("id", LongType())
+        update.update_column("x", DoubleType())
+        update.update_column("d", DecimalType(20, 2))
+    dataset = bp.Dataset.from_iceberg(table)
+    for where in ("id = 15", "x = 1.875", "d = 3.75"):
+        assert ids_of(dataset, where) == [15]
+        assert dataset.plan(where).skipped == {"bloom": 2}, where
+    for where in ("id = 3000000000", "x = 0.1", "d = 3.755"):
+        assert ids_of(dataset, where) == []
+        assert dataset.plan(where).kept == 0, where
+    assert dataset.read_table().schema.types == [pa.int64(), pa.float64(), pa.decimal128(20, 2)]
+
+
+def test_an_initial_default_is_the_value_in_old_files(table: Table) -> None:
+    table.append(rows(0, 5))
+    with table.update_schema() as update:
+        update.add_column("n", IntegerType())
+    table.append(rows(100, 1).append_column("n", pa.array([7], pa.int32())))
+    table.append(rows(200, 1))
+    newer = iceberg.as_version_3(table, {table.schema().find_field("n").field_id: 3})
+    dataset = bp.Dataset.from_iceberg(newer)
+    assert newer.scan().to_arrow().sort_by("id").to_pylist() == dataset.read_table().sort_by("id").to_pylist()
+    assert ids_of(dataset, "n = 3") == [*range(5)]
+    assert ids_of(dataset, "n = 7") == [100]
+    assert ids_of(dataset, "n IS NULL") == [200], "null was written, not left out"
+
+
+def test_a_default_inside_a_struct_is_refused(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    table = make(catalog, request, Schema(NestedField(1, "s", StructType(NestedField(2, "a", LongType())))))
+    with pytest.raises(bp.UnsupportedError, match=r"'a' \(field id 2\) has an initial default"):
+        bp.Dataset.from_iceberg(iceberg.as_version_3(table, {2: 3}))
+
+
+def test_fields_in_lists_and_maps_are_found_by_id(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    pair = StructType(NestedField(11, "a", IntegerType()), NestedField(12, "b", StringType()))
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "tags", ListType(3, StringType(), False)),
+        NestedField(4, "pairs", ListType(5, pair, False)),
+        NestedField(6, "by_name", MapType(7, StringType(), 8, StructType(NestedField(13, "c", LongType())), False)),
+    )
+    table = make(catalog, request, schema)
+    made = [
+        {"id": i, "tags": [f"t{i}"], "pairs": [{"a": i, "b": f"b{i}"}], "by_name": [("k", {"c": i})]} for i in range(30)
+    ]
+    with_filters(table, pa.Table.from_pylist(made, table.schema().as_arrow()), "tags.list.element")
+    with table.update_schema() as update:
+        update.rename_column("tags", "labels")
+        update.rename_column(("pairs", "element", "a"), "number")
+        update.delete_column(("pairs", "element", "b"))
+    with table.update_schema() as update:
+        update.add_column(("pairs", "b"), LongType())
+        update.rename_column(("by_name", "value", "c"), "count")
+    dataset = bp.Dataset.from_iceberg(table)
+    found = dataset.read_table("array_contains(labels, 't15')")
+    assert found.to_pylist() == [
+        {"id": 15, "labels": ["t15"], "pairs": [{"number": 15, "b": None}], "by_name": [("k", {"count": 15})]}
+    ]
+    assert dataset.plan("array_contains(labels, 't15')").skipped == {"bloom": 2}
+
+
+def test_all_types_are_read_and_have_defaults(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    utc = dt.timezone.utc
+    # by type: a value, as SQL writes it, and as Iceberg's JSON does
+    values: dict[Any, tuple[Any, str | None, Any]] = {
+        BooleanType(): (True, "TRUE", True),
+        IntegerType(): (7, "7", 7),
+        DoubleType(): (0.1, "0.1", 0.1),
+        DecimalType(9, 2): (Decimal("1.50"), "1.5", "1.50"),
+        StringType(): ("ä", "'ä'", "ä"),
+        DateType(): (DAYS[0], "DATE '2024-01-01'", "2024-01-01"),
+        TimeType(): (dt.time(1, 2, 3, 4), None, "01:02:03.000004"),
+        TimestampType(): (dt.datetime(2024, 1, 1, 2), "TIMESTAMP_NTZ '2024-01-01 02:00:00'", "2024-01-01T02:00:00"),
+        TimestamptzType(): (
+            dt.datetime(2024, 1, 1, 2, tzinfo=utc), "TIMESTAMP '2024-01-01 02:00:00Z'", "2024-01-01T02:00:00+00:00",
+        ),
+        UUIDType(): (uuid.UUID(int=7), f"'{uuid.UUID(int=7)}'", str(uuid.UUID(int=7))),
+        FixedType(3): (b"abc", "X'616263'", "616263"),
+        BinaryType(): (b"\xff", "X'ff'", "ff"),
+    }  # fmt: skip
+    table = make(catalog, request)
+    table.append(rows(0, 1))
+    with table.update_schema() as update:
+        for i, kind in enumerate(values):
+            update.add_column(f"c{i}", kind)
+    stored = [value.bytes if isinstance(value, uuid.UUID) else value for value, _, _ in values.values()]
+    row = {**rows(1, 1).to_pylist()[0], **{f"c{i}": value for i, value in enumerate(stored)}}
+    table.append(pa.Table.from_pylist([row], table.schema().as_arrow()))
+    defaults = {table.schema().find_field(f"c{i}").field_id: value for i, (_, _, value) in enumerate(values.values())}
+    newer = iceberg.as_version_3(table, defaults)
+    dataset = bp.Dataset.from_iceberg(newer)
+    everything = dataset.read_table().sort_by("id").to_pylist()
+    assert everything == newer.scan().to_arrow().sort_by("id").to_pylist()
+    assert [everything[1][f"c{i}"] for i in range(len(values))] == [value for value, _, _ in values.values()]
+    for i, (_, literal, _) in enumerate(values.values()):
+        if literal is not None:
+            assert ids_of(dataset, f"c{i} = {literal}") == [0, 1], literal
+
+
+# ---- files without field ids ----
+
+
+def test_files_without_ids_need_a_name_mapping(table: Table) -> None:
+    plain = pa.table({"id": range(30), "name": [f"n{i}" for i in range(30)], "other": range(30)})
+    path = iceberg.add_data_file(table, plain, row_group_size=10)
+    with pytest.raises(bp.FormatError, match=f"{Path(path).name}: .*no field ids"):
+        bp.Dataset.from_iceberg(table).read_table()
+    with table.transaction() as transaction:
+        mapping = '[{"field-id": 1, "names": ["nr", "id"]}, {"field-id": 2, "names": ["NAME"]}]'
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("id = 15").to_pylist() == [{"id": 15, "name": None, "day": None}], "names are exact"
+    assert dataset.plan("id = 15").skipped == {"statistics": 2}
+
+
+# ---- partitions ----
+
+
+def test_partitions_skip_files_without_reading_them(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    table = make(
+        catalog, request, IDS, PartitionField(3, 1000, IdentityTransform(), "d"),
+        PartitionField(1, 1001, BucketTransform(2), "bucket"),
+    )  # fmt: skip
+    table.append(rows())
+    dataset = bp.Dataset.from_iceberg(table)
+    plan = dataset.plan("day = DATE '2024-01-02'")
+    assert dataset.partition_names == ("day",), "a bucket is no column"
+    assert plan.skipped == {"partition": 4}
+    assert len(plan.table.files) == 2
+    assert ids_of(dataset, "day = DATE '2024-01-02'") == [*range(1, 30, 3)]
+    assert ids_of(dataset, "id = 5") == [5]
+
+
+@pytest.mark.parametrize("evolved", [False, True], ids=["one spec", "two specs"])
+def test_a_partition_tells_the_column_that_a_file_lacks(
+    evolved: bool, catalog: SqlCatalog, request: pytest.FixtureRequest
+) -> None:
+    table = make(catalog, request, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
+    bare = rows(0, 2).cast(iceberg.with_ids(IDS)).drop_columns(["day"])
+    iceberg.add_data_file(table, bare, [(DAYS[1] - dt.date(1970, 1, 1)).days])
+    if evolved:
+        with table.update_spec() as update:
+            update.remove_field("d")
+        table.append(rows(100, 3))
+    dataset = bp.Dataset.from_iceberg(table)
+    everything = sorted(dataset.read_table().to_pylist(), key=repr)
+    assert everything == sorted(table.scan().to_arrow().to_pylist(), key=repr)
+    assert ids_of(dataset, "day = DATE '2024-01-02'") == ([0, 1, 100] if evolved else [0, 1])
+    assert ids_of(dataset, "day <> DATE '2024-01-02'") == ([101, 102] if evolved else [])
+
+
+# ---- deleted rows ----
+
+
+def test_deleted_positions_count_rows_that_are_not_read(table: Table) -> None:
+    path = with_filters(table, rows(), "id")
+    (file,) = iceberg.live_files(table)
+    iceberg.add_position_deletes(table, {path: [0, 14, 15, 29]}, file)
+    dataset = bp.Dataset.from_iceberg(table)
+    for where, expected in (("id = 15", []), ("id = 16", [16]), ("id IN (13, 14, 15, 16)", [13, 16])):
+        assert ids_of(dataset, where) == expected
+        assert dataset.plan(where).skipped == {"bloom": 2}
+    assert ids_of(dataset) == [i for i in range(30) if i not in (0, 14, 15, 29)]
+
+
+def test_deletes_concern_only_files_that_are_older(table: Table) -> None:
+    path = iceberg.add_data_file(table, rows(0, 5).cast(iceberg.with_ids(IDS)))
+    (file,) = iceberg.live_files(table)
+    iceberg.add_position_deletes(table, {path: [1]}, file, bounds=False)
+    table.delete("id >= 0")
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [*range(5)] == table.scan().to_arrow()["id"].to_pylist()
+
+
+def test_a_puffin_file_holds_vectors_of_several_files(table: Table) -> None:
+    paths = [iceberg.add_data_file(table, rows(i, 4).cast(iceberg.with_ids(IDS))) for i in (0, 100)]
+    like = iceberg.live_files(table)[0]
+    iceberg.add_position_deletes(table, {paths[0]: [1]}, like)
+    vectors = iceberg.add_deletion_vectors(table, {paths[0]: [0, 1], paths[1]: [3]}, like)
+    newer = iceberg.as_version_3(table)
+    dataset = bp.Dataset.from_iceberg(newer)
+    assert ids_of(dataset) == sorted(newer.scan().to_arrow()["id"].to_pylist()) == [2, 3, 100, 101, 102]
+    puffin = iceberg.local(vectors)
+    puffin.write_bytes(puffin.read_bytes()[:20] + b"\x55" + puffin.read_bytes()[21:])
+    with pytest.raises(bp.FormatError, match=rf"{puffin.name}: the deletion vector of .* checksum"):
+        dataset.read_table()
+
+
+def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
+    table = make(catalog, request, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
+    table.append(rows(0, 2))
+    like = next(file for file in iceberg.live_files(table) if file.partition[0] == (DAYS[1] - dt.date(1970, 1, 1)).days)
+    path = iceberg.add_equality_deletes(table, pa.table({"id": [1]}), [1], like)
+    with pytest.raises(bp.UnsupportedError, match=rf"{Path(path).name}: .* by equality \(field ids 1\).*compact"):
+        bp.Dataset.from_iceberg(table)
+    snapshot = table.snapshots()[0]
+    assert ids_of(bp.Dataset.from_iceberg(table, snapshot_id=snapshot.snapshot_id)) == [0, 1]
+    table.append(rows(10, 2))  # newer than the deletes
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        overwrite.delete_data_file(like)  # as a compaction does
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 10, 11]
+
+
+def test_files_that_cannot_be_read_are_named(table: Table) -> None:
+    path = iceberg.add_data_file(table, rows(0, 5).cast(iceberg.with_ids(IDS)))
+    (file,) = iceberg.live_files(table)
+    deletes = iceberg.local(iceberg.add_position_deletes(table, {path: [1]}, file))
+    pq.write_table(pa.table({"file_path": [path], "position": [1]}), deletes)
+    with pytest.raises(bp.FormatError, match=rf"{deletes.name}: .*columns file_path and pos"):
+        bp.Dataset.from_iceberg(table).read_table()
+    iceberg.local(path).unlink()
+    with pytest.raises(FileNotFoundError, match=Path(path).name):
+        bp.Dataset.from_iceberg(table)
+
+
+# ---- tables ----
+
+
+def test_a_snapshot_has_the_schema_of_its_time(table: Table) -> None:
+    assert bp.Dataset.from_iceberg(table).read_table().to_pylist() == []
+    assert bp.Dataset.from_iceberg(table).plan("id = 1").total == 0
+    table.append(rows(0, 3))
+    old = table.current_snapshot()
+    assert old is not None
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+    table.overwrite(rows(10, 2).rename_columns(["id", "label", "day"]))
+    assert ids_of(bp.Dataset.from_iceberg(table), "label = 'n11'") == [11]
+    assert ids_of(bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id), "name = 'n1'") == [1]
+    assert ids_of(bp.Dataset.from_iceberg(table.metadata_location), "label = 'n11'") == [11]
+    table.maintenance.expire_snapshots().by_id(old.snapshot_id).commit()
+    with pytest.raises(bp.PlanError, match=f"no snapshot {old.snapshot_id}, or it has expired"):
+        bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id)
+    with pytest.raises(bp.OptionError, match="table is a int; expected a pyiceberg"):
+        bp.Dataset.from_iceberg(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_index_brings_filters_to_untouched_files(
+    version: int, catalog: SqlCatalog, request: pytest.FixtureRequest
+) -> None:
+    table = make(catalog, request, version=version)
+    table.append(rows())
+    table.append(rows(30))
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.advise().num_rows
+    before = [Path(file.path).read_bytes() for file in dataset.files]
+    dataset.build_index({"label": bp.Bloom()})
+    plan = dataset.plan("label = 'n155'")
+    assert (plan.indexed, plan.kept) == (2, 0)
+    assert dataset.plan("label = 'n15'").kept == 1
+    assert ids_of(dataset, "label = 'n15'") == [15]
+    assert [Path(file.path).read_bytes() for file in dataset.files] == before
+    table.append(rows(60).rename_columns(["id", "label", "day"]))
+    newer = bp.Dataset.from_iceberg(table)
+    assert newer.plan("label = 'n65'").indexed == 2
+    assert ids_of(newer, "label = 'n65'") == [65]
