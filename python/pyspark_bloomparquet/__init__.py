@@ -1,5 +1,6 @@
 """bloomparquet for Spark: the data source, :func:`attach` for the jar, and functions that work on all files of a table
-on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`.
+on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`. And
+:func:`read_delta`, which reads Delta Lake tables without Delta's jars.
 
 Every Spark session imports this package to look for data sources, and the jar's planner process imports it without
 Spark. So each name is imported when it is first used.
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark_bloomparquet.jar.summary import ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.source import DefaultSource
+    from pyspark_bloomparquet.tables.delta import read_delta
 
     __version__: str
 
@@ -27,6 +29,7 @@ __all__ = [
     "configure",
     "jar_path",
     "last_plan",
+    "read_delta",
     "refresh_index",
     "shrink_filters",
 ]
@@ -49,6 +52,10 @@ def __getattr__(name: str) -> Any:
         from pyspark_bloomparquet.indexing import build
 
         return getattr(build, name)
+    if name == "read_delta":
+        from pyspark_bloomparquet.tables.delta import read_delta
+
+        return read_delta
     if name in __all__:
         from pyspark_bloomparquet.jar import session
 

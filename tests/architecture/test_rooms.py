@@ -57,6 +57,7 @@ TOP_ROOMS = {
     "pyspark_bloomparquet.jar": {"public", "errors", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
     "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
+    "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "reading", "tables"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
 # Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
@@ -89,7 +90,8 @@ INNER_ROOMS = {
         "jobs": set[str](),
         "indexing": {"jobs"},
         "retrofit": {"options", "jobs"},
-        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit"},
+        "tables": {"read"},
+        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit", "tables"},
     },
 }
 LOOSE = {

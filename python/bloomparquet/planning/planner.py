@@ -22,7 +22,7 @@ from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
-from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
+from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.planning.table_columns import MappedUnits
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
@@ -37,7 +37,7 @@ from bloomparquet.query.resolve import (
     unknown_column,
 )
 from bloomparquet.query.sql import parse_where
-from bloomparquet.query.verdict import might_match
+from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
@@ -157,6 +157,23 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
         filter_reads, unreadable, row_group_counts,
     )  # fmt: skip
+
+
+def plan_row_groups(
+    dataset: Dataset, where: Predicate | None, row_groups: Sequence[Sequence[int]], options: PlanOptions
+) -> ScanPlan:
+    """The plan that keeps ``row_groups[i]`` of ``dataset.files[i]``, as an earlier plan with the resolved predicate
+    `where` found them. Reads footers only."""
+    began, reads = time.perf_counter(), ReadCount()
+    table = open_table(dataset, dataset.files, reads, skip_corrupt=False, cache=options.cache)
+    codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
+    first = np.searchsorted(table.file, np.arange(len(dataset.files)))
+    for start, kept in zip(first.tolist(), row_groups, strict=True):
+        codes[[start + row_group for row_group in kept]] = KEPT
+    seconds = time.perf_counter() - began
+    return ScanPlan(
+        dataset, where, seconds, (), table, codes, (), np.arange(len(dataset.files)), reads, ReadCount(), {}
+    )
 
 
 def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:

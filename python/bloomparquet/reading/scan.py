@@ -99,6 +99,13 @@ def scan_batches(
     )  # fmt: skip
     predicate = parse_where(where)
     plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    return read_plan(plan, columns, options, merge_schema=merge_schema)
+
+
+def read_plan(
+    plan: ScanPlan, columns: Sequence[str] | None, options: PlanOptions, *, merge_schema: bool = False
+) -> pa.RecordBatchReader:
+    """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`."""
     scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 

@@ -66,7 +66,7 @@ def open_delta(
     keys: Keys | None,
 ) -> Dataset:
     """The live files of a Delta Lake table; see :meth:`bloomparquet.Dataset.from_delta`."""
-    opened = _open(table, version, storage_options)
+    opened = open_log(table, version, storage_options)
     location = opened.table_uri.rstrip("/") + "/"
     _require_features(opened, location)
     columns = _columns(opened, location)
@@ -90,7 +90,8 @@ def open_delta(
     )
 
 
-def _open(table: PathLike | DeltaTable, version: int | None, storage_options: dict[str, str] | None) -> DeltaTable:
+def open_log(table: PathLike | DeltaTable, version: int | None, storage_options: dict[str, str] | None) -> DeltaTable:
+    """The table at `version`, or at its newest one. Raises FileNotFoundError if there is none."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
