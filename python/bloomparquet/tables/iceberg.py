@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, keys: Keys | None) -> Dataset:
     """The live files of an Iceberg table; see :meth:`bloomparquet.Dataset.from_iceberg`."""
-    table = _open(table)
+    table = open_metadata(table)
     snapshot = _find_snapshot(table, snapshot_id)
     schema = table.schema()
     if snapshot is not None and snapshot_id is not None and snapshot.schema_id is not None:
@@ -87,7 +87,8 @@ def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, k
     )  # fmt: skip
 
 
-def _open(table: Any) -> Table:
+def open_metadata(table: Table | str) -> Table:
+    """The table itself, or that of a metadata file."""
     try:
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:

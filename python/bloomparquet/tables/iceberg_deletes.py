@@ -50,7 +50,11 @@ class PositionDeleteFile:
                 table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(columns=["file_path", "pos"])
             except pa.ArrowException as error:
                 raise FormatError(f"{self.path}: pyarrow cannot read this position delete file: {error}") from error
-        if sorted(table.column_names) != ["file_path", "pos"] or table["file_path"].null_count or table["pos"].null_count:
+        if (
+            sorted(table.column_names) != ["file_path", "pos"]
+            or table["file_path"].null_count
+            or table["pos"].null_count
+        ):
             raise FormatError(
                 f"{self.path}: a position delete file has the columns file_path and pos, without nulls; found "
                 f"{', '.join(table.schema.names) or 'neither'}"
