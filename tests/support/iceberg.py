@@ -88,14 +88,22 @@ def add_data_file(
         pq.write_table(rows, local(path), **options)
     else:
         bp.write_table(rows, local(path), bloom=bloom, **options)
-    data_file = DataFile.from_args(
-        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET, partition=Record(*partition),
-        record_count=rows.num_rows, file_size_in_bytes=local(path).stat().st_size,
-    )  # fmt: skip
-    data_file.spec_id = table.spec().spec_id
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
-        append.append_data_file(data_file)
+    add_entry(table, path, partition, record_count=rows.num_rows, file_size_in_bytes=local(path).stat().st_size)
     return path
+
+
+def add_entry(table: Table, path: str, partition: Sequence[Any] = (), **more: Any) -> None:
+    """Append a data file that is at `path`, or that nothing reads."""
+    known = {"file_format": FileFormat.PARQUET, "record_count": 1, "file_size_in_bytes": 1, **more}
+    data_file = DataFile.from_args(content=DataFileContent.DATA, file_path=path, partition=Record(*partition), **known)
+    data_file.spec_id = table.spec().spec_id
+    append_files(table, data_file)
+
+
+def append_files(table: Table, *files: DataFile) -> None:
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in files:
+            append.append_data_file(file)
 
 
 def add_position_deletes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -59,7 +60,7 @@ def table(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
 def make(
     catalog: SqlCatalog, request: pytest.FixtureRequest, schema: Schema = IDS, *parts: PartitionField, version: int = 2
 ) -> Table:
-    name = request.node.name.replace("[", "_").replace("]", "").replace(" ", "_").replace(",", "")
+    name = re.sub(r"\W", "_", request.node.name)[:60]
     properties = {"format-version": str(version), "write.parquet.row-group-limit": "10"}
     return catalog.create_table(f"db.{name}", schema, partition_spec=PartitionSpec(*parts), properties=properties)
 
@@ -286,8 +287,7 @@ def test_deletes_concern_only_files_that_are_older(table: Table) -> None:
     (file,) = iceberg.live_files(table)
     iceberg.add_position_deletes(table, {path: [1]}, file, bounds=False)
     table.delete("id >= 0")
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
-        append.append_data_file(file)
+    iceberg.append_files(table, file)
     assert ids_of(bp.Dataset.from_iceberg(table)) == [*range(5)] == table.scan().to_arrow()["id"].to_pylist()
 
 
@@ -329,6 +329,21 @@ def test_files_that_cannot_be_read_are_named(table: Table) -> None:
         bp.Dataset.from_iceberg(table).read_table()
     iceberg.local(path).unlink()
     with pytest.raises(FileNotFoundError, match=Path(path).name):
+        bp.Dataset.from_iceberg(table)
+
+
+@pytest.mark.parametrize(
+    ("path", "entry", "message"),
+    [
+        ("{}/data/a.avro", {"file_format": "AVRO"}, "a.avro: this data file is an AVRO file; expected Parquet"),
+        ("{}/data/b.parquet", {"key_metadata": b"k"}, "b.parquet: this file is encrypted with a key of the Iceberg"),
+        ("memory://c/c.parquet", {}, "c.parquet: this file of the table lies on another storage"),
+        ("{}/data/d.parquet", {}, "d.parquet: this file is gone"),
+    ],
+)
+def test_entries_that_cannot_be_read_are_refused(path: str, entry: dict[str, Any], message: str, table: Table) -> None:
+    iceberg.add_entry(table, path.format(table.location()), **entry)
+    with pytest.raises((bp.UnsupportedError, FileNotFoundError), match=message):
         bp.Dataset.from_iceberg(table)
 
 

@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
@@ -212,9 +213,12 @@ class _Locations:
         """The file system with which pyiceberg opens such files, with the credentials of the table's catalog."""
         if scheme == "file":
             return None
-        if hasattr(self._io, "fs_by_scheme"):  # PyArrowFileIO
-            return self._io.fs_by_scheme(scheme, authority)
-        return self._io.get_fs(scheme) if hasattr(self._io, "get_fs") else None  # FsspecFileIO
+        with suppress(ValueError):  # a scheme that pyiceberg does not know
+            if hasattr(self._io, "fs_by_scheme"):  # PyArrowFileIO
+                return self._io.fs_by_scheme(scheme, authority)
+            if hasattr(self._io, "get_fs"):  # FsspecFileIO
+                return self._io.get_fs(scheme, authority)
+        return None
 
 
 # ---- deleted rows ----
