@@ -51,6 +51,7 @@ KINDS = {
     ),
     # deltalake cannot read back a negative decimal as a partition value.
     "price": Kind("decimal(9,2)", pa.decimal128(9, 2), [Decimal(cents) / 100 for cents in range(30)]),
+    "exact": Kind("decimal(14,4)", pa.decimal128(14, 4), [Decimal(n) / 10_000 for n in range(0, 3000, 50)]),
     "day": Kind(
         "date", pa.date32(), [DAY.date() + dt.timedelta(days=n) for n in range(6)], lambda day: f"DATE '{day}'"
     ),
@@ -63,7 +64,9 @@ KINDS = {
     "flag": Kind("boolean", pa.bool_(), [True, False]),
     "raw": Kind("binary", pa.binary(), [b"", b"\x00", b"\xff\xfe", b"abc"]),
 }
+WIDER = {"tiny": ["small", "id"], "small": ["id", "number", "exact"], "price": ["exact"]}
 STRUCT = pa.struct([("x", pa.int32()), ("label", pa.string())])
+MAP = pa.map_(pa.string(), pa.struct([("w", pa.int32())]))
 LIST = pa.list_(pa.struct([("v", pa.int32())]))
 PARTITIONS = ("small", "text", "day", "at", "flag", "price")
 
@@ -123,6 +126,8 @@ class History:
         if self.has_list:
             cells = [self.random.choice([None, [], [{"v": n}, None, {"v": None}]]) for n in range(count)]
             arrays["list"] = pa.array(cells, LIST)
+            cells = [self.random.choice([None, [], [("k", {"w": n}), ("l", None)]]) for n in range(count)]
+            arrays["map"] = pa.array(cells, MAP)
         return pa.table(arrays)
 
     def values(self, name: str, count: int) -> pa.Array:
@@ -145,7 +150,9 @@ class History:
         if self.vectors:
             steps += [self.delete_by_vector] * 5
         if self.mapping is not None:
-            steps += [self.rename_column, self.drop_column]
+            steps += [self.rename_column, self.drop_column, self.rename_field]
+        if not self.vectors:  # without its reader feature, which deltalake does not know
+            steps += [self.widen_column] * 2
         step = self.random.choice(steps)
         try:
             step()
@@ -251,6 +258,31 @@ class History:
         delta_log.change_schema(self.path, rename)
         self.columns = {new if name == old else name: kind for name, kind in self.columns.items()}
         self.partitions = [new if name == old else name for name in self.partitions]
+
+    def rename_field(self) -> None:
+        """Rename a field of the struct and one inside the map."""
+        if self.has_struct and self.has_list:
+
+            def rename(fields: list[dict[str, Any]], partitions: list[str]) -> None:
+                by_name = {field["name"]: field["type"] for field in fields}
+                by_name["struct"]["fields"][1]["name"] = f"label_{self.added}"
+                by_name["map"]["valueType"]["fields"][0]["name"] = f"w_{self.added}"
+
+            delta_log.change_schema(self.path, rename)
+            self.has_struct = self.has_list = False  # what is appended lacks them
+
+    def widen_column(self) -> None:
+        """Give a column a wider type than the files have."""
+        choices = [name for name, kind in self.columns.items() if kind in WIDER and name not in self.partitions]
+        if choices:
+            name = self.random.choice(sorted(choices))
+            wider = self.random.choice(WIDER[self.columns[name]])
+
+            def widen(fields: list[dict[str, Any]], partitions: list[str]) -> None:
+                next(field for field in fields if field["name"] == name)["type"] = KINDS[wider].delta
+
+            delta_log.change_schema(self.path, widen)
+            self.columns[name] = wider
 
     def drop_column(self) -> None:
         droppable = [name for name, kind in self.columns.items() if kind != "id" and name not in self.partitions]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -120,8 +119,8 @@ class TableColumns:
             find = _find_by_id if any(node.field_id is not None for node in _walk(root)) else _find_by_exact_name
         if find is _find_by_exact_name and all(each.file_names == () for each in self.fields):
             raise FormatError(
-                "the table finds columns by field id, but a file has no field ids, and the table does not say which "
-                f"names they have: {join_names(node.name for node in root.children)}; write the file again with field "
+                "the table finds columns by field id, but the file has no field ids, and the table does not say what "
+                f"its columns are: {join_names(node.name for node in root.children)}; write the file again with field "
                 "ids, or give the table a name mapping"
             )
         mapped = _map_children(root, self.fields, find)
@@ -149,8 +148,7 @@ class MappedUnits:
         self.format, self.file, self.rows = table.format, table.file, table.rows
         self.schemas = []
         for i, schema in enumerate(table.schemas):
-            members = table.members(i)
-            with located(table.paths[table.file[members[0]]]) if len(members) else nullcontext():
+            with located(_first_path(table, i)):
                 self.schemas.append(columns.map_schema(schema))
         self._table, self._stored, self._columns = table, table.schemas, columns
         self._families = {leaf.path: family_of(leaf.node) for leaf in columns.file_schema.leaves}
@@ -168,16 +166,21 @@ class MappedUnits:
         return self._is_comparable(leaf) and self._table.is_lossless(schema, stored, reader_type)
 
     def _is_comparable(self, leaf: LeafColumn) -> bool:
-        """Whether literals compare with the stored values as with the table's. Layouts of lists and maps differ, so
-        that the leaf in the table is known only outside them."""
+        """Whether literals compare with the stored values as with the table's. The leaf of a list or map has the path
+        of the table's leaf only in the layout that Arrow writes; in others it is not comparable."""
         wanted, family = self._families.get(leaf.path), family_of(leaf.node)
-        return leaf.repeated if wanted is None else family == wanted or (family, wanted) in _WIDENED
+        return family == wanted or (family, wanted) in _WIDENED
 
     def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         return self._table.chunks(schema, self._stored[schema].leaves[leaf.index], reads)
 
     def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
+
+
+def _first_path(table: Table, schema: int) -> str:
+    members = table.members(schema)
+    return table.paths[int(table.file[members[0]])] if len(members) else "a file without row groups"
 
 
 def _is_renamed(field: TableField) -> bool:
@@ -232,9 +235,9 @@ def _map_node(node: SchemaNode, field: TableField, find: _Find) -> SchemaNode:
         return _map_children(node, field.children[0].children, find)
     if element is not None:
         child = field.children[0]
-        is_group = element.repetition == "REPEATED"  # a list of two levels
-        mapped = _map_children(element, child.children, find) if is_group else _map_node(element, child, find)
-        return _replace(node, element, mapped)
+        if element.repetition == "REPEATED":  # a list of two levels, which one of these names marks as such
+            return _replace(node, element, replace(_map_children(element, child.children, find), name="array"))
+        return _replace(node, element, replace(_map_node(element, child, find), name="element"))
     key, value = map_part(node, "key"), map_part(node, "value")
     if key is not None and value is not None:
         node = _replace(node, value, _map_node(value, field.children[1], find))

@@ -109,19 +109,25 @@ def cast_int96(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.Reco
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
 
 
-def fit(column: pa.Array, field: pa.Field, path: str, *, may_drop: bool = False) -> pa.Array:
+def fit(column: pa.Array, field: pa.Field, path: str, *, of_table: bool = False) -> pa.Array:
     """Convert `column` of the file at `path` to the type of `field`. Raises PlanError if that would change a value or
-    its meaning. `may_drop`: the fields of structs that `field` lacks are dropped."""
+    its meaning. `of_table`: `field` is a column of a table with a schema of its own; the fields of structs that it
+    lacks are dropped."""
     if column.type == field.type:
         return column
     try:
-        if _keeps_values(column.type, field.type, may_drop):
+        if _keeps_values(column.type, field.type, of_table):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # the text of this error has a value, which may be from an encrypted column
+    remedy = (
+        "rewrite the file with the table's own writer"
+        if of_table
+        else "read the files separately, or give merge_schema=True, which widens types where Arrow can"
+    )
     raise PlanError(
         f"{path}: column {field.name} has type {column.type}, which cannot be converted to {field.type}, its type in "
-        "this scan; read the files separately, or give merge_schema=True, which widens types where Arrow can"
+        f"this scan; {remedy}"
     )
 
 
@@ -137,7 +143,8 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _keeps_values(source: pa.DataType, target: pa.DataType, may_drop: bool) -> bool:
-    """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: see :func:`fit`."""
+    """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: fields of structs may be
+    dropped."""
     source, target = _plain(source), _plain(target)
     if source == target or pa.types.is_null(source):
         return True

@@ -70,7 +70,7 @@ class ColumnsOfTable:
         if stored is not None:
             renamed = _renamed(stored.type, self._nodes[field.name][1])
             column = stored if renamed == stored.type else stored.view(renamed)
-            return fit(column, field, self._path, may_drop=True)
+            return fit(column, field, self._path, of_table=True)
         default = self._defaults.get(field.name)
         return pa.nulls(rows, field.type) if default is None else pa.repeat(pa.scalar(default, field.type), rows)
 

@@ -94,7 +94,7 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
     """The table at `version`, or at its newest one. Raises FileNotFoundError if there is none."""
     try:
         from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
     except ImportError as error:
         raise UnsupportedError(
             "Delta Lake tables need the package deltalake: pip install 'bloomparquet[delta]'"
@@ -109,6 +109,8 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         return DeltaTable(location, version=version, storage_options=options)
     except TableNotFoundError as error:
         raise FileNotFoundError(f"{location}: there is no Delta Lake table here: {error}") from error
+    except DeltaError as error:
+        raise UnsupportedError(f"{location}: deltalake cannot open this table: {error}") from error
 
 
 def _require_features(table: DeltaTable, location: str) -> None:
