@@ -85,11 +85,6 @@ class TableColumns:
     def __reduce__(self) -> tuple[Any, ...]:
         return TableColumns, (self.schema, self.fields, self.by_id)
 
-    @property
-    def renames(self) -> bool:
-        """Whether files may have columns under other names than the table, or lack columns that have a default."""
-        return self.by_id or any(map(_is_renamed, self.fields))
-
     @cached_property
     def file_schema(self) -> FileSchema:
         """The table's columns as a file of the table's own types would have them."""
@@ -112,6 +107,14 @@ class TableColumns:
                 self._mapped.clear()
             known = self._mapped[id(stored)] = stored, mapped
         return known[1]
+
+    def are_stored_by_name(self, stored: FileSchema) -> bool:
+        """Whether a reader that knows names only finds the same columns in a file as the table, and the same fields in
+        them."""
+        mapped, names = self.map_schema(stored).root.children, set(self.schema.names)
+        pairs = zip(stored.root.children, mapped, strict=False)
+        found_by_name = (child == own or (own.name == _UNMAPPED and child.name not in names) for child, own in pairs)
+        return len(mapped) == len(stored.root.children) and all(found_by_name)
 
     def _map_root(self, root: SchemaNode) -> SchemaNode:
         find = _find_by_name
@@ -181,11 +184,6 @@ class MappedUnits:
 def _first_path(table: Table, schema: int) -> str:
     members = table.members(schema)
     return table.paths[int(table.file[members[0]])] if len(members) else "a file without row groups"
-
-
-def _is_renamed(field: TableField) -> bool:
-    is_same = field.names == (field.name,) and field.default is None
-    return not is_same or any(map(_is_renamed, field.children))
 
 
 def _map_children(node: SchemaNode, fields: Sequence[TableField], find: _Find) -> SchemaNode:

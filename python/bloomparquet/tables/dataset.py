@@ -182,12 +182,16 @@ def _require_plain(plan: ScanPlan) -> None:
         )
     if unreadable := next(iter(plan.unreadable), None):
         raise plan.unreadable[unreadable]
-    if dataset.columns is not None and dataset.columns.renames:
-        raise UnsupportedError(
-            f"{dataset.location}: the files have other column names than the table (column mapping), which pyarrow "
-            "data sets cannot describe; use read_table or scan_batches"
-        )
-    read = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
+    kept = np.flatnonzero(plan.codes == KEPT)
+    for i, schema in enumerate(plan.table.schemas if dataset.columns is not None else ()):
+        members = np.intersect1d(plan.table.members(i), kept)
+        if dataset.columns is not None and len(members) and not dataset.columns.are_stored_by_name(schema):
+            raise UnsupportedError(
+                f"{plan.table.paths[plan.table.file[members[0]]]}: this file stores columns under other names than the "
+                "table (column mapping, renamed columns), or lacks columns that have a value there, which pyarrow data "
+                "sets cannot describe; use read_table or scan_batches"
+            )
+    read = plan.file_positions[np.unique(plan.table.file[kept])]
     deleting = [i for i in read.tolist() if dataset.deletes and dataset.deletes[i] is not None]
     if deleting:
         raise UnsupportedError(
