@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -192,7 +193,8 @@ class History:
         if by_id and flat:
             existing = self.table.scan(selected_fields=("id",)).to_arrow().column("id").to_pylist()
             if len(set(existing)) == len(existing):
-                self.table.upsert(rows.take(sorted(by_id.values())), ["id"])
+                with suppress(ValueError):  # pyiceberg cannot always compare the rows
+                    self.table.upsert(rows.take(sorted(by_id.values())), ["id"])
 
     def _filter(self) -> Any:
         fields = [field for field in self.table.schema().fields if isinstance(field.field_type, PARTITIONABLE)]

@@ -32,8 +32,14 @@ def check(catalog: SqlCatalog, seed: int, directory: Path) -> Counter[str]:
     for _ in range(QUESTIONS):
         table, snapshot_id = history.state()
         scan = table.scan(snapshot_id=snapshot_id)
-        expected = scan.to_arrow()
         dataset = bp.Dataset.from_iceberg(table, snapshot_id=snapshot_id)
+        try:
+            expected = scan.to_arrow()
+        except ValueError as error:
+            assert "Could not find field with name" in str(error)  # of a field that the name mapping lacks
+            counts["refused by pyiceberg"] += 1
+            dataset.read_table()
+            continue
         where = random_where(history.random, scan.projection())
         described = f"seed {seed}, snapshot {snapshot_id}, {where}"
         everything = dataset.read_table()
@@ -81,7 +87,7 @@ def test_rows_are_those_of_pyiceberg(first: int, tmp_path: Path) -> None:
     with iceberg.open_catalog(tmp_path) as catalog:
         for seed in range(first, first + 8):
             counts += check(catalog, seed, tmp_path)
-    assert counts["questions"] == 8 * QUESTIONS
+    assert counts["questions"] + counts["refused by pyiceberg"] == 8 * QUESTIONS
     assert counts["rows"]
     assert all(counts[f"skipped by {reason}"] for reason in ("statistics", "bloom"))
     assert counts["files with deletes"]
