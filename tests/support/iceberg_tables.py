@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
+import itertools
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -18,13 +17,13 @@ import bloomparquet as bp
 from tests.support import iceberg
 
 IDS = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "day", DateType()))
+_numbers = itertools.count()
 DAYS = [dt.date(2024, 1, day) for day in (1, 2, 3)]
 
 
-def make(
-    catalog: SqlCatalog, request: pytest.FixtureRequest, schema: Schema = IDS, *parts: PartitionField, version: int = 2
-) -> Table:
-    name = re.sub(r"\W", "_", request.node.name)[:60]
+def make(catalog: SqlCatalog, schema: Schema = IDS, *parts: PartitionField, version: int = 2) -> Table:
+    """A new table, whose files have row groups of 10 rows."""
+    name = f"t{next(_numbers)}"
     properties = {"format-version": str(version), "write.parquet.row-group-limit": "10"}
     return catalog.create_table(f"db.{name}", schema, partition_spec=PartitionSpec(*parts), properties=properties)
 

@@ -21,7 +21,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
 
 
 @pytest.fixture
-def table(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
+def table(catalog: SqlCatalog) -> Table:
     from tests.support.iceberg_tables import make
 
-    return make(catalog, request)
+    return make(catalog)

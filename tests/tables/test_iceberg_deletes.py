@@ -57,8 +57,8 @@ def test_a_puffin_file_holds_vectors_of_several_files(table: Table) -> None:
         dataset.read_table()
 
 
-def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog, request: pytest.FixtureRequest) -> None:
-    table = make(catalog, request, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
+def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> None:
+    table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
     table.append(rows(0, 2))
     like = next(file for file in iceberg.live_files(table) if file.partition[0] == (DAYS[1] - dt.date(1970, 1, 1)).days)
     path = iceberg.add_equality_deletes(table, pa.table({"id": [1]}), [1], like)

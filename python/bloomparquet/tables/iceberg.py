@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset
@@ -22,7 +24,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.storage.files import Storage, open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.tables.iceberg_deletes import DeletionVector, FileDeletes, PositionDeleteFile
-from bloomparquet.tables.iceberg_schema import table_columns, to_arrow
+from bloomparquet.tables.iceberg_schema import arrow_type, table_columns, to_values
 from bloomparquet.tables.live_files import list_live_files
 
 if TYPE_CHECKING:
@@ -253,7 +255,7 @@ class _DeleteRules:
 
         Raises UnsupportedError if equality deletes concern the file.
         """
-        for entry in (*self._equality[None], *self._equality[data.partition]):
+        for entry in (*self._equality.get(None, ()), *self._equality.get(data.partition, ())):
             if entry.sequence_number > data.sequence_number:
                 raise UnsupportedError(
                     f"{entry.path}: this file deletes rows of {data.path} by equality (field ids "
@@ -262,8 +264,8 @@ class _DeleteRules:
                     "Spark"
                 )
         # A vector has the deletes of all earlier position delete files too.
-        vectors = [entry for entry in self._vectors[data.path] if _concerns(entry, data)]
-        files = [] if vectors else [*self._by_path[data.path], *self._by_partition[data.partition]]
+        vectors = [entry for entry in self._vectors.get(data.path, ()) if _concerns(entry, data)]
+        files = [] if vectors else [*self._by_path.get(data.path, ()), *self._by_partition.get(data.partition, ())]
         sources: list[PositionDeleteFile | DeletionVector] = [self._vector(entry) for entry in vectors]
         sources += (self._file(entry) for entry in files if _concerns(entry, data))
         return FileDeletes(data.path, tuple(sources)) if sources else None
@@ -329,10 +331,14 @@ class _Partitions:
             for field in schema.fields
             if any(field.name in positions for positions in known)
         }
-        self.names = tuple(name for name in self._values if all(name in positions for positions in known))
+        # The value of a partition by a float may be 0.0 for rows with -0.0.
+        floats = {field.name for field in schema.fields if pa.types.is_floating(arrow_type(field))}
+        self.names = tuple(
+            name for name in self._values if name not in floats and all(name in positions for positions in known)
+        )
         """The columns that every file has one value of."""
         self.varying = tuple(name for name in self._values if name not in self.names)
-        """The columns that only some files have one value of."""
+        """The columns whose value is known for some files, or for files that do not store them."""
 
     @property
     def values(self) -> tuple[tuple[Any, ...], ...]:
@@ -353,8 +359,7 @@ class _Partitions:
             spec_id, values = entry.partition
             position = self._positions[spec_id].get(field.name)
             stored.append(None if position is None else values[position])
-        result: list[Any] = to_arrow(stored, field.field_type, field.name).to_pylist()
-        return result
+        return to_values(stored, field)
 
     def _rows(self, names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
         return tuple(zip(*(self._values[name] for name in names), strict=True)) if names else ((),) * len(self._live)

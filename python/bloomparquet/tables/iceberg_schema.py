@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bloomparquet.errors import UnsupportedError, quoted
+from bloomparquet.errors import PlanError, UnsupportedError, quoted
 from bloomparquet.planning.table_columns import TableColumns, TableField
 
 if TYPE_CHECKING:
@@ -51,37 +51,39 @@ def table_columns(schema: Schema, mapping: NameMapping | None, varying: Collecti
     return TableColumns(pa.schema([_arrow_field(each) for each in schema.fields]), fields, by_id=True)
 
 
-def arrow_type(kind: IcebergType, column: str) -> pa.DataType:
-    """The Arrow type of values of `kind`. `column` is for messages."""
+def arrow_type(field: NestedField) -> pa.DataType:
+    """The Arrow type of a column or field."""
+    kind = field.field_type
     if kind.is_primitive:
         convert = _ARROW_TYPES.get(type(kind).__name__)
         if convert is None:
             raise UnsupportedError(
-                f"column {quoted(column)} has the Iceberg type {kind}, which is not supported; leave the column out of "
-                "the table's schema, or read the table with another program"
+                f"column {quoted(field.name)} has the Iceberg type {kind}, which is not supported; read the table with "
+                "another program"
             )
         return convert(kind)
-    fields = [_arrow_field(field) for field in _fields_of(kind)]
+    fields = [_arrow_field(inner) for inner in _fields_of(kind)]
     if kind.is_struct:
         return pa.struct(fields)
     return pa.list_(fields[0]) if len(fields) == 1 else pa.map_(*fields)
 
 
-def to_arrow(values: Iterable[Any], kind: IcebergType, column: str) -> pa.Array:
-    """`values` as Iceberg keeps them in partitions: dates and times are integers."""
-    arrow = arrow_type(kind, column)
-    if pa.types.is_date(arrow):
-        return pa.array(values, pa.int32()).cast(arrow)
-    if pa.types.is_timestamp(arrow) or pa.types.is_time(arrow):
-        return pa.array(values, pa.int64()).cast(arrow)
-    if isinstance(arrow, pa.UuidType):
-        plain = [value if value is None or isinstance(value, bytes) else value.bytes for value in values]
-        return pa.ExtensionArray.from_storage(arrow, pa.array(plain, arrow.storage_type))
-    return pa.array(values, arrow)
+def to_values(stored: Iterable[Any], field: NestedField) -> list[Any]:
+    """Values of `field` as Iceberg keeps them in partitions, where dates and times are integers, as Python's types."""
+    kind = arrow_type(field)
+    is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
+    if not is_time:
+        return list(stored)
+    try:
+        integers = pa.array(stored, pa.int32() if pa.types.is_date(kind) else pa.int64())
+        values: list[Any] = integers.cast(kind).to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise PlanError(f"column {quoted(field.name)}: a partition has no valid {field.field_type}: {error}") from error
+    return values
 
 
 def _arrow_field(field: NestedField) -> pa.Field:
-    return pa.field(field.name, arrow_type(field.field_type, field.name), nullable=not field.required)
+    return pa.field(field.name, arrow_type(field), nullable=not field.required)
 
 
 def _fields_of(kind: IcebergType) -> Sequence[NestedField]:
