@@ -72,7 +72,7 @@ PARTITIONS = ("small", "text", "day", "at", "flag", "price")
 
 
 class History:
-    """A table at `path`. `columns`: its names in the table, and their kinds. Every step makes at least one version."""
+    """A table at `path`. `columns`: their names in the table, and their kinds. `log`: the steps that were made."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.path, self.random = path, random.Random(seed)
@@ -85,11 +85,9 @@ class History:
         self.partitions = candidates[: choose.choice([0, 0, 1, 1, 2])]
         self.has_struct, self.has_list = choose.random() < 0.5, choose.random() < 0.5
         self.added = 0
-        self.deleted: dict[str, set[int]] = {}  # by path in the log, the rows that a deletion vector deletes
+        self.deleted: dict[str, set[int]] = {}  # by descriptor, the rows that a deletion vector deletes
         self.log: list[str] = []
-        configuration = {}
-        if self.mapping is not None:
-            configuration["delta.columnMapping.mode"] = self.mapping
+        configuration = {} if self.mapping is None else {"delta.columnMapping.mode": self.mapping}
         write_deltalake(
             path, self.rows(), partition_by=self.partitions or None, configuration=configuration,
             writer_properties=self.writing(), post_commithook_properties=_NO_HOOKS,
@@ -97,9 +95,7 @@ class History:
         if self.vectors:
             features = ["deletionVectors", *(["columnMapping"] if self.mapping else [])]
             protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
-            delta_log.commit(
-                path, {"protocol": {**protocol, "writerFeatures": [*features, "appendOnly", "invariants"]}}
-            )
+            delta_log.commit(path, {"protocol": {**protocol, "writerFeatures": features}})
 
     # ---- data ----
 

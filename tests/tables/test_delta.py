@@ -145,6 +145,14 @@ def test_absolute_paths_and_names_with_other_case_are_found(tmp_path: Path) -> N
     assert (dataset.plan("id = 250").kept, dataset.read_table("id = 250").to_pylist()) == (1, [{"id": 250}])
 
 
+def test_names_that_a_url_encodes_are_found(tmp_path: Path) -> None:
+    data = {"id": IDS, "p": ["a b/%20=é", "c"] * 50}
+    table = make(tmp_path / "ä b#c", data, vectors=True, partition_by=["p"])
+    for add in delta_log.actions(table, "add"):
+        delta_log.delete_rows(table, add["path"], [5])
+    assert sorted(bp.Dataset.from_delta(table).read_table()["id"].to_pylist()) == [n for n in IDS if n not in (10, 11)]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -70,7 +70,7 @@ def open_delta(
     location = opened.table_uri.rstrip("/") + "/"
     _require_features(opened, location)
     columns = _columns(opened, location)
-    storage, root = open_storage(location, filesystem)
+    storage, root = _open_uri(location, filesystem)
     actions = pa.table(opened.get_add_actions(flatten=True))
     paths = [_locate(path, storage, root, filesystem) for path in actions.column("path").to_pylist()]
     if len(set(paths)) < len(paths):
@@ -85,7 +85,7 @@ def open_delta(
         FileFormat.PARQUET,
         keys,
         columns,
-        _deletes(opened, paths, storage, root, filesystem),
+        _deletes(opened, location, paths, storage, root, filesystem),
         root,
     )
 
@@ -185,16 +185,25 @@ def _type(kind: Any, mode: str) -> tuple[pa.DataType, tuple[TableField, ...]]:
 def _locate(path: str, storage: Storage, root: str, filesystem: Any) -> str:
     """The path on `storage` of a file that the log names, relative to the table or by an absolute URI. Both are URL
     encoded."""
-    decoded = unquote(path)
-    if not _SCHEME.match(decoded):
+    if not _SCHEME.match(path):
+        decoded = unquote(path)
         return decoded if decoded.startswith("/") else root + decoded
-    other, inner = open_storage(decoded, filesystem)
+    other, inner = _open_uri(path, filesystem)
     if other.key != storage.key:
         raise UnsupportedError(
             f"{path}: this file of the table lies on another storage than its log ({root}), as in a shallow clone; "
             "expected one storage. Copy the files into the table (deep clone)"
         )
     return inner
+
+
+def _open_uri(uri: str, filesystem: Any) -> tuple[Storage, str]:
+    """The storage of a URL-encoded URI, and the decoded path on it."""
+    local = re.sub("^file:(//[^/]*)?", "", uri)
+    if local != uri:
+        return open_storage(unquote(local), filesystem)
+    # pyarrow decodes URIs; file systems take paths.
+    return open_storage(uri if filesystem is None else unquote(uri), filesystem)
 
 
 def _partition_values(actions: pa.Table, names: Sequence[str], columns: TableColumns) -> tuple[tuple[Any, ...], ...]:
@@ -221,7 +230,7 @@ def _partition_column(actions: pa.Table, name: str, columns: TableColumns) -> pa
 
 
 def _deletes(
-    table: DeltaTable, paths: Sequence[str], storage: Storage, root: str, filesystem: Any
+    table: DeltaTable, location: str, paths: Sequence[str], storage: Storage, root: str, filesystem: Any
 ) -> tuple[DeletionVector | None, ...]:
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return ()
@@ -239,12 +248,10 @@ def _deletes(
         for uri, kept in zip(batch.column("filepath").to_pylist(), batch.column("selection_vector"), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
             positions = np.flatnonzero(~mask).astype("<i8")
-            by_path[_locate_uri(uri, root, filesystem)] = DeletionVector(positions.tobytes())
+            by_path[_locate(uri.removeprefix(location), storage, root, filesystem)] = DeletionVector(
+                positions.tobytes()
+            )
     if not by_path.keys() <= set(paths):
         unknown = min(by_path.keys() - set(paths))
         raise FormatError(f"{unknown}: the log has a deletion vector of this file, which is not live")
     return tuple(by_path.get(path) for path in paths) if by_path else ()
-
-
-def _locate_uri(uri: str, root: str, filesystem: Any) -> str:
-    return open_storage(uri, filesystem)[1]
