@@ -63,7 +63,8 @@ class Dataset:
 
     The files of a table with a log also have these. `columns`: the columns of the table, and how its files store them;
     None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
-    `deletes`: no row is. `location`: the directory of the table, with a slash.
+    `deletes`: no row is. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that
+    file does not store them. `location`: the directory of the table, with a slash.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
@@ -85,6 +86,7 @@ class Dataset:
     columns: TableColumns | None = None
     deletes: tuple[RowDeletes | None, ...] = ()
     location: str | None = None
+    fallbacks: tuple[tuple[tuple[str, Any], ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,9 @@ from bloomparquet.planning.evidence.interface import Chunks, Table
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.resolve import list_element, map_part
 from bloomparquet.storage.files import ReadCount
+
+_Found: TypeAlias = list[tuple["TableField", SchemaNode]]
+_Find: TypeAlias = Callable[[Sequence[SchemaNode], Sequence["TableField"]], _Found]
 
 _UNMAPPED = ""
 """The name of what a file has and the table has not. No predicate can name it."""
@@ -48,6 +51,7 @@ class TableField:
     * `children`: the fields of a struct; the element of a list; the key and the value of a map. Their types are those
       of the table's Arrow schema, in the same order.
     * `default`: the value that a column of the table has in files without the column.
+    * `varies`: whether such a file may have a value of its own (:class:`bloomparquet.planning.dataset.Dataset`).
     """
 
     name: str
@@ -55,6 +59,7 @@ class TableField:
     field_id: int | None = None
     children: tuple[TableField, ...] = ()
     default: Any = None
+    varies: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,8 +71,8 @@ class TableColumns:
     """The columns of a table: `schema` in Arrow types, partition columns included, and one of `fields` per column.
     All of the schema is nullable, as files may lack any column.
 
-    `by_id`: columns are found by field id in files that have field ids. In other files, and if not `by_id`, they are
-    found by name: the exact one, or else the only one that differs by case.
+    `by_id`: columns are found by field id in files that have field ids, and by their exact name in other files. If not
+    `by_id`, they are found by name: the exact one, or else the only one that differs by case.
     """
 
     schema: pa.Schema
@@ -79,11 +84,6 @@ class TableColumns:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TableColumns, (self.schema, self.fields, self.by_id)
-
-    @property
-    def renames(self) -> bool:
-        """Whether files may have columns under other names than the table, or lack columns that have a default."""
-        return self.by_id or any(map(_is_renamed, self.fields))
 
     @cached_property
     def file_schema(self) -> FileSchema:
@@ -97,7 +97,7 @@ class TableColumns:
     def map_schema(self, stored: FileSchema) -> FileSchema:
         """A file's schema with the table's names. Leaves keep their index. What the table has not has an empty name.
 
-        A column with a default that the file lacks is a node of unknown type, about which there is no evidence.
+        A column that the file lacks is a node of unknown type, about which there is no evidence, unless it is all null.
         Raises FormatError if columns cannot be told apart.
         """
         known = self._mapped.get(id(stored))
@@ -108,21 +108,31 @@ class TableColumns:
             known = self._mapped[id(stored)] = stored, mapped
         return known[1]
 
+    def are_stored_by_name(self, stored: FileSchema) -> bool:
+        """Whether a reader that knows names only finds the same columns in a file as the table, and the same fields in
+        them."""
+        mapped, names = self.map_schema(stored).root.children, set(self.schema.names)
+        pairs = zip(stored.root.children, mapped, strict=False)
+        found_by_name = (child == own or (own.name == _UNMAPPED and child.name not in names) for child, own in pairs)
+        return len(mapped) == len(stored.root.children) and all(found_by_name)
+
     def _map_root(self, root: SchemaNode) -> SchemaNode:
-        by_id = self.by_id and any(node.field_id is not None for node in _walk(root))
-        if self.by_id and not by_id and any(each.file_names == () for each in self.fields):
+        find = _find_by_name
+        if self.by_id:
+            find = _find_by_id if any(node.field_id is not None for node in _walk(root)) else _find_by_exact_name
+        if find is _find_by_exact_name and all(each.file_names == () for each in self.fields):
             raise FormatError(
                 "the table finds columns by field id, but the file has no field ids, and the table does not say what "
                 f"its columns are: {join_names(node.name for node in root.children)}; write the file again with field "
                 "ids, or give the table a name mapping"
             )
-        mapped = _map_children(root, self.fields, by_id)
+        mapped = _map_children(root, self.fields, find)
         present = {node.name for node in mapped.children}
         unknown = Annotation("OTHER")
         defaults = (
             SchemaNode(each.name, "OPTIONAL", annotation=unknown)
             for each in self.fields
-            if each.default is not None and each.name not in present
+            if (each.varies or each.default is not None) and each.name not in present
         )
         return replace(mapped, children=(*mapped.children, *defaults))
 
@@ -176,37 +186,36 @@ def _first_path(table: Table, schema: int) -> str:
     return table.paths[int(table.file[members[0]])] if len(members) else "a file without row groups"
 
 
-def _is_renamed(field: TableField) -> bool:
-    is_same = field.names == (field.name,) and field.default is None
-    return not is_same or any(map(_is_renamed, field.children))
-
-
-def _map_children(node: SchemaNode, fields: Sequence[TableField], by_id: bool) -> SchemaNode:
+def _map_children(node: SchemaNode, fields: Sequence[TableField], find: _Find) -> SchemaNode:
     """A struct or the root, whose children have the names of `fields`."""
-    found = _find_by_id(node.children, fields) if by_id else _find_by_name(node.children, fields)
+    found = find(node.children, fields)
     field_of = {id(child): field for field, child in found}
     if len(field_of) < len(found) or len({field.name for field, _ in found}) < len(found):
         pairs = ", ".join(f"{field.name} is {child.name}" for field, child in found)
         raise FormatError(
             f"the columns of a file do not fit those of the table one to one: {shorten(pairs)}; expected different "
-            f"{'field ids' if by_id else 'names'}"
+            f"{'field ids' if find is _find_by_id else 'names'}"
         )
     children = []
     for child in node.children:
         field = field_of.get(id(child))
-        mapped = child if field is None else _map_node(child, field, by_id)
+        mapped = child if field is None else _map_node(child, field, find)
         children.append(replace(mapped, name=_UNMAPPED if field is None else field.name))
     return replace(node, children=tuple(children))
 
 
-def _find_by_id(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> list[tuple[TableField, SchemaNode]]:
+def _find_by_id(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
     ids = {field.field_id: field for field in fields if field.field_id is not None}
     return [(ids[node.field_id], node) for node in nodes if node.field_id in ids]
 
 
-def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> list[tuple[TableField, SchemaNode]]:
+def _find_by_exact_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
+    return [(field, node) for field in fields for node in nodes if node.name in field.names]
+
+
+def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
     """The nodes whose name is exactly one of a field, and for the other fields those that differ only by case."""
-    found = [(field, node) for field in fields for node in nodes if node.name in field.names]
+    found = _find_by_exact_name(nodes, fields)
     known = {field.name for field, _ in found}
     taken = {id(node) for _, node in found}
     for field in fields:
@@ -216,22 +225,22 @@ def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> 
     return found
 
 
-def _map_node(node: SchemaNode, field: TableField, by_id: bool) -> SchemaNode:
+def _map_node(node: SchemaNode, field: TableField, find: _Find) -> SchemaNode:
     if not field.children or not node.children:
         return node
     element = list_element(node)
     if element is node:
-        return _map_children(node, field.children[0].children, by_id)
+        return _map_children(node, field.children[0].children, find)
     if element is not None:
         child = field.children[0]
         if element.repetition == "REPEATED":  # a list of two levels, which one of these names marks as such
-            return _replace(node, element, replace(_map_children(element, child.children, by_id), name="array"))
-        return _replace(node, element, replace(_map_node(element, child, by_id), name="element"))
+            return _replace(node, element, replace(_map_children(element, child.children, find), name="array"))
+        return _replace(node, element, replace(_map_node(element, child, find), name="element"))
     key, value = map_part(node, "key"), map_part(node, "value")
     if key is not None and value is not None:
-        node = _replace(node, value, _map_node(value, field.children[1], by_id))
-        return _replace(node, key, _map_node(key, field.children[0], by_id))
-    return _map_children(node, field.children, by_id)
+        node = _replace(node, value, _map_node(value, field.children[1], find))
+        return _replace(node, key, _map_node(key, field.children[0], find))
+    return _map_children(node, field.children, find)
 
 
 def _replace(node: SchemaNode, old: SchemaNode, new: SchemaNode) -> SchemaNode:

@@ -154,13 +154,18 @@ def _keeps_values(source: pa.DataType, target: pa.DataType, may_drop: bool) -> b
             _keeps_values(field.type, fields[field.name], may_drop) if field.name in fields else may_drop
             for field in source
         )
-    if pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id:
+    are_lists = _is_list(source) and _is_list(target)
+    if are_lists or (pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id):
         pairs = zip(_children(source), _children(target), strict=True)
         return all(_keeps_values(inner, wanted, may_drop) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
     return families in (("integer", "float"), ("integer", "decimal")) or (families[0] == families[1] != "other")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _children(kind: pa.DataType) -> list[pa.DataType]:

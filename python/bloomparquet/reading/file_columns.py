@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +49,18 @@ class ColumnsByName:
 
 
 class ColumnsOfTable:
-    """The columns of a file of a table that has a schema of its own."""
+    """The columns of a file of a table that has a schema of its own. `fallbacks`: see
+    :class:`bloomparquet.planning.dataset.Dataset`."""
 
-    def __init__(self, schema: FileSchema, path: str, columns: TableColumns) -> None:
+    def __init__(
+        self, schema: FileSchema, path: str, columns: TableColumns, fallbacks: Iterable[tuple[str, Any]] = ()
+    ) -> None:
         with located(path):
             mapped = columns.map_schema(schema).root.children
         stored = schema.root.children
         self._nodes = {node.name: (child.name, node) for child, node in zip(stored, mapped, strict=False)}
-        self._defaults = {field.name: field.default for field in columns.fields if field.default is not None}
+        defaults = {field.name: field.default for field in columns.fields if field.default is not None}
+        self._defaults = defaults | dict(fallbacks)
         self._path = path
 
     def stored_name(self, name: str) -> str | None:

@@ -192,7 +192,9 @@ class _Scan:
         schema, path = self._reader.file_schema(file_index), self._plan.table.paths[file_index]
         if self._columns is None:
             return ColumnsByName(schema, path, self._case_sensitive)
-        return ColumnsOfTable(schema, path, self._columns)
+        fallbacks = self._plan.dataset.fallbacks
+        position = int(self._plan.file_positions[file_index])
+        return ColumnsOfTable(schema, path, self._columns, fallbacks[position] if fallbacks else ())
 
     def _with_live_rows(
         self, file_index: int, units: Sequence[int], batches: Iterator[pa.RecordBatch]

@@ -35,7 +35,7 @@ _ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 _VERSION_HINT = "version-hint.text"
 _READERS = {
     "Delta Lake": ("delta", "bloomparquet.Dataset.from_delta"),
-    "Iceberg": ("iceberg", "the package pyiceberg"),
+    "Iceberg": ("iceberg", "bloomparquet.Dataset.from_iceberg"),
     "Hudi": ("hudi", "the package hudi"),
 }  # Spark's format, and what reads the table in Python
 _HOW_TO_READ_FILES = (

@@ -22,12 +22,14 @@ from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.reading.scan import scan_batches
 from bloomparquet.tables.delta import open_delta
+from bloomparquet.tables.iceberg import open_iceberg
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, advise
 from bloomparquet.writing.filters.spec import AUTO, Fpp
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
+    from pyiceberg.table import Table as IcebergTable
 
 
 class Dataset(files.Dataset):
@@ -58,6 +60,33 @@ class Dataset(files.Dataset):
         FileChangedError for live files that are gone or differ from the log. The statistics in the log skip nothing.
         """
         return cls(**vars_of(open_delta(table, version, storage_options, filesystem, keys)))
+
+    @classmethod
+    def from_iceberg(
+        cls,
+        table: IcebergTable | str,
+        *,
+        snapshot_id: int | None = None,
+        filesystem: Any = None,
+        keys: Keys | None = None,
+    ) -> Dataset:
+        """The rows of an Iceberg table: its live files, without the rows that position deletes and deletion vectors
+        delete.
+
+        Columns have the names and types of the table's schema, and are found in the files by field id, or by the
+        table's name mapping in files without ids. In files that are older than a column, it has its initial default
+        value or is null. Needs the package ``pyiceberg`` (``bloomparquet[iceberg]``).
+
+        * `table`: a ``pyiceberg.table.Table``, or the path of a metadata file (``….metadata.json``).
+        * `snapshot_id`: the snapshot to read, with the schema that it was written with; None for the current one.
+        * `filesystem`: a pyarrow or fsspec file system for the files; None: the one with which pyiceberg opens them.
+        * `keys`: decrypt encrypted files.
+
+        Raises UnsupportedError for equality deletes that concern a live file, and for files that are not Parquet;
+        FileNotFoundError and FileChangedError for live files that are gone or differ from the manifest.
+        The statistics in manifests skip nothing.
+        """
+        return cls(**vars_of(open_iceberg(table, snapshot_id, filesystem, keys)))
 
     def plan(
         self,
@@ -155,12 +184,16 @@ def _require_plain(plan: ScanPlan) -> None:
         )
     if unreadable := next(iter(plan.unreadable), None):
         raise plan.unreadable[unreadable]
-    if dataset.columns is not None and dataset.columns.renames:
-        raise UnsupportedError(
-            f"{dataset.location}: the files have other column names than the table (column mapping), which pyarrow "
-            "data sets cannot describe; use read_table or scan_batches"
-        )
-    read = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
+    kept = np.flatnonzero(plan.codes == KEPT)
+    for i, schema in enumerate(plan.table.schemas if dataset.columns is not None else ()):
+        members = np.intersect1d(plan.table.members(i), kept)
+        if dataset.columns is not None and len(members) and not dataset.columns.are_stored_by_name(schema):
+            raise UnsupportedError(
+                f"{plan.table.paths[plan.table.file[members[0]]]}: this file stores columns under other names than the "
+                "table (column mapping, renamed columns), or lacks columns that have a value there, which pyarrow data "
+                "sets cannot describe; use read_table or scan_batches"
+            )
+    read = plan.file_positions[np.unique(plan.table.file[kept])]
     deleting = [i for i in read.tolist() if dataset.deletes and dataset.deletes[i] is not None]
     if deleting:
         raise UnsupportedError(

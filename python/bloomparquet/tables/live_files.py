@@ -46,6 +46,6 @@ def _list_one(storage: Storage, path: str, table: str) -> FileInfo:
 
 def _missing(path: str, table: str) -> FileNotFoundError:
     return FileNotFoundError(
-        f"{path}: this file is gone, although it is live in this version of the table at {table}. If the table was "
-        "vacuumed since, read a newer version"
+        f"{path}: this file is gone, although it is live in this version of the table at {table}. If the "
+        "version was vacuumed or has expired since, read a newer one"
     )

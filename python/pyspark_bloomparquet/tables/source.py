@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bloomparquet.planning.options import PlanOptions
     from bloomparquet.planning.plan import ScanPlan
     from bloomparquet.planning.table_columns import TableColumns
+    from bloomparquet.storage.files import Storage
     from pyspark_bloomparquet.read.splits import Split
 
 _MAX_PARTITION_BYTES = 128 << 20  # Spark's defaults for its own files
@@ -83,13 +84,16 @@ class TableSource(DataSource):
 
 @dataclass(frozen=True)
 class TableSplit(InputPartition):
-    """What one task reads: a split of row groups, and what the table says about them. `deletes`: one per file."""
+    """What one task reads: a split of row groups, and what the table says about their files. `deletes`, `fallbacks`:
+    one per file, or empty, as in :class:`bloomparquet.Dataset`."""
 
     split: Split
+    storage: Storage
     location: str
     partition_names: tuple[str, ...]
     columns: TableColumns
     deletes: tuple[RowDeletes | None, ...]
+    fallbacks: tuple[tuple[tuple[str, Any], ...], ...]
 
 
 class TableReader(DataSourceReader):
@@ -118,11 +122,13 @@ class TableReader(DataSourceReader):
             where=plan.where,
             skipped=skipped_files(plan),
         )
-        deletes = dict(zip(dataset.files, dataset.deletes, strict=True)) if dataset.deletes else {}
+        deletes = dict(zip(dataset.files, dataset.deletes, strict=False))
+        fallbacks = dict(zip(dataset.files, dataset.fallbacks, strict=False))
         return [
             TableSplit(
-                split, self._source.location, dataset.partition_names, columns,
+                split, dataset.storage, self._source.location, dataset.partition_names, columns,
                 tuple(deletes.get(part.file) for part in split.files),
+                tuple(fallbacks.get(part.file, ()) for part in split.files),
             )
             for split in splits
         ]  # fmt: skip
@@ -132,7 +138,6 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, TableSplit):  # Spark passes a placeholder if there are no splits
             return
         from bloomparquet.reading.scan import read_plan
-        from bloomparquet.storage.files import open_storage
         from bloomparquet.storage.staleness import require_unchanged
         from pyspark_bloomparquet.read.arrow_to_spark import to_spark_batch
 
@@ -142,21 +147,18 @@ class TableReader(DataSourceReader):
             for batch in read_plan(plan, [field.name for field in self._schema.fields], self._options()):
                 yield to_spark_batch(batch, self._schema, {}, case_sensitive=True, path=partition.location)
         if split.skipped is not None:
-            storage = open_storage(partition.location)[0]
             for file in split.skipped.files():
-                require_unchanged(storage, split.comparable(file))
+                require_unchanged(partition.storage, split.comparable(file))
 
     def _plan_of(self, partition: TableSplit) -> ScanPlan:
         """The plan of one split, which was made on the driver."""
         from bloomparquet.planning.dataset import Dataset
         from bloomparquet.planning.evidence.formats import FileFormat
         from bloomparquet.planning.planner import plan_row_groups
-        from bloomparquet.storage.files import open_storage
 
         split = partition.split
-        storage, location = open_storage(partition.location)
         dataset = Dataset(
-            storage,
+            partition.storage,
             tuple(split.comparable(part.file) for part in split.files),
             partition.partition_names,
             tuple(part.values for part in split.files),
@@ -165,7 +167,7 @@ class TableReader(DataSourceReader):
             None,
             partition.columns,
             partition.deletes,
-            location,
+            fallbacks=partition.fallbacks,
         )
         return plan_row_groups(dataset, split.where, [part.row_groups for part in split.files], self._options())
 
