@@ -153,7 +153,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, row_group_counts,
+        filter_reads, unreadable, row_group_counts, options,
     )  # fmt: skip
 
 

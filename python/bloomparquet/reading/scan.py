@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.arrow_schema import fit, unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
@@ -23,7 +24,6 @@ from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, find
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
-from bloomparquet.reading.arrow_schema import fit, unify
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -113,7 +113,8 @@ class _Scan:
         files = plan.dataset.files
         # A plan that opened no file does not know their format.
         self._reader = reader_of(plan.table) if plan.table.files else self._open(files[:1])
-        schema = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
+        stored = unify(self._open(files).schemas() if merge_schema else self._first_schema())
+        schema = with_partitions(stored, self._partitions.schema, self._case_sensitive)
         self.schema = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
         top_level = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
         names = Names(top_level, self._case_sensitive)
@@ -151,10 +152,6 @@ class _Scan:
 
     def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
         yield from self._open([file]).schemas()
-
-    def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
-        partitions = Names(self._partitions.column_names, self._case_sensitive)
-        return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         table = self._plan.table

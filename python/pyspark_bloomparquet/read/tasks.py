@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from bloomparquet.errors import FileChangedError, FormatError, OptionError
 from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning.arrow_schema import cast, scan_type
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
-from bloomparquet.reading.arrow_schema import cast, scan_type
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged

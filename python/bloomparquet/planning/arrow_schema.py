@@ -35,6 +35,12 @@ def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema
         raise PlanError(f"the files have schemas that cannot be merged: {error}; read the files separately") from error
 
 
+def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bool) -> pa.Schema:
+    """The schema of a scan: the columns in the files, then the partition columns, which hide columns of their name."""
+    names = Names(partitions.names, case_sensitive)
+    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+
+
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
     distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
@@ -115,12 +121,17 @@ def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     if column.type == field.type:
         return column
     try:
-        if _keeps_values(column.type, field.type):
+        if keeps_values(column.type, field.type):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # the text of this error has a value, which may be from an encrypted column
-    raise PlanError(
-        f"{path}: column {field.name} has type {column.type}, which cannot be converted to {field.type}, its type in "
+    raise conflict(path, column.type, field)
+
+
+def conflict(path: str, stored: pa.DataType, field: pa.Field) -> PlanError:
+    """The error for a column that the file at `path` stores as a type that cannot become that of `field`."""
+    return PlanError(
+        f"{path}: column {field.name} has type {stored}, which cannot be converted to {field.type}, its type in "
         "this scan; read the files separately, or give merge_schema=True, which widens types where Arrow can"
     )
 
@@ -136,17 +147,17 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
+def keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a checked cast keeps every value, and how it compares with literals."""
     source, target = _plain(source), _plain(target)
     if source == target or pa.types.is_null(source):
         return True
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}
-        return all(field.name in fields and _keeps_values(field.type, fields[field.name]) for field in source)
+        return all(field.name in fields and keeps_values(field.type, fields[field.name]) for field in source)
     if pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id:
         pairs = zip(_children(source), _children(target), strict=True)
-        return all(_keeps_values(inner, wanted) for inner, wanted in pairs)
+        return all(keeps_values(inner, wanted) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
