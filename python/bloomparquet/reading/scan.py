@@ -27,6 +27,7 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -38,6 +39,7 @@ def read_table(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -60,9 +62,9 @@ def read_table(
     [{'user_id': 4711, 'country': 'CH'}]
     """
     batches = scan_batches(
-        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, timezone=timezone,
-        case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
-        table_log=table_log, index=index,
+        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, storage_options=storage_options,
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
+        keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
     return batches.read_all()
 
@@ -74,6 +76,7 @@ def scan_batches(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -96,7 +99,7 @@ def scan_batches(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    plan = plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
     scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 

@@ -40,7 +40,8 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     """The rows of `split` for which its `where` is true, with the columns of `schema`. Errors name the file."""
-    storage, keys = open_storage(options.paths[0])[0], provided_keys(options.key_provider)
+    storage, _ = open_storage(options.paths[0], options.storage_options)
+    keys = provided_keys(options.key_provider)
     with invalidating(options.key_provider):
         for part in split.files:
             batches = _read_file(storage, keys, part, split, schema, options)
