@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import FormatError, UnsupportedError, shorten
+from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.storage.exact_reads import ends_early, fill_views
 from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
 
 _GLOB = re.compile(r"[*?\[]")
@@ -176,7 +177,7 @@ class LocalStorage:
                 while count < len(view):  # a positioned read may return fewer bytes than requested
                     more = read(descriptor, (view[count:],), offset + count)
                     if more == 0:
-                        raise _ends_early(path, offset + count, offset + len(view))
+                        raise ends_early(path, offset + count, offset + len(view))
                     count += more
         finally:
             os.close(descriptor)
@@ -266,22 +267,6 @@ class ArrowStorage:
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         with self.filesystem.open_input_file(path) as file:
             fill_views(file, path, offsets, views)
-
-
-def fill_views(file: pyarrow.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
-    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before."""
-    for offset, view in zip(offsets, views, strict=True):
-        data = file.read_at(len(view), offset)
-        if len(data) < len(view):
-            raise _ends_early(path, offset + len(data), offset + len(view))
-        view[:] = data
-
-
-def _ends_early(path: str, end: int, expected: int) -> FormatError:
-    return FormatError(
-        f"{path}: the file ends at byte {end}, but bytes up to {expected} were expected; it is truncated, or changed "
-        "while it was read"
-    )
 
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
