@@ -143,6 +143,8 @@ def test_absolute_paths_and_names_with_other_case_are_found(tmp_path: Path) -> N
     dataset = bp.Dataset.from_delta(table)
     assert [file.path for file in dataset.files] == [str(elsewhere)]
     assert (dataset.plan("id = 250").kept, dataset.read_table("id = 250").to_pylist()) == (1, [{"id": 250}])
+    with pytest.raises(bp.UnsupportedError, match="other names"):
+        dataset.to_dataset("id = 250")
 
 
 def test_names_that_a_url_encodes_are_found(tmp_path: Path) -> None:
@@ -225,8 +227,9 @@ def test_what_pyarrow_cannot_describe_is_an_error(tmp_path: Path) -> None:
     path = delta_log.actions(table, "add")[0]["path"]
     delta_log.delete_rows(table, path, [5])
     dataset = bp.Dataset.from_delta(table)
-    with pytest.raises(bp.UnsupportedError, match=path):
-        dataset.to_dataset("id < 50")
+    for refused in (lambda: dataset.to_dataset("id < 50"), bp.plan(dataset, "id < 50").to_dataset):
+        with pytest.raises(bp.UnsupportedError, match=path):
+            refused()
     kept = dataset.to_dataset("id = 250")  # its file has no deleted rows
     assert kept.to_table().num_rows == 10
     assert kept.to_table(filter=pa.dataset.field("id") == 250).to_pylist() == [{"id": 250}]

@@ -29,6 +29,7 @@ from bloomparquet.storage.files import (
     is_hidden,
     open_storage,
 )
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -109,6 +110,7 @@ class Dataset:
         path: Paths,
         *,
         filesystem: Any = None,
+        storage_options: StorageOptions | None = None,
         partitioned: bool = True,
         base_path: PathLike | None = None,
         keys: Keys | None = None,
@@ -119,6 +121,7 @@ class Dataset:
         begin with ``_`` or ``.`` are left out.
 
         * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+        * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage.
         * `partitioned`: whether ``name=value`` directories become partition columns.
         * `base_path`: the directory below which partition directories begin, if it is above `path`.
         * `keys`: decrypt encrypted files.
@@ -129,6 +132,7 @@ class Dataset:
         Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
         check_choice(table_log)
+        filesystem = one_of(filesystem, storage_options)
         items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")

@@ -39,6 +39,7 @@ from bloomparquet.query.resolve import (
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -58,6 +59,7 @@ def plan(
     where: Where = None,
     *,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -75,6 +77,8 @@ def plan(
       :class:`Dataset`.
     * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``.
     * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+    * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage, such as
+      ``{"endpoint_override": "localhost:9000"}``.
     * `timezone`: the time zone of timestamp literals without one. For ORC also the reader's time zone, in which
       TIMESTAMP columns are shown.
     * `case_sensitive`: whether column names that differ only by case are different.
@@ -100,7 +104,7 @@ def plan(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    return plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
@@ -155,7 +159,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, row_group_counts,
+        filter_reads, unreadable, row_group_counts, options,
     )  # fmt: skip
 
 

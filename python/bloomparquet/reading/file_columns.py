@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, PlanError, join_names, located, quoted
+from bloomparquet.planning.arrow_schema import fit
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.names import find
 from bloomparquet.query.resolve import list_element, map_part
-from bloomparquet.reading.arrow_schema import fit
 
 
 class FileColumns(Protocol):

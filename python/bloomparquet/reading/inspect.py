@@ -130,11 +130,16 @@ def probe(
 
 
 def column_type(
-    path: Paths | Dataset, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset,
+    column: str,
+    *,
+    filesystem: Any = None,
+    keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> tuple[Family, str] | None:
     """The family of `column` in the first file that has it as a leaf column, and its type for a message; None if no
     file has."""
-    table = _open(path, None, keys, table_log)
+    table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
@@ -24,11 +25,11 @@ from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
-from bloomparquet.reading.arrow_schema import unify
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -40,6 +41,7 @@ def read_table(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -62,9 +64,9 @@ def read_table(
     [{'user_id': 4711, 'country': 'CH'}]
     """
     batches = scan_batches(
-        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, timezone=timezone,
-        case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
-        table_log=table_log, index=index,
+        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, storage_options=storage_options,
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
+        keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
     return batches.read_all()
 
@@ -76,6 +78,7 @@ def scan_batches(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -98,7 +101,7 @@ def scan_batches(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    plan = plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
     return read_plan(plan, columns, options, merge_schema=merge_schema)
 
 
@@ -124,7 +127,8 @@ class _Scan:
         self._reader = reader_of(plan.table) if plan.table.files else self._open(files[:1])
         self._columns = plan.dataset.columns
         if self._columns is None:
-            schema = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
+            stored = unify(self._open(files).schemas() if merge_schema else self._first_schema())
+            schema = with_partitions(stored, self._partitions.schema, self._case_sensitive)
         else:
             schema = self._columns.schema
         self.schema = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
@@ -164,10 +168,6 @@ class _Scan:
 
     def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
         yield from self._open([file]).schemas()
-
-    def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
-        partitions = Names(self._partitions.column_names, self._case_sensitive)
-        return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         table = self._plan.table

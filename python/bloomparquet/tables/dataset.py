@@ -6,19 +6,15 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bloomparquet.errors import UnsupportedError
 from bloomparquet.indexing.build import IndexInfo, build_index
 from bloomparquet.indexing.columns import Columns
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning import dataset as files
 from bloomparquet.planning.dataset import PathLike
-from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.options import OnFilterError, PlanOptions
-from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.reading.scan import scan_batches
 from bloomparquet.tables.delta import open_delta
@@ -142,23 +138,7 @@ class Dataset(files.Dataset):
         The rows are not filtered: the engine does that. Raises UnsupportedError if a file that is read has deleted
         rows, or columns under other names than the table's: no pyarrow data set can describe these.
         """
-        import pyarrow.dataset as ds  # lazy import: most uses need none
-
-        plan = self.plan(where)
-        _require_plain(plan)
-        file_format = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-        partitions = self.partition_table("UTC")
-        fragments = [
-            file_format.make_fragment(
-                plan.table.paths[file],
-                self.storage.filesystem,
-                _partition_expression(partitions, int(plan.file_positions[file])),
-                row_groups=row_groups,
-            )
-            for file, row_groups in plan.kept_by_file()
-        ]
-        schema = self.scan_batches(columns=None).schema
-        return ds.FileSystemDataset(fragments, schema, file_format, self.storage.filesystem)
+        return self.plan(where).to_dataset()
 
     def build_index(self, columns: Columns = None, to: PathLike | None = None) -> IndexInfo:
         """Build the index of these files; see :func:`bloomparquet.build_index`. Columns are named as in the table."""
@@ -173,40 +153,3 @@ class Dataset(files.Dataset):
 def vars_of(dataset: files.Dataset) -> dict[str, Any]:
     """The fields of `dataset`, from which a :class:`Dataset` can be made."""
     return {name: getattr(dataset, name) for name in files.Dataset.__dataclass_fields__}
-
-
-def _require_plain(plan: ScanPlan) -> None:
-    dataset = plan.dataset
-    if plan.table.files and plan.table.format is not FileFormat.PARQUET:
-        raise UnsupportedError(
-            f"{plan.table.paths[0]} is an ORC file, whose stripes pyarrow data sets cannot skip; use read_table or "
-            "scan_batches"
-        )
-    if unreadable := next(iter(plan.unreadable), None):
-        raise plan.unreadable[unreadable]
-    kept = np.flatnonzero(plan.codes == KEPT)
-    for i, schema in enumerate(plan.table.schemas if dataset.columns is not None else ()):
-        members = np.intersect1d(plan.table.members(i), kept)
-        if dataset.columns is not None and len(members) and not dataset.columns.are_stored_by_name(schema):
-            raise UnsupportedError(
-                f"{plan.table.paths[plan.table.file[members[0]]]}: this file stores columns under other names than the "
-                "table (column mapping, renamed columns), or lacks columns that have a value there, which pyarrow data "
-                "sets cannot describe; use read_table or scan_batches"
-            )
-    read = plan.file_positions[np.unique(plan.table.file[kept])]
-    deleting = [i for i in read.tolist() if dataset.deletes and dataset.deletes[i] is not None]
-    if deleting:
-        raise UnsupportedError(
-            f"{dataset.files[deleting[0]].path}: some rows of this file are deleted (one of {len(deleting)} such "
-            "files), which pyarrow data sets cannot describe; use read_table or scan_batches, or compact the table"
-        )
-
-
-def _partition_expression(partitions: pa.Table, position: int) -> pc.Expression | None:
-    """The values of the partition columns in the file at `position`, from which pyarrow makes the columns."""
-    expression = None
-    for name in partitions.column_names:
-        value, field = partitions.column(name)[position], pc.field(name)
-        term = field == value if value.is_valid else field.is_null()
-        expression = term if expression is None else expression & term
-    return expression

@@ -35,6 +35,12 @@ def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema
         raise PlanError(f"the files have schemas that cannot be merged: {error}; read the files separately") from error
 
 
+def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bool) -> pa.Schema:
+    """The schema of a scan: the columns in the files, then the partition columns, which hide columns of their name."""
+    names = Names(partitions.names, case_sensitive)
+    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+
+
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
     distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
@@ -116,17 +122,23 @@ def fit(column: pa.Array, field: pa.Field, path: str, *, of_table: bool = False)
     if column.type == field.type:
         return column
     try:
-        if _keeps_values(column.type, field.type, of_table):
+        if keeps_values(column.type, field.type, may_drop=of_table):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # the text of this error has a value, which may be from an encrypted column
+    raise conflict(path, column.type, field, of_table=of_table)
+
+
+def conflict(path: str, stored: pa.DataType, field: pa.Field, *, of_table: bool = False) -> PlanError:
+    """The error for a column that the file at `path` stores as a type that cannot become that of `field`. `of_table`:
+    see :func:`fit`."""
     remedy = (
         "rewrite the file with the table's own writer"
         if of_table
         else "read the files separately, or give merge_schema=True, which widens types where Arrow can"
     )
-    raise PlanError(
-        f"{path}: column {field.name} has type {column.type}, which cannot be converted to {field.type}, its type in "
+    return PlanError(
+        f"{path}: column {field.name} has type {stored}, which cannot be converted to {field.type}, its type in "
         f"this scan; {remedy}"
     )
 
@@ -142,7 +154,7 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _keeps_values(source: pa.DataType, target: pa.DataType, may_drop: bool) -> bool:
+def keeps_values(source: pa.DataType, target: pa.DataType, *, may_drop: bool = False) -> bool:
     """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: fields of structs may be
     dropped."""
     source, target = _plain(source), _plain(target)
@@ -151,13 +163,13 @@ def _keeps_values(source: pa.DataType, target: pa.DataType, may_drop: bool) -> b
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}
         return all(
-            _keeps_values(field.type, fields[field.name], may_drop) if field.name in fields else may_drop
+            keeps_values(field.type, fields[field.name], may_drop=may_drop) if field.name in fields else may_drop
             for field in source
         )
     are_lists = _is_list(source) and _is_list(target)
     if are_lists or (pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id):
         pairs = zip(_children(source), _children(target), strict=True)
-        return all(_keeps_values(inner, wanted, may_drop) for inner, wanted in pairs)
+        return all(keeps_values(inner, wanted, may_drop=may_drop) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
