@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark_bloomparquet.indexing.build import build_index, refresh_index
-    from pyspark_bloomparquet.jar.session import attach, configure, jar_path, last_plan
-    from pyspark_bloomparquet.jar.summary import ScanSummary
+    from pyspark_bloomparquet.jar.session import attach, configure, explain_pruning, jar_path, last_plan
+    from pyspark_bloomparquet.jar.summary import ScanExplanation, ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.source import DefaultSource
     from pyspark_bloomparquet.tables.delta import read_delta
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DefaultSource",
+    "ScanExplanation",
     "ScanSummary",
     "add_filters",
     "attach",
     "build_index",
     "configure",
+    "explain_pruning",
     "jar_path",
     "last_plan",
     "read_delta",

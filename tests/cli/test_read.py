@@ -294,3 +294,29 @@ def test_interrupt_is_quiet(run: Run, users: str, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(bloomparquet, "plan", interrupted)
     assert run("plan", users) == Result(130, "", "")
+
+
+def test_explain_says_why_as_text_and_as_json(run: Run, users: str) -> None:
+    where = "id = 7919 AND born > DATE '1970-01-01' AND length(name) = 3"
+    text, values = run("explain", users, "--where", where), run("explain", users, "--where", where, "--json")
+    assert (text.code, values.code) == (0, 0)
+    explanation = bp.plan(users, where).explain()
+    assert text.out.rstrip("\n") == str(explanation)
+    assert json.loads(values.out) == explanation.to_dict()
+    for part in ("id = 7919: skips 10 of 10", "born > DATE '1970-01-01': skips 0 of 10", "a function or an operator"):
+        assert part in text.out
+    assert run("explain", users, "--where", "no = 1").code == 1
+
+
+def test_files_without_filters_are_named_with_advise(run: Run, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "two words.parquet", {"id": IDS, "no": IDS}, ["id"])
+    advise = f"bloomparquet advise '{path}'"
+    assert run("plan", path, "--where", "no = 7 AND id = 7").out.rstrip().endswith(advise)
+    assert "Bloom filter on no. " in run("plan", path, "--where", "no = 7 AND id = 7").out
+    assert "advise" not in run("plan", path, "--where", "id = 7 AND no > 3").out
+    assert run("probe", path, "--column", "no", "--value", "7").out.rstrip().endswith(advise)
+    assert "advise" not in run("probe", path, "--column", "id", "--value", "7").out
+    bare = files.write(tmp_path / "bare.parquet", {"id": IDS})
+    assert run("inspect", bare).out.rstrip().endswith(f"bloomparquet advise {bare}")
+    assert run("inspect", bare, "--json").out == ""
+    assert "advise" not in run("inspect", path).out

@@ -198,9 +198,11 @@ def test_explain_names_what_was_asked_and_kept(jar_spark: SparkSession, t: DataF
             assert "not planned yet" in text
         assert rows(frame) == [("s6", 1)]
         kept = "2 of 8 row groups (4 skipped by statistics, 2 by Bloom filter)"
+        unused = "trim(s) = 'X' (a function around the column)"
         for mode in ("simple", "extended", "cost"):
-            assert f"PrunedFileScan [id = 6 OR id = 7; {kept}]" in explained(frame, mode)
-        assert f"PrunedFileScan\nAsked: id = 6 OR id = 7\nKept: {kept}\n" in explained(frame, "formatted")
+            assert f"PrunedFileScan [id = 6 OR id = 7; not used: {unused}; {kept}]" in explained(frame, mode)
+        shown = f"PrunedFileScan\nAsked: id = 6 OR id = 7\nNot used: {unused}\nKept: {kept}\n"
+        assert shown in explained(frame, "formatted")
 
 
 def test_explain_says_that_a_subquery_decides(jar_spark: SparkSession, t: DataFrame) -> None:

@@ -87,6 +87,15 @@ def test_a_reused_name_is_another_column(tmp_path: Path, mapping: str) -> None:
         dataset.plan("c = 1")
 
 
+def test_explain_and_decisions_use_the_tables_names(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS, "a": IDS}, mapping="name")
+    delta_log.change_schema(table, rename("a", "b"))
+    plan = bp.Dataset.from_delta(table).plan("b = 55 AND length(b) = 2")
+    assert {decision.value: count for decision, count in plan.decisions().counts().items()} == {"read": 1, "min/max": 9}
+    (remedy,) = (each.remedy for each in plan.explain().reasons() if "no Bloom filter" in each.text)
+    assert remedy.startswith("build_index({'b': bloomparquet.Bloom()}) of the data set")
+
+
 def test_statistics_in_the_log_skip_nothing(tmp_path: Path) -> None:
     table = make(tmp_path / "t", {"id": IDS})
 

@@ -26,6 +26,7 @@ from bloomparquet.cli.options import (
     ignore_table_log,
     json_option,
     key_provider,
+    no_filters,
     one_or_many,
     paths,
     same_keys,
@@ -98,6 +99,25 @@ def plan(path: tuple[str, ...], show_skipped: bool, limit: int, as_json: bool, *
         click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
+        if missing := scan_plan.columns_without_filters():
+            click.echo(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
+
+
+@cli.command()
+@paths
+@_predicate
+@json_option
+def explain(path: tuple[str, ...], as_json: bool, **predicate: Any) -> None:
+    """Say why row groups are skipped, and why not more of them.
+
+    For each part of the predicate: which evidence skips how many row groups, which does not, for which reason, and what
+    to do about it. Reads no data.
+    """
+    import bloomparquet as bp
+
+    explanation = bp.plan(one_or_many(path), **_planning(**predicate)).explain()
+    # Not by rich, which would fold the commands in it.
+    click.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
 
 
 @cli.command()
@@ -136,7 +156,10 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, as_
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
     else:
-        render.console().print(render.filters_report(table))
+        if len(table):
+            render.console().print(render.filters_report(table))
+        else:
+            click.echo(no_filters("any column", path, is_orc="stripe" in table.column_names))
 
 
 @cli.command()
@@ -220,6 +243,8 @@ def probe(
                 reason = "" if answer.has_filter else " (no filter)"
                 click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
+        if not any(answer.has_filter for answer in answers):
+            click.echo(no_filters(column, path))
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)
 

@@ -135,6 +135,14 @@ ignore_table_log = click.option(
 )
 
 
+def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> str:
+    """The line that says that files have no filters, and what to do."""
+    if is_orc:
+        return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
+    command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
+    return f"These files have no Bloom filter on {columns}. Which columns should have one, and why: {command}"
+
+
 def same_keys() -> str:
     """``" --key-provider …"`` as it was given, for commands that are printed to be copied; ``""`` if it was not."""
     provider = click.get_current_context().meta.get(_PROVIDER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
 from bloomparquet.planning.evidence.statistics import Candidates
@@ -20,7 +21,7 @@ from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
-from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
+from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import (
     NoLeaf,
     find_leaf_of,
@@ -71,6 +72,18 @@ class PartitionEvidence:
             return every_file
         return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
 
+    def can_compare(self, leaf: Predicate) -> bool:
+        """Whether :meth:`verdicts` on `leaf`, which is about a partition column, are those of its values."""
+        if self._timezone is None and self._values is not None:
+            name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
+            if pa.types.is_timestamp(self._values.schema.field(name).type):
+                return False
+        try:
+            self.verdicts(leaf, strict=True)
+        except PlanError:
+            return False
+        return not isinstance(leaf, ElementIn | ElementPredicate)
+
 
 class Errors:
     """Why evidence could not be used: each error once, in order. With ``on_error="fail"`` the first is raised."""
@@ -99,18 +112,23 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
+    has_filters: dict[Column, bool] = field(default_factory=dict)  # of the equalities so far: whether a file has one
+
+    def apart(self) -> Request:
+        """The same request, whose reads and errors do not count for the plan."""
+        return replace(self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"), has_filters={})
 
 
 def judge(
     table: WholeUnits, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
-    evidence = [_Evidence(table, condition, request) for condition in conditions]
+    evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
     alive = _by_statistics(evidence, table)
     parts = table.row_groups_within(np.flatnonzero(alive))
     if parts is None:
         return _codes(alive, _by_filters(evidence, alive)), None
-    evidence = [_Evidence(parts, condition, request) for condition in conditions]
+    evidence = [LeafVerdicts(parts, condition, request) for condition in conditions]
     alive_parts = _by_statistics(evidence, parts)
     kept_parts = _by_filters(evidence, alive_parts)
     alive, kept = np.zeros((2, len(table)), np.bool_)
@@ -120,7 +138,7 @@ def judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: Units) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -128,12 +146,56 @@ def _by_statistics(evidence: Sequence[_Evidence], table: Units) -> Verdicts:
     return alive
 
 
-def _by_filters(evidence: Sequence[_Evidence], alive: Verdicts) -> Verdicts:
+def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
     """Verdicts by Bloom filters on the units that are `alive`."""
     for each in evidence:
         if each.equalities:
             alive = might_match(each.condition.predicate, alive, each.judge_by_filters)
     return alive
+
+
+def decide(
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
+    decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
+    undecided = codes == REASONS.index(Reason.STATISTICS)
+    alive = np.asarray(table.rows > 0, np.bool_)
+    decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
+    undecided &= alive
+    request = request.apart()
+    # Only leaves that the plan judged: columns of the others may have to be read.
+    judged = [LeafVerdicts(table, each, request) for each in conditions]
+    _by_statistics(judged, table)
+    among = frozenset(leaf for each in judged for leaf in each.verdicts)
+    for by in (Decision.CONSTANT, Decision.PARTITION, Decision.NULLS):
+        if undecided.any():
+            left = undecided & _by_statistics(
+                [LeafVerdicts(table, each, request, by, among) for each in conditions], table
+            )
+            decisions[undecided & ~left] = DECISIONS.index(by)
+            undecided = left
+    decisions[undecided] = DECISIONS.index(Decision.BOUNDS)
+    by_filter = codes == REASONS.index(Reason.BLOOM)
+    if by_filter.any():
+        decisions[by_filter] = DECISIONS.index(Decision.BLOOM)
+        decisions[by_filter & _asked_in_index(table, conditions, request, by_filter)] = DECISIONS.index(Decision.INDEX)
+    return decisions
+
+
+def _asked_in_index(
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+) -> NDArray[np.bool_]:
+    """Which units have a filter in an index that a plan asked, at least among `some` of them."""
+    parts = table.row_groups_within(np.flatnonzero(some))
+    in_index = np.zeros(len(table), np.bool_)
+    for condition in conditions:
+        verdicts = LeafVerdicts(table if parts is None else parts, condition, request)
+        _by_statistics([verdicts], table if parts is None else parts)
+        for chunks, candidates in (asked for each in verdicts.equalities.values() for asked in each):
+            members = chunks.members[candidates.filters.in_index]
+            in_index[members if parts is None else parts.stripe_index[members]] = True
+    return in_index
 
 
 def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
@@ -143,19 +205,30 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
     return codes
 
 
-class _Evidence:
-    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf."""
+class LeafVerdicts:
+    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf.
 
-    def __init__(self, table: Units, condition: RowCondition, request: Request) -> None:
-        self._table, self.condition, self._request = table, condition, request
+    `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `among`:
+    the ids of the leaves that are judged; None judges all.
+    """
+
+    def __init__(
+        self,
+        table: Units,
+        condition: RowCondition,
+        request: Request,
+        by: Decision = Decision.BOUNDS,
+        among: frozenset[int] | None = None,
+    ) -> None:
+        self._table, self.condition, self._request, self._by, self._among = table, condition, request, by, among
         self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
-        self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
+        self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
     def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        verdicts = self._verdicts.get(id(leaf))
+        verdicts = self.verdicts.get(id(leaf))
         if verdicts is None:
-            verdicts = self._verdicts[id(leaf)] = self._judge(leaf)
+            verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
         return verdicts
 
     def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
@@ -169,10 +242,14 @@ class _Evidence:
 
     def _judge(self, leaf: Predicate) -> Verdicts:
         request, column = self._request, _column(leaf)
+        if self._by is Decision.CONSTANT or (self._among is not None and id(leaf) not in self._among):
+            return np.ones(len(self._table), np.bool_)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
+        if self._by is Decision.PARTITION:
+            return verdicts
         if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
             return verdicts
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
@@ -198,6 +275,9 @@ class _Evidence:
         return self._chunks[key]
 
     def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
+        if self._by is Decision.NULLS:
+            verdicts[chunks.members] = statistics.judge_nulls(leaf, chunks)
+            return
         self._request.errors.add(chunks.unreadable)
         try:
             verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._request.options.timezone)
@@ -205,8 +285,12 @@ class _Evidence:
             if self.condition.strict:
                 raise
             return
-        if candidates is not None and candidates.filters.present.any():
-            self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
+        if candidates is not None:
+            column, has_filters = _column(leaf), self._request.has_filters
+            present = bool(candidates.filters.present.any())
+            has_filters[column] = has_filters.get(column, False) or present
+            if present:
+                self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
 
     def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""

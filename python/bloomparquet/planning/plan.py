@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Decisions
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
+from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -52,6 +55,19 @@ def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "r
 def describe_index(indexed: int, files: int) -> str:
     """``index: 9,998 of 10,000 files``."""
     return f"index: {indexed:,} of {files:,} files"
+
+
+class Judged(Protocol):
+    """The evidence of a plan, which is looked up again when somebody asks why."""
+
+    def decide(self, plan: ScanPlan) -> NDArray[np.uint8]:
+        """Per row group of ``plan.table``, an index into DECISIONS."""
+
+    def explain(self, plan: ScanPlan) -> Explanation:
+        """Why `plan` skips what it skips, and not more."""
+
+    def without_filters(self) -> list[str]:
+        """The columns of equalities that no file of the plan has a filter on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +121,7 @@ class ScanPlan:
     footer_reads: ReadCount
     filter_reads: ReadCount
     unreadable: Mapping[FileInfo, BloomParquetError]
+    judged: Judged = field(repr=False)
     row_group_counts: RowGroupCounts | None = None
     options: PlanOptions = field(default=DEFAULT_OPTIONS, repr=False)
 
@@ -181,6 +198,38 @@ class ScanPlan:
         for file, members in zip(files.tolist(), np.split(kept, first[1:]), strict=True):
             yield file, self.table.index[members].tolist()
 
+    def decisions(self) -> Decisions:
+        """What decided about each row group, the skipped ones too: arrays in the order of :attr:`row_groups`.
+
+        Statistics in memory are judged again, when this is called; Bloom filters are not asked again.
+        """
+        table, files = self.table, self.dataset.files
+        entries = (*self.excluded, *self.unreadable)
+        positions = {file: i for i, file in enumerate(files)} if entries else {}
+        unopened = np.array([positions[file] for file in entries], np.int64)
+        by = (Decision.PARTITION,) * len(self.excluded) + (Decision.READ,) * len(self.unreadable)
+        return Decisions(
+            np.concatenate([self.file_positions[table.file], unopened]),
+            np.concatenate([table.index, np.full_like(unopened, WHOLE_FILE)]),
+            np.concatenate([self.judged.decide(self), np.array([DECISIONS.index(each) for each in by], np.uint8)]),
+        )
+
+    def explain(self) -> Explanation:
+        """Per part of the predicate: which evidence skips how many row groups, and why the others are not skipped.
+
+        Each part is judged as if it were the whole predicate, from what planning has read. This may read filters that
+        the plan did not need.
+
+        >>> plan = bp.plan("events.parquet", "country = 'CH'")
+        >>> plan.explain().reasons()[0].remedy
+        'bloomparquet add events.parquet --columns country; bloomparquet advise events.parquet says whether it pays'
+        """
+        return self.judged.explain(self)
+
+    def columns_without_filters(self) -> list[str]:
+        """The columns that the predicate compares with values for equality, and that no file has a Bloom filter on."""
+        return self.judged.without_filters()
+
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""
         schema = pa.schema(
@@ -255,4 +304,6 @@ class ScanPlan:
             parts.append(f"{chunks} encrypted column chunks could not be decrypted")
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
             parts.append(f"{unusable} Bloom filters could not be used")
+        if self.where is not None and (opaque := opaque_parts(self.where)):
+            parts.append(f"not used: {', '.join(each.sql for each in opaque)}")
         return "; ".join(parts)

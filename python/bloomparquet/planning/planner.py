@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence.interface import Table, WholeUnits
+from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, judge
 from bloomparquet.planning.open import open_table
@@ -26,7 +28,7 @@ from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
-from bloomparquet.query.normal_form import normalize
+from bloomparquet.query.normal_form import normalize, weaken
 from bloomparquet.query.predicate import Column, Predicate, columns
 from bloomparquet.query.resolve import (
     Resolved,
@@ -75,7 +77,8 @@ def plan(
 
     * `path`: a file, a directory (``name=value`` directories become columns), a glob, a list of those, or an open
       :class:`Dataset`.
-    * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``.
+    * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``. A
+      condition of SQL text that is not supported skips nothing, and the others do; :meth:`ScanPlan.explain` says so.
     * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
     * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage, such as
       ``{"endpoint_override": "localhost:9000"}``.
@@ -103,7 +106,7 @@ def plan(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         index=os.fspath(index),
     )  # fmt: skip
-    predicate = parse_where(where)
+    predicate = parse_where(where, partly=True)
     return plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
 
 
@@ -111,11 +114,13 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     """Plan a scan of files that are listed already; see :func:`plan`."""
     began = time.perf_counter()
     predicate = parse_where(where)
-    conditions = [
+    normalized = tuple(
         RowCondition(normalize(each), strict)
         for each, strict in ((predicate, options.strict), (options.pushed, False))
         if each is not None
-    ]
+    )
+    conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
+    paths: dict[Column, Column] = {}
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
@@ -139,27 +144,28 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     errors.add(unreadable.values())
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
+    request = Request(dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors)
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         units = units_of(table, dataset.columns)
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
+        paths = resolved.paths
         if predicate is not None:
-            predicate = rename(predicate, resolved.paths)
+            predicate = rename(predicate, paths)
         conditions = [
-            RowCondition(_to_evidence(rename(condition.predicate, resolved.paths)), condition.strict)
-            for condition in conditions
+            RowCondition(_to_evidence(rename(condition.predicate, paths)), condition.strict) for condition in conditions
         ]
-        unknown = frozenset(resolved.unknown)
-        request = Request(dataset, options, partitions, file_positions, unknown, footer_reads, filter_reads, errors)
+        request = replace(request, unknown=frozenset(resolved.unknown))
         codes, row_group_counts = judge(units, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
+    judged = JudgedConditions(tuple(conditions), normalized, paths, request)
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, row_group_counts, options,
+        filter_reads, unreadable, judged, row_group_counts, options,
     )  # fmt: skip
 
 
@@ -174,10 +180,11 @@ def plan_row_groups(
     first = np.searchsorted(table.file, np.arange(len(dataset.files)))
     for start, kept in zip(first.tolist(), row_groups, strict=True):
         codes[[start + row_group for row_group in kept]] = KEPT
-    seconds = time.perf_counter() - began
-    return ScanPlan(
-        dataset, where, seconds, (), table, codes, (), np.arange(len(dataset.files)), reads, ReadCount(), {}
-    )
+    seconds, positions = time.perf_counter() - began, np.arange(len(dataset.files))
+    partitions, filter_reads = PartitionEvidence(dataset, options), ReadCount()
+    request = Request(dataset, options, partitions, positions, frozenset(), reads, filter_reads, Errors("keep"))
+    judged = JudgedConditions((), (), {}, request)
+    return ScanPlan(dataset, where, seconds, (), table, codes, (), positions, reads, filter_reads, {}, judged)
 
 
 def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:

@@ -6,7 +6,7 @@ Columns are compared with literals in :mod:`bloomparquet.query.domains`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, family_of, invert
 from bloomparquet.query.evaluate_case_mapping import map_case
+from bloomparquet.query.like import Like
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
@@ -94,6 +95,8 @@ class _Binder:
             if not children:
                 return self.bind(p.Always(isinstance(node, p.And)))
             return lambda rows: reduce(combine, (child(rows) for child in children))
+        if isinstance(node, p.Opaque):
+            raise PlanError(node.refusal)
         if isinstance(node, p.ElementPredicate):
             return self.bind_elements(node)
         assert isinstance(node, Leaf)
@@ -137,6 +140,10 @@ class _Binder:
                 f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"
             )
         domain = domain_of(kind)
+        if isinstance(leaf, Like) and family != "string":
+            raise PlanError(f"LIKE needs a column of text, but column {quoted(name)} is of type {shorten(str(kind))}")
+        if isinstance(leaf, Like):
+            return partial(pc.match_like, pattern=leaf.pattern)
         if isinstance(leaf, CaseIn):
             require_text(leaf, family, shorten(str(kind)))
         if isinstance(leaf, Membership | CaseIn):

@@ -22,6 +22,7 @@ from bloomparquet.query.predicate import (
     Not,
     NotEq,
     NotIn,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -34,10 +35,31 @@ def normalize(predicate: Predicate) -> Predicate:
     """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
 
     It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
-    CaseIn and predicates on elements; these may have None there. And and Or have at least two children, none of their
-    own class. Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
+    CaseIn, Opaque and predicates on elements; these may have None there. And and Or have at least two children, none of
+    their own class. Always occurs only as the whole result. FALSE and NULL are not told apart: neither selects a row.
     """
     return _normalize(predicate, negated=False)
+
+
+def weaken(predicate: Predicate) -> Predicate:
+    """`predicate` in negation normal form, with TRUE in place of what is opaque: TRUE for the same rows, and more."""
+    if isinstance(predicate.child if isinstance(predicate, Not) else predicate, Opaque):
+        return Always(True)
+    if not isinstance(predicate, Junction):
+        return predicate
+    children = [weaken(child) for child in predicate.children]
+    if all(new is old for new, old in zip(children, predicate.children, strict=True)):
+        return predicate
+    return normalize(type(predicate)(*children))
+
+
+def opaque_parts(predicate: Predicate) -> list[Opaque]:
+    """The opaque conditions of `predicate`, in order."""
+    if isinstance(predicate, Junction):
+        return [part for child in predicate.children for part in opaque_parts(child)]
+    if isinstance(predicate, Not):
+        return opaque_parts(predicate.child)
+    return [predicate] if isinstance(predicate, Opaque) else []
 
 
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:
@@ -72,6 +94,8 @@ def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
         if None in leaf.values:
             return Always(False)
         return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
+    if isinstance(leaf, Opaque):
+        return Not(leaf) if negated else leaf
     if isinstance(leaf, FunctionPredicate):
         return leaf.normalized(negated=negated)
     if isinstance(leaf, StartsWith):

@@ -6,6 +6,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 
     Predicate
     ├── And, Or, Not, Always
+    ├── Opaque                                 a condition that only other engines understand
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
@@ -13,6 +14,7 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── StartsWith  (column, prefix)
         └── FunctionPredicate
             ├── CaseIn                         see `case_mapping`
+            ├── Like                           see `like`
             └── ElementPredicate               see `elements`
 """
 
@@ -26,6 +28,7 @@ from typing import Any, ClassVar
 from bloomparquet.errors import PlanError
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
 from bloomparquet.query.values import to_sql as literal_to_sql
+from bloomparquet.query.why_not import WhyNot
 
 Column = tuple[str, ...]
 """The path of a column as users see it: ``("id",)``, ``("address", "city")``."""
@@ -74,6 +77,16 @@ class Always(Predicate):
     FALSE."""
 
     value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Predicate):
+    """A condition that is neither evaluated nor judged here: it skips nothing. `refusal` is the message of the error if
+    its rows are asked for."""
+
+    sql: str
+    reason: WhyNot
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -314,7 +327,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
             return "TRUE" if isinstance(predicate, And) else "FALSE"
         word = " AND " if isinstance(predicate, And) else " OR "
         return word.join(_to_operand(child, max_values) for child in predicate.children)
-    return _leaf_to_sql(predicate, max_values)
+    return predicate.sql if isinstance(predicate, Opaque) else _leaf_to_sql(predicate, max_values)
 
 
 def column_to_sql(column: Column) -> str:

@@ -7,7 +7,6 @@ it. sqlglot is imported only when there is text to parse: it is large, and Spark
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
+from bloomparquet.query.like import Like, split_pattern
 from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
@@ -43,11 +43,12 @@ from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPP
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
+from bloomparquet.query.sql_opaque import to_opaque
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
-    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
-    f"startswith), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
+    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith"
+    f"), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -72,8 +73,10 @@ _OPERATORS: dict[str, _Builder] = {
 _NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
 
 
-def parse_where(where: str | Sequence[Any] | Predicate | None) -> Predicate | None:
+def parse_where(where: str | Sequence[Any] | Predicate | None, *, partly: bool = False) -> Predicate | None:
     """The predicate that `where` describes. None if `where` is None.
+
+    With `partly`, a condition of SQL text that is not supported is :class:`Opaque`, instead of an error.
 
     `where` is SQL text in Spark's dialect; a list of tuples ``(column, operator, value)``, combined by AND; a list of
     such lists, combined by OR (pyarrow's disjunctive normal form); or a predicate. Raises PlanError, which quotes the
@@ -82,7 +85,7 @@ def parse_where(where: str | Sequence[Any] | Predicate | None) -> Predicate | No
     if where is None or isinstance(where, Predicate):
         return where
     if isinstance(where, str):
-        return _parse_sql(where)
+        return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
         return _parse_list(where)
     raise PlanError(
@@ -137,14 +140,14 @@ def _dialect() -> Any:
     return BloomparquetWhere
 
 
-def _parse_sql(text: str) -> Predicate:
+def _parse_sql(text: str, partly: bool) -> Predicate:
     from sqlglot import exp, parse_one
     from sqlglot.errors import ParseError, SqlglotError
 
     if not text.strip():
         raise PlanError("where is blank; to read every row, pass None")
     try:
-        return _Converter(text).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
+        return _Converter(text, partly).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
         raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
     except ParseError as error:
@@ -164,13 +167,17 @@ def _position(errors: Sequence[dict[str, Any]]) -> str:
     return position + (" (something is missing after it)" if "missing" in str(first.get("description")) else "")
 
 
-class _Converter:
-    """Converts sqlglot's tree of one text to a predicate."""
+class _RefusedError(PlanError):
+    """A condition is not supported."""
 
-    def __init__(self, text: str) -> None:
+
+class _Converter:
+    """Converts sqlglot's tree of one text to a predicate. `partly`: what is not supported is opaque."""
+
+    def __init__(self, text: str, partly: bool) -> None:
         from sqlglot import exp
 
-        self.text = text
+        self.text, self.partly = text, partly
         self.exp: Any = exp
         self.comparisons: dict[type[Any], tuple[_Builder, _Builder]] = {  # as written, and with the sides exchanged
             exp.EQ: (Eq, Eq),
@@ -183,6 +190,15 @@ class _Converter:
         }
 
     def convert(self, node: Any) -> Predicate:
+        exp = self.exp
+        try:
+            return self.convert_supported(node)
+        except _RefusedError as refusal:
+            if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
+                raise PlanError(str(refusal)) from None
+            return to_opaque(node, exp, str(refusal))
+
+    def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp
         if isinstance(node, exp.Paren):
             return self.convert(node.this)
@@ -251,10 +267,11 @@ class _Converter:
         if pattern is None:
             like: Predicate = Eq(column, None)
         elif isinstance(pattern, str):
-            plain, wildcards = _split_pattern(pattern)
+            plain, wildcards = split_pattern(pattern)
             if wildcards.strip("%"):
-                raise self.refuse(node, "the only supported wildcard is % at the end of a pattern")
-            like = StartsWith(column, plain) if wildcards else Eq(column, plain)
+                like = Like(column, pattern)
+            else:
+                like = StartsWith(column, plain) if wildcards else Eq(column, plain)
         else:
             raise self.refuse(node)
         return Not(like) if node.args.get("negate") else like
@@ -322,7 +339,8 @@ class _Converter:
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
     def refuse(self, node: Any, reason: str = _SUPPORTED) -> PlanError:
-        return PlanError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
+        error = _RefusedError if self.partly else PlanError
+        return error(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
 
 
 def _negate(predicate: Predicate) -> Predicate:
@@ -369,10 +387,3 @@ def _cast_timestamp(text: str) -> Value:
     if nanos % 1000:
         raise ValueError("nanoseconds and an offset")
     return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)
-
-
-def _split_pattern(pattern: str) -> tuple[str, str]:
-    r"""The text of a LIKE pattern before its first wildcard, unescaped, and the rest. ``\%`` is an escaped %."""
-    match = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)
-    assert match is not None
-    return re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), match[2]

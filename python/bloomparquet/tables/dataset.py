@@ -16,6 +16,7 @@ from bloomparquet.planning.dataset import PathLike
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
+from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.scan import scan_batches
 from bloomparquet.tables.delta import open_delta
 from bloomparquet.tables.iceberg import open_iceberg
@@ -97,7 +98,7 @@ class Dataset(files.Dataset):
         options = PlanOptions(
             timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=os.fspath(index)
         )
-        return plan_dataset(self, where, options)
+        return plan_dataset(self, parse_where(where, partly=True), options)
 
     def read_table(
         self,

@@ -39,7 +39,7 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 6
+VERSION = 7
 """Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
@@ -163,13 +163,20 @@ class Worker:
             )
             dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
             predicate = to_predicate(request["predicate"])
-            if needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
+            explains = request.get("explain", False)
+            if (
+                not explains
+                and needs_expression_filters(predicate)
+                and not has_expression_filters(dataset, plan_options.index)
+            ):
                 return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b"", cache
             plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
             answer, ranges = summarize(plan)
             answer["plan"]["warnings"] += _index_warnings.take()
+            if explains:
+                answer["plan"]["explanation"] = plan.explain().to_dict()
             answer["revision"] = listing.revision
             return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:
@@ -230,6 +237,7 @@ def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         "requests": plan.requests,
         "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": warnings,
+        "withoutFilters": plan.columns_without_filters(),
     }
     if plan.row_group_counts is not None:
         counts |= {

@@ -3,8 +3,9 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
-"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``.
+A request is ``{"id": 7, "version": 7, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
+"explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of ``ScanPlan.explain``.
 `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
 times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte. The planner
 remembers the latest listings. The data of a request are empty; if the planner does not know the listing, it answers
@@ -31,7 +32,9 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 (with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
 elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
 ``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
-``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is null, or by `type`:
+``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A condition that only Spark
+understands is ``{"op": "opaque", "sql": "…", "reason": "FUNCTION"}`` in requests to explain; `reason` is a name of
+:class:`bloomparquet.query.why_not.WhyNot`. A value is null, or by `type`:
 
 - ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
@@ -60,6 +63,7 @@ from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
+from bloomparquet.query.why_not import WhyNot
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
@@ -92,6 +96,8 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     if "not" in node:
         return p.Not(to_predicate(node["not"]))
     op, column = node.get("op"), tuple(node.get("column", ()))
+    if op == "opaque" and node.get("reason") in WhyNot.__members__:
+        return p.Opaque(node["sql"], WhyNot[node["reason"]], "")
     if op == "is null":
         return p.IsNull(column)
     if op == "is not null":

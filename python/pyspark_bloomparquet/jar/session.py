@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.jar import connect
-from pyspark_bloomparquet.jar.summary import ScanSummary, summarize
+from pyspark_bloomparquet.jar.summary import ScanExplanation, ScanSummary, explain, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,20 +120,51 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     With Spark Connect, the plans come from the metrics that the server sends with the rows of a DataFrame. They have no
     paths and predicates. Raises UnsupportedError if the DataFrame has not run, and if the session has no jar.
     """
+    execution = _execution(query)
+    if execution is None:
+        return connect.last_plan(query)
+    return [summarize(plan) for plan in json.loads(_bridge_of(execution).plans(execution))]
+
+
+def explain_pruning(query: DataFrame | StreamingQuery) -> list[ScanExplanation]:
+    """Why each scan of Parquet or ORC files in `query` skips what it skips, and not more; in the order of
+    :func:`last_plan`.
+
+    Each condition of the query is named, also those that only Spark understands: what evidence skips for it alone, why
+    the rest is kept, and what to do about it. The planner judges the conditions again, mostly from its cache. Of a scan
+    that was not planned, the explanation says why.
+
+    Raises UnsupportedError if the session has no jar, and with Spark Connect.
+    """
+    execution = _execution(query)
+    if execution is None:
+        raise UnsupportedError(
+            "with Spark Connect, a client cannot ask the planner of the server; df.explain() shows which conditions "
+            "are not used, and last_plan(df) what was skipped"
+        )
+    return [explain(plan) for plan in json.loads(_bridge_of(execution).explanations(execution))]
+
+
+def _execution(query: DataFrame | StreamingQuery) -> Any | None:
+    """Spark's execution of a query; None with Spark Connect. UnsupportedError for a stream that has not run."""
     from pyspark.sql.streaming.query import StreamingQuery as ClassicStream
 
+    if not isinstance(query, ClassicStream) and getattr(query, "_jdf", None) is None:
+        return None
     if isinstance(query, ClassicStream):
         execution = query._jsq.streamingQuery().lastExecution()
-    elif getattr(query, "_jdf", None) is None:
-        return connect.last_plan(query)
     else:
         execution = query._jdf.queryExecution()
     if execution is None:
         raise UnsupportedError("this stream has run no micro batch yet")
+    return execution
+
+
+def _bridge_of(execution: Any) -> Any:
     bridge = _find_bridge(execution.sparkSession())
     if bridge is None:
         raise UnsupportedError("this session does not have the jar; call pyspark_bloomparquet.attach(spark) first")
-    return [summarize(plan) for plan in json.loads(bridge.plans(execution))]
+    return bridge
 
 
 def _settings() -> dict[str, str]:

@@ -10,6 +10,7 @@ from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 
 if TYPE_CHECKING:
     from bloomparquet.planning.evidence.formats import Unit
+    from bloomparquet.planning.explanation import Explanation
     from bloomparquet.planning.plan import RowGroupCounts
 
 
@@ -53,6 +54,42 @@ class ScanSummary:
         if self.whole_files:
             parts.append(f"{self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned")
         return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class ScanExplanation:
+    """Why one scan of a query skips what it skips, and not more: the explanation of the planner, as
+    ``ScanPlan.explain`` gives it. Of a scan that was not planned, it has only the reason. ``str()`` is a text for
+    people."""
+
+    paths: tuple[str, ...]
+    explanation: Explanation
+
+    @property
+    def planned(self) -> bool:
+        """Whether the planner answered. If not, Spark reads everything."""
+        return bool(self.explanation.parts)
+
+    def __str__(self) -> str:
+        return f"scan of {', '.join(self.paths)}\n{self.explanation}"
+
+
+def explain(plan: dict[str, Any]) -> ScanExplanation:
+    """The explanation of a scan, from what the jar says of it."""
+    from bloomparquet.planning.explain import not_used
+    from bloomparquet.planning.explanation import Explanation
+    from bloomparquet.planning.why import Why
+    from bloomparquet.query.why_not import WhyNot
+
+    paths = tuple(plan["paths"])
+    if "explanation" in plan:
+        return ScanExplanation(paths, Explanation.from_dict(plan["explanation"]))
+    if plan["planned"]:
+        why = Why(WhyNot.NOT_PLANNED, "the scan has no files")
+    else:
+        why = Why(WhyNot.PLANNER_FAILED if plan.get("failed") else WhyNot.NOT_PLANNED, plan["reason"])
+    reason = not_used(why, None, 0, f"{plan['unit']}s")
+    return ScanExplanation(paths, Explanation(plan["where"] or "", plan["unit"], 0, 0, {}, (), (reason,)))
 
 
 def summarize(plan: dict[str, Any]) -> ScanSummary:

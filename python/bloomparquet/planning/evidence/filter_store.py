@@ -47,6 +47,11 @@ class FilterStore(ABC):
         self._warned = set(warned)  # paths of files
         self._lock = threading.Lock()
 
+    @property
+    def in_index(self) -> Booleans:
+        """Which chunks have their filter in an index."""
+        return self.tiled.present
+
     def check(self, question: Question) -> tuple[Booleans, int]:
         """One answer per chunk of `question`, and how many of the filters were unusable.
 

@@ -50,6 +50,10 @@ class ChunkFilters(Protocol):
     def present(self) -> NDArray[np.bool_]:
         """Which chunks have a filter, shape (n,), as far as is known without reading filters."""
 
+    @property
+    def in_index(self) -> NDArray[np.bool_]:
+        """Which chunks have their filter in an index, shape (n,)."""
+
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
         """One answer per chunk of `question`, and how many of the filters were unusable. False is a proof of absence,
         True is not a proof."""

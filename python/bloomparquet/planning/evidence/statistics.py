@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.like import Like
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.query.predicate import (
     Eq,
@@ -68,23 +69,34 @@ def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDA
     return first, last
 
 
+def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
+    """Verdicts (n,) on `leaf` by null counts alone."""
+    has_nulls: Verdicts = chunks.nulls != 0
+    if isinstance(leaf, IsNull):
+        return has_nulls
+    has_values: Verdicts = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
+    return has_nulls | has_values if isinstance(leaf, Not) and isinstance(leaf.child, EqNullSafe) else has_values
+
+
 def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
     """Verdicts (n,) on `leaf` for n `chunks`; and what to ask their filters if `leaf` is an equality.
 
     Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
     """
-    if isinstance(leaf, IsNull):
-        return chunks.nulls != 0, None
-    has_values = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
-    if isinstance(leaf, IsNotNull):
+    has_values = judge_nulls(leaf, chunks)
+    if isinstance(leaf, IsNull | IsNotNull):
         return has_values, None
     if isinstance(leaf, CaseIn):
         require_text(leaf, chunks.family, chunks.family)
         return has_values, _case_candidates(leaf, chunks, timezone)
+    if isinstance(leaf, Like):
+        return has_values & _starts_with(StartsWith(leaf.column, leaf.prefix), chunks, timezone), None
     if isinstance(leaf, Not):  # in negation normal form, around <=>, LIKE and CaseIn only
         inner = leaf.child
         if isinstance(inner, CaseIn):
             return judge(inner, chunks, timezone)[0], None
+        if isinstance(inner, Like):
+            return has_values, None
         if isinstance(inner, EqNullSafe):
             differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None

@@ -80,7 +80,7 @@ class NoFilters:
     """The filters of n chunks that have none."""
 
     def __init__(self, n: int) -> None:
-        self.present = np.zeros(n, np.bool_)
+        self.present = self.in_index = np.zeros(n, np.bool_)
         self.errors: dict[int, BloomParquetError] = {}
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
@@ -314,6 +314,10 @@ class FiltersOfGroups:
     def __init__(self, filters: OrcFilters, at: NDArray[np.int64], present: NDArray[np.bool_]) -> None:
         self._filters, self._at, self.present = filters, at, present
         self.errors: dict[int, BloomParquetError] = {}
+
+    @property
+    def in_index(self) -> NDArray[np.bool_]:
+        return self._filters.in_index[self._at]
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
         chunks, at = question.chunks, self._at[question.chunks]

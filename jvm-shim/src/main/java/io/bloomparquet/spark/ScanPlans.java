@@ -30,11 +30,15 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 final class ScanPlans {
   private final Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
   private final ArrayNode plans = JsonNodeFactory.instance.arrayNode();
+  private final boolean explain;
 
-  private ScanPlans() {}
+  private ScanPlans(boolean explain) {
+    this.explain = explain;
+  }
 
-  static ArrayNode of(SparkPlan query) {
-    ScanPlans scans = new ScanPlans();
+  /** @param explain whether each plan is explained */
+  static ArrayNode of(SparkPlan query, boolean explain) {
+    ScanPlans scans = new ScanPlans(explain);
     scans.collect(query);
     return scans.plans;
   }
@@ -62,10 +66,10 @@ final class ScanPlans {
   /** The plan of one scan; null for other nodes. */
   private ObjectNode scan(SparkPlan plan) {
     if (plan instanceof PrunedFileScanExec pruned) {
-      return pruned.toJson();
+      return explain ? pruned.explain() : pruned.toJson();
     }
     if (plan instanceof BatchScanExec batch && batch.scan() instanceof PrunedScan scan) {
-      return seen.add(scan) ? scan.toJson() : null;
+      return !seen.add(scan) ? null : explain ? scan.explain() : scan.toJson();
     }
     return UnprunedScan.toJson(plan);
   }

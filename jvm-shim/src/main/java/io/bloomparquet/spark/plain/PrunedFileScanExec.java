@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
+import io.bloomparquet.spark.planner.ExplainedPredicate;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanMetric;
 import io.bloomparquet.spark.planner.PlanResult;
@@ -63,9 +64,10 @@ public final class PrunedFileScanExec extends SparkPlan {
   private transient Map<String, SQLMetric> metrics;
   private transient volatile Outcome latest;
   private transient volatile String asked;
+  private transient volatile String notUsed;
 
-  /** What was asked, and what the planner answered. */
-  private record Outcome(JsonNode predicate, PlanResult result) {}
+  /** What was asked about which files, and what the planner answered. {@code files} is null if it was not asked. */
+  private record Outcome(JsonNode predicate, PlanResult result, FileListing files) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */
   public PrunedFileScanExec(FileSourceScanExec scan, Seq<Expression> runtime) {
@@ -122,7 +124,7 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   private <T> RDD<T> everything(RDD<T> all, String reason) {
-    latest = new Outcome(null, PlanResult.none(reason));
+    latest = new Outcome(null, PlanResult.none(reason), null);
     return all;
   }
 
@@ -143,7 +145,7 @@ public final class PrunedFileScanExec extends SparkPlan {
       if (relation.fileFormat() instanceof BloomFormat) {
         throw error;
       }
-      return new Outcome(null, Planner.declined(error.getMessage())); // a query that does not name us must not fail
+      return new Outcome(null, Planner.declined(error.getMessage()), null); // a query that does not name us must not fail
     }
     JsonNode predicate =
         options.pushFilters()
@@ -151,7 +153,8 @@ public final class PrunedFileScanExec extends SparkPlan {
                 predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
                 predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
             : null;
-    return new Outcome(predicate, Planner.plan(session(), files, predicates, predicate, options));
+    PlanResult result = Planner.plan(session(), files, predicates, predicate, options);
+    return new Outcome(predicate, result, options.pushFilters() ? files : null);
   }
 
   private ScanOptions options(HadoopFsRelation relation) {
@@ -203,6 +206,26 @@ public final class PrunedFileScanExec extends SparkPlan {
     return node.setAll(outcome.result.toJson());
   }
 
+  /** The latest plan, with the explanation of the planner. */
+  public ObjectNode explain() {
+    ObjectNode node = toJson();
+    Outcome outcome = latest;
+    if (outcome == null || outcome.result.failed() || outcome.files == null) {
+      return node;
+    }
+    HadoopFsRelation relation = scan.relation();
+    PlannerPredicate predicates = PlainScans.predicates(relation);
+    JsonNode keys = predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime)));
+    JsonNode whole = PlannerPredicate.and(explained(predicates), keys);
+    PlanResult result = Planner.explain(session(), outcome.files, predicates, whole, options(relation));
+    return node.setAll(result.toJson());
+  }
+
+  /** The conditions of the query, also those that the planner cannot judge. */
+  private JsonNode explained(PlannerPredicate predicates) {
+    return ExplainedPredicate.of(predicates, RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters())));
+  }
+
   private boolean awaitsValues() {
     return Stream.of(scan.dataFilters(), scan.partitionFilters(), runtime)
         .flatMap(each -> Scala.list(each).stream())
@@ -221,12 +244,24 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   @Override
   public Iterator<Object> stringArgs() {
-    return Scala.seq(List.<Object>of("[" + asked() + "; " + kept() + "]")).iterator();
+    return Scala.seq(List.<Object>of("[" + asked() + notUsed("; not used: ") + "; " + kept() + "]")).iterator();
   }
 
   @Override
   public String verboseStringWithOperatorId() {
-    return "\n" + formattedNodeName() + "\nAsked: " + asked() + "\nKept: " + kept() + "\n";
+    return "\n" + formattedNodeName() + "\nAsked: " + asked() + notUsed("\nNot used: ") + "\nKept: " + kept() + "\n";
+  }
+
+  /** The conditions that the planner cannot judge, after {@code title}; empty if there are none. */
+  private String notUsed(String title) {
+    if (notUsed == null && session() != null) {
+      List<Expression> filters = Scala.list(scan.dataFilters());
+      notUsed =
+          ExplainedPredicate.notUsed(
+              PlainScans.predicates(scan.relation()),
+              filters.stream().filter(each -> RuntimeValues.isOfData(each) && !RuntimeValues.hasSubquery(each)).toList());
+    }
+    return notUsed == null || notUsed.isEmpty() ? "" : title + notUsed;
   }
 
   /** The predicate for the planner. Before the query runs, without the values of its subqueries. */

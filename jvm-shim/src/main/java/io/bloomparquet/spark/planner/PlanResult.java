@@ -7,6 +7,8 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.support.FileFormat;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
 
 /**
@@ -97,7 +99,7 @@ public final class PlanResult {
     return notPlanned == null;
   }
 
-  boolean failed() {
+  public boolean failed() {
     return failed;
   }
 
@@ -160,7 +162,7 @@ public final class PlanResult {
 
   /** All counts, or the reason, for {@code last_plan}. */
   public ObjectNode toJson() {
-    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned());
+    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned()).put("failed", failed);
     if (!planned()) {
       node.put("reason", notPlanned);
     }
@@ -175,15 +177,18 @@ public final class PlanResult {
     }
     long indexed = count("numFilesIndexed");
     long whole = count("numFilesReadWhole");
+    List<String> unfiltered = new ArrayList<>();
+    counts.path("withoutFilters").forEach(column -> unfiltered.add(column.asText()));
     return String.format(
         Locale.ROOT,
-        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s",
+        "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s%s",
         count(format.count("Read")),
         count(format.count("Total")),
         format.unit(),
         count(format.count("SkippedByStatistics")),
         count(format.count("SkippedByBloomFilter")),
         indexed == 0 ? "" : String.format(Locale.ROOT, "; index: %,d of %,d files", indexed, count("numFilesTotal")),
-        whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely");
+        whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely",
+        unfiltered.isEmpty() ? "" : "; no Bloom filter on " + String.join(", ", unfiltered));
   }
 }

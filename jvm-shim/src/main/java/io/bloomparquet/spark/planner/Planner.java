@@ -41,11 +41,31 @@ public final class Planner {
       PlannerPredicate predicates,
       JsonNode predicate,
       ScanOptions options) {
+    return plan(session, files, predicates, predicate, options, false);
+  }
+
+  /** A plan with an explanation among its counts. {@code predicate} is an {@link ExplainedPredicate}, or null. */
+  public static PlanResult explain(
+      SparkSession session,
+      FileListing files,
+      PlannerPredicate predicates,
+      JsonNode predicate,
+      ScanOptions options) {
+    return plan(session, files, predicates, predicate, options, true);
+  }
+
+  private static PlanResult plan(
+      SparkSession session,
+      FileListing files,
+      PlannerPredicate predicates,
+      JsonNode predicate,
+      ScanOptions options,
+      boolean explain) {
     FileFormat format = predicates.format();
     if (options.planning().equals(ScanOptions.OFF)) {
       return PlanResult.none("planning is off");
     }
-    if (!PlannerPredicate.isWorthPlanning(predicate)) {
+    if (explain ? predicate == null : !PlannerPredicate.isWorthPlanning(predicate)) {
       return PlanResult.none(
           predicates.unplannableReason() == null
               ? "the query has no filter that can skip " + format.unit() + "s"
@@ -56,6 +76,7 @@ public final class Planner {
     }
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
+    request.put("explain", explain);
     request.set("predicate", predicate);
     request.set("readerTypes", predicates.readerTypes(predicate));
     request.put("caseSensitive", predicates.caseSensitive());

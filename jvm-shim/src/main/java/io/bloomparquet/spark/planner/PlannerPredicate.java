@@ -95,6 +95,11 @@ public final class PlannerPredicate {
     return type != null && PlannerValue.typeName(type) != null;
   }
 
+  /** Whether these columns, at least one, are all partition columns. */
+  boolean isOfPartitions(Set<String> columns) {
+    return !columns.isEmpty() && columns.stream().allMatch(column -> find(partitions, column) != null);
+  }
+
   /** The conjunction of those {@code conjuncts} that can be translated; null if none can. */
   public JsonNode ofAll(List<? extends org.apache.spark.sql.catalyst.expressions.Expression> conjuncts) {
     List<JsonNode> translated = new ArrayList<>();

@@ -34,6 +34,7 @@ import org.apache.spark.sql.types.StructType;
 final class PlannedFiles {
   private final FileScan scan;
   private final SparkSession session;
+  private final LoadContext context;
   private final JsonNode predicate;
   private final List<PartitionDirectory> directories;
   private final List<FileStatusWithMetadata> files = new ArrayList<>();
@@ -50,6 +51,7 @@ final class PlannedFiles {
   PlannedFiles(LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions) {
     this.scan = scan;
     this.session = context.session();
+    this.context = context;
     this.predicate = predicate;
     List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
     filters.addAll(onPartitions);
@@ -66,6 +68,11 @@ final class PlannedFiles {
 
   JsonNode predicate() {
     return predicate;
+  }
+
+  /** The plan of the same files by {@code explained}, with an explanation. */
+  PlanResult explain(JsonNode explained) {
+    return Planner.explain(session, listing, context.predicates(), explained, context.options());
   }
 
   PlanResult result() {

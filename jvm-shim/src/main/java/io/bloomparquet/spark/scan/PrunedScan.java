@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.ExplainedPredicate;
 import io.bloomparquet.spark.planner.PlanMetric;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.PlannerPredicate;
@@ -44,20 +45,23 @@ public final class PrunedScan
     implements SupportsReportStatistics, SupportsRuntimeV2Filtering, SupportsMetadata {
   private final LoadContext context;
   private final FileScan files;
+  private final List<Expression> conjuncts;
   private final JsonNode predicate;
   private final RowAdapter adapter;
   private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
   private PlannedFiles planned;
   private volatile PlannedFiles latest;
+  private volatile String notUsed;
 
   /**
-   * @param predicate for the planner, in {@link PlannerPredicate}'s JSON; null for none
+   * @param conjuncts the conditions on rows, of which the planner gets those that it can judge
    * @param adapter for the rows of Spark's reader; null if they stay as they are
    */
-  PrunedScan(LoadContext context, FileScan files, JsonNode predicate, RowAdapter adapter) {
+  PrunedScan(LoadContext context, FileScan files, List<Expression> conjuncts, RowAdapter adapter) {
     this.context = context;
     this.files = files;
-    this.predicate = predicate;
+    this.conjuncts = List.copyOf(conjuncts);
+    this.predicate = context.predicates().ofAll(conjuncts);
     this.adapter = adapter;
   }
 
@@ -68,12 +72,25 @@ public final class PrunedScan
   /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
   public ObjectNode toJson() {
     PlannedFiles plan = latest == null ? planned() : latest;
+    return toJson(plan, plan.result());
+  }
+
+  /** The latest plan, with the explanation of the planner. */
+  public ObjectNode explain() {
+    PlannedFiles plan = latest == null ? planned() : latest;
+    JsonNode explained = ExplainedPredicate.of(context.predicates(), conjuncts);
+    boolean isOfRuntime = !Objects.equals(plan.predicate(), predicate);
+    JsonNode whole = isOfRuntime ? PlannerPredicate.and(explained, plan.predicate()) : explained;
+    return toJson(plan, plan.result().failed() ? plan.result() : plan.explain(whole));
+  }
+
+  private ObjectNode toJson(PlannedFiles plan, PlanResult result) {
     ObjectNode node = JsonNodeFactory.instance.objectNode();
     ArrayNode paths = node.putArray("paths");
     Scala.list(files.fileIndex().rootPaths()).forEach(path -> paths.add(path.toString()));
     node.put("unit", context.format().unit());
     node.put("where", plan.predicate() == null ? null : PredicateText.of(plan.predicate()));
-    node.setAll(plan.result().toJson());
+    node.setAll(result.toJson());
     return node;
   }
 
@@ -226,6 +243,10 @@ public final class PrunedScan
   private String planDescription() {
     PlannedFiles plan = latest;
     String text = PredicateText.of(plan == null ? predicate : plan.predicate());
+    if (notUsed == null) {
+      notUsed = ExplainedPredicate.notUsed(context.predicates(), conjuncts);
+    }
+    text = notUsed.isEmpty() ? text : text + "; not used: " + notUsed;
     return plan == null ? text : text + "; " + plan.result().describe(context.format());
   }
 

@@ -82,7 +82,7 @@ class PrunedScanBuilder extends FileScanBuilder {
     }
     boolean isAdapted = !where.isNone() || metadata != null;
     RowAdapter adapter = isAdapted ? where.adapter(scan.readSchema(), requested, metadata) : null;
-    return new PrunedScan(context, scan, context.predicates().ofAll(conjuncts), adapter);
+    return new PrunedScan(context, scan, conjuncts, adapter);
   }
 
   /** A class of its own, because Spark 4.0 has no such interface. */

@@ -1,0 +1,62 @@
+"""What decided about each row group or stripe of a plan."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+class Decision(str, Enum):
+    """Why a row group, a stripe or a file is read or skipped: the cheapest evidence that sufficed.
+
+    `CONSTANT` stands for a predicate that is TRUE for no row of any file, `NULLS` for null counts and row counts,
+    `INDEX` for a Bloom filter that is in an index, and `BLOOM` for one in the file itself.
+    """
+
+    READ = "read"
+    CONSTANT = "constant"
+    PARTITION = "partition"
+    NULLS = "nulls"
+    BOUNDS = "min/max"
+    INDEX = "index"
+    BLOOM = "bloom"
+
+
+DECISIONS: tuple[Decision, ...] = tuple(Decision)
+
+WHOLE_FILE = -1
+"""The row group of a file that is one entry, because its footer was not read."""
+
+
+class Decisions(NamedTuple):
+    """What decided about the n row groups (stripes of ORC) of a plan, in the order of ``ScanPlan.row_groups``.
+
+    Arrays of shape (n,). `file`: an index into ``plan.dataset.files``. `row_group`: the index in the file; -1 for a
+    file that is one entry, because partition values skip it or its footer is unreadable. `decision`: an index into
+    :data:`DECISIONS`.
+    """
+
+    file: NDArray[np.int64]
+    row_group: NDArray[np.int64]
+    decision: NDArray[np.uint8]
+
+    def counts(self) -> dict[Decision, int]:
+        """How many row groups each decision is about; decisions without one are left out."""
+        counts = np.bincount(self.decision, minlength=len(DECISIONS)).tolist()
+        return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
+
+    def to_arrow(self) -> pa.Table:
+        """The columns file, row_group (null for a file that is one entry), and decision as a dictionary of its
+        names."""
+        names = pa.array([decision.value for decision in DECISIONS])
+        return pa.table(
+            {
+                "file": self.file,
+                "row_group": pa.array(self.row_group, mask=self.row_group == WHOLE_FILE),
+                "decision": pa.DictionaryArray.from_arrays(pa.array(self.decision.view(np.int8)), names),
+            }
+        )

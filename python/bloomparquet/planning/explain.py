@@ -1,0 +1,317 @@
+"""Explains a plan: judges each part of its predicate again, alone, and says why the rest was not skipped.
+
+Evidence that planning has read is in memory. Asking one part alone may read filters that the whole predicate did not
+need; these reads are counted apart from those of the plan.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError
+from bloomparquet.planning.decisions import DECISIONS, Decision
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.interface import Units, WholeUnits
+from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
+from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
+from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.table_columns import units_of
+from bloomparquet.planning.why import Why, explain_kept
+from bloomparquet.query.elements import to_element_conditions
+from bloomparquet.query.predicate import (
+    Always,
+    Column,
+    Eq,
+    In,
+    Junction,
+    Leaf,
+    Not,
+    NotEq,
+    NotIn,
+    Opaque,
+    Or,
+    Predicate,
+    columns,
+    to_sql,
+)
+from bloomparquet.query.resolve import merge_equalities, rename
+from bloomparquet.query.verdict import might_match
+from bloomparquet.query.why_not import WhyNot
+from bloomparquet.storage.staleness import changed_files
+
+_MAX_VALUES = 20
+_READ = DECISIONS.index(Decision.READ)
+_STEPS = (Decision.PARTITION, Decision.NULLS, Decision.BOUNDS)
+
+Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedConditions:
+    """How a plan was judged: what evidence was asked about (`judged`), the predicates in negation normal form that this
+    was made of (`normalized`), and the `paths` that their columns mean."""
+
+    judged: tuple[RowCondition, ...]
+    normalized: tuple[RowCondition, ...]
+    paths: dict[Column, Column]
+    request: Request
+
+    def decide(self, plan: ScanPlan) -> Codes:
+        """Per row group of ``plan.table``, an index into DECISIONS."""
+        return decide(units_of(plan.table, plan.dataset.columns), self.judged, self.request, plan.codes)
+
+    def explain(self, plan: ScanPlan) -> Explanation:
+        """Why `plan` skips what it skips, and not more."""
+        return _Explainer(plan, self).explain()
+
+    def without_filters(self) -> list[str]:
+        """The columns of equalities that no file of the plan has a filter on."""
+        return [".".join(column) for column, present in self.request.has_filters.items() if not present]
+
+
+class _Judged(NamedTuple):
+    """A part, and per row group of the table what decides if the part is the whole predicate."""
+
+    part: Part
+    decided: Codes
+
+
+class _Explainer:
+    def __init__(self, plan: ScanPlan, judged: JudgedConditions) -> None:
+        self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
+        self._request = judged.request.apart()
+        self._total = len(plan.table)
+        self._units = f"{plan.unit}s"
+        kept_files = np.ones(len(plan.table.files), np.bool_)
+        kept_files[plan.table.file[plan.codes != KEPT]] = False
+        candidates = np.flatnonzero(kept_files)
+        files = [plan.table.files[i] for i in candidates.tolist()]
+        self._changed_files = candidates[changed_files(plan.dataset.storage, files)]
+        self._changed = np.isin(plan.table.file, self._changed_files)
+
+    def explain(self) -> Explanation:
+        plan, request = self._plan, self._request
+        parts = [self._part(self._named(each.predicate)).part for each in self._judged.normalized]
+        reads = (request.footer_reads, request.filter_reads)
+        where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
+        return Explanation(
+            where or (parts[0].predicate if parts else "no predicate"), plan.unit, plan.total, plan.kept,
+            plan.decisions().counts(), tuple(parts), tuple(self._about_the_scan()),
+            sum(read.requests for read in reads), sum(read.bytes for read in reads),
+        )  # fmt: skip
+
+    def _named(self, predicate: Predicate) -> Predicate:
+        return _merged(rename(predicate, self._judged.paths))
+
+    def _about_the_scan(self) -> Iterator[NotUsed]:
+        """The reasons that no part of the predicate has."""
+        plan = self._plan
+        if not self._judged.normalized:
+            yield self._not_used(Why(WhyNot.NO_PREDICATE), None)
+        if len(self._changed_files):
+            detail = plan.table.paths[int(self._changed_files[0])]
+            yield self._not_used(Why(WhyNot.FILE_CHANGED, detail), int(np.count_nonzero(self._changed)))
+        by_reason: dict[WhyNot, list[BloomParquetError]] = {}
+        for error in plan.unreadable.values():
+            is_key = isinstance(error, EncryptionError)
+            by_reason.setdefault(WhyNot.KEY_MISSING if is_key else WhyNot.UNREADABLE_FOOTER, []).append(error)
+        for reason, errors in by_reason.items():
+            units = "files" if reason is WhyNot.KEY_MISSING else self._units
+            total = len(plan.dataset.files)
+            yield self._not_used(Why(reason, str(errors[0])), len(errors), total=total, units=units)
+
+    def _part(self, predicate: Predicate) -> _Judged:
+        if isinstance(predicate, Junction):
+            return self._junction(predicate)
+        why: list[tuple[Why, int]] = []
+        decided, files = np.full(self._total, _READ, np.uint8), 0
+        if isinstance(predicate, Always):
+            decided[:] = _READ if predicate.value else DECISIONS.index(Decision.CONSTANT)
+            why = [(Why(WhyNot.ALWAYS_TRUE), self._total)] if predicate.value else []
+        elif isinstance(opaque := predicate.child if isinstance(predicate, Not) else predicate, Opaque):
+            why = [(Why(opaque.reason), self._total)]
+        else:
+            try:
+                decided, files, why = self._leaf(predicate)
+            except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
+                why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
+        used = self._used(decided, files)
+        not_used = [self._not_used(each, count) for each, count in why]
+        return self._judged_part(predicate, None, decided, used, not_used, ())
+
+    def _junction(self, predicate: Junction) -> _Judged:
+        children = [self._part(child) for child in predicate.children]
+        decided = np.stack([child.decided for child in children])
+        skipped = decided != _READ
+        # An OR is skipped by the most expensive evidence that one of its halves needs, an AND by the cheapest.
+        if isinstance(predicate, Or):
+            combined = np.where(skipped.all(axis=0), decided.max(axis=0), _READ).astype(np.uint8)
+            operator: Literal["and", "or"] = "or"
+        else:
+            combined = np.where(skipped, decided, len(DECISIONS)).min(axis=0).astype(np.uint8)
+            combined[~skipped.any(axis=0)] = _READ
+            operator = "and"
+        not_used = []
+        if operator == "or":
+            for i, child in enumerate(children):
+                alone = ~skipped[i] & np.delete(skipped, i, axis=0).all(axis=0)
+                if count := int(np.count_nonzero(alone)):
+                    not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
+        parts = tuple(child.part for child in children)
+        return self._judged_part(predicate, operator, combined, self._used(combined, 0), not_used, parts)
+
+    def _judged_part(
+        self,
+        predicate: Predicate,
+        operator: Literal["and", "or"] | None,
+        decided: Codes,
+        used: Sequence[Used],
+        not_used: Sequence[NotUsed],
+        parts: tuple[Part, ...],
+    ) -> _Judged:
+        skipped = int(np.count_nonzero(decided != _READ))
+        text = to_sql(predicate, max_values=_MAX_VALUES)
+        return _Judged(Part(text, operator, skipped, self._total, tuple(used), tuple(not_used), parts), decided)
+
+    def _leaf(self, leaf: Predicate) -> tuple[Codes, int, list[tuple[Why, int]]]:
+        """What decides if `leaf` is the whole predicate; how many unopened files partition values exclude; and why the
+        other row groups are kept, with their number."""
+        table, request, plan = self._table, self._request, self._plan
+        decided = np.full(self._total, _READ, np.uint8)
+        evidence = to_element_conditions(leaf)
+        if isinstance(evidence, Always):
+            return decided, 0, [(Why(WhyNot.NEGATION), self._total)]
+        condition = RowCondition(evidence, strict=False)
+        by_file = None if not isinstance(evidence, Leaf | Not) else request.partitions.verdicts(evidence, False)
+        files = 0
+        if by_file is not None and plan.excluded:
+            opened = np.isin(np.arange(len(by_file)), plan.file_positions)
+            files = int(np.count_nonzero(~by_file & ~opened))
+        alive = np.asarray((table.rows > 0) & ~self._changed, np.bool_)
+        decided[(table.rows == 0) & ~self._changed] = DECISIONS.index(Decision.NULLS)
+        alive = self._narrow(table, condition, alive, decided)
+        parts = table.row_groups_within(np.flatnonzero(alive))
+        units: Units = table if parts is None else parts
+        owner = np.arange(self._total) if parts is None else parts.stripe_index
+        kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
+        verdicts = LeafVerdicts(units, condition, request)
+        kept = might_match(evidence, kept, verdicts.judge_by_statistics)
+        alive = self._set(decided, alive, owner[kept], Decision.BOUNDS)
+        in_index = np.zeros(self._total, np.bool_)
+        if verdicts.equalities:
+            kept = might_match(evidence, kept, verdicts.judge_by_filters)
+            for chunks, candidates in (asked for each in verdicts.equalities.values() for asked in each):
+                in_index[owner[chunks.members[candidates.filters.in_index]]] = True
+            before = alive
+            alive = self._set(decided, alive, owner[kept], Decision.BLOOM)
+            decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
+        if by_file is not None:
+            count = int(np.count_nonzero(alive))
+            return decided, files, [(self._why_partition(leaf, plan), count)] if count else []
+        found = explain_kept(units, evidence, kept & alive[owner], request)
+        return decided, files, _counted(found, owner, self._total)
+
+    def _why_partition(self, leaf: Predicate, plan: ScanPlan) -> Why:
+        (column,) = columns(leaf)
+        can_be_compared = self._request.partitions.can_compare(leaf)
+        reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
+        return Why(reason, column=".".join(column))
+
+    def _narrow(
+        self, table: WholeUnits, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
+    ) -> NDArray[np.bool_]:
+        """The `alive` row groups that evidence other than filters keeps; notes in `decided` what decides."""
+        for by in _STEPS:
+            verdicts = LeafVerdicts(table, condition, self._request, by)
+            left = might_match(condition.predicate, alive, verdicts.judge_by_statistics)
+            decided[alive & ~left] = DECISIONS.index(by)
+            alive = left
+        return alive
+
+    @staticmethod
+    def _set(decided: Codes, alive: NDArray[np.bool_], kept: NDArray[np.int64], by: Decision) -> NDArray[np.bool_]:
+        """Note that `by` excludes the `alive` row groups that are not among `kept`. Returns those that are."""
+        left = np.zeros_like(alive)
+        left[kept] = True
+        left &= alive
+        decided[alive & ~left] = DECISIONS.index(by)
+        return left
+
+    def _used(self, decided: Codes, files: int) -> list[Used]:
+        counts = np.bincount(decided, minlength=len(DECISIONS)).tolist()
+        found = []
+        for decision in EVIDENCE_NAMES:
+            n_files = files if decision is Decision.PARTITION else 0
+            if counts[DECISIONS.index(decision)] or n_files:
+                found.append(Used(decision, counts[DECISIONS.index(decision)], n_files))
+        return found
+
+    def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
+        path, column = self._path(), shlex.quote(why.column)
+        if self._plan.dataset.columns is not None:
+            add = f"build_index({{{why.column!r}: bloomparquet.Bloom()}}) of the data set"
+            replace = f"{add}, or write the files again with smaller filters"
+        elif self._table.format is FileFormat.PARQUET:
+            add = f"bloomparquet add {path} --columns {column}"
+            replace = f"{add} --replace"
+        else:
+            add = f"write the files again with orc.bloom.filter.columns={column}"
+            replace = f"{add} and a lower orc.bloom.filter.fpp"
+        total = self._total if total is None else total
+        return not_used(why, count, total, units or self._units, path=path, add=add, replace=replace)
+
+    def _path(self) -> str:
+        dataset = self._plan.dataset
+        path = dataset.files[0].path if len(dataset.files) == 1 else dataset.root.rstrip("/") or "."
+        scheme, separator, _ = str(dataset.storage.key).partition("://")
+        return shlex.quote(f"{scheme}://{path}" if separator else path)
+
+
+def not_used(
+    why: Why, count: int | None, total: int, units: str, *, path: str = "PATH", add: str = "", replace: str = ""
+) -> NotUsed:
+    """`why` with its sentence and remedy written out, for so many of `total` row groups."""
+    fields = {
+        "column": why.column, "count": f"{count or 0:,}", "total": f"{total:,}", "unit": units, "detail": why.detail,
+        "path": path, "add": add, "replace": replace,
+    }  # fmt: skip
+    reason = why.reason
+    return NotUsed(reason, count, reason.sentence.format(**fields), reason.remedy.format(**fields))
+
+
+def _merged(predicate: Predicate) -> Predicate:
+    """`predicate` with several equalities of one column as one part, and the other parts as they are."""
+    if not isinstance(predicate, Junction):
+        return predicate
+    merged = merge_equalities(predicate)
+    if isinstance(merged, Junction) and len(merged.children) == len(predicate.children):
+        return type(predicate)(*map(_merged, predicate.children))
+    if not isinstance(merged, Junction):
+        return merged
+    return type(merged)(*map(_without_list, merged.children))
+
+
+def _without_list(leaf: Predicate) -> Predicate:
+    if isinstance(leaf, In | NotIn) and len(leaf.values) == 1:
+        return (Eq if isinstance(leaf, In) else NotEq)(leaf.column, leaf.values[0])
+    return _merged(leaf)
+
+
+def _counted(
+    found: Iterable[tuple[NDArray[np.int64], Why]], owner: NDArray[np.int64], total: int
+) -> list[tuple[Why, int]]:
+    """Each reason with the number of row groups (or stripes) that it is the first reason of."""
+    counts: Counter[Why] = Counter()
+    is_explained = np.zeros(total, np.bool_)
+    for units, why in found:
+        owners = np.unique(owner[units])
+        counts[why] += int(np.count_nonzero(~is_explained[owners]))
+        is_explained[owners] = True
+    return [(why, count) for why, count in counts.items() if count]

@@ -1,0 +1,208 @@
+"""What ``ScanPlan.explain()`` returns: per part of the predicate, which evidence was used and which was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from bloomparquet.planning.decisions import Decision
+from bloomparquet.planning.evidence.formats import Unit
+from bloomparquet.query.why_not import WhyNot
+
+EVIDENCE_NAMES: Mapping[Decision, str] = {
+    Decision.CONSTANT: "the predicate is never TRUE",
+    Decision.PARTITION: "partition values",
+    Decision.NULLS: "null counts",
+    Decision.BOUNDS: "min/max",
+    Decision.INDEX: "Bloom filters in the index",
+    Decision.BLOOM: "Bloom filters",
+}
+"""How texts call each kind of evidence, in the order in which it is consulted."""
+
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Evidence that skipped row groups: how many it skips for one part of the predicate alone, that cheaper evidence
+    does not. `files`: the files that partition values exclude unopened, whose row groups are not counted."""
+
+    evidence: Decision
+    skipped: int
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotUsed:
+    """Why row groups were not skipped, and what to do. `count`: how many this is the reason for; None if the reason is
+    not about single row groups."""
+
+    reason: WhyNot
+    count: int | None
+    text: str
+    remedy: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"reason": self.reason.name, "count": self.count, "text": self.text, "remedy": self.remedy}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the predicate, judged as if it were the whole predicate.
+
+    `operator` is ``"and"`` or ``"or"`` for a part that combines `parts`, and None for a leaf predicate. `skipped` of
+    `total` row groups are skipped.
+    """
+
+    predicate: str
+    operator: Literal["and", "or"] | None
+    skipped: int
+    total: int
+    used: tuple[Used, ...]
+    not_used: tuple[NotUsed, ...]
+    parts: tuple[Part, ...] = ()
+
+    def leaves(self) -> Iterator[Part]:
+        """The leaf predicates."""
+        if self.operator is None:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part as values that ``json.dumps`` takes."""
+        return {
+            "predicate": self.predicate,
+            "operator": self.operator,
+            "skipped": self.skipped,
+            "total": self.total,
+            "used": [{**asdict(used), "evidence": used.evidence.value} for used in self.used],
+            "not_used": [each.to_dict() for each in self.not_used],
+            "parts": [part.to_dict() for part in self.parts],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a plan skips what it skips, and why not more. ``str()`` is a text for people.
+
+    `total` counts row groups (for ORC: stripes), and the files that partition values skip unopened; `decided` counts
+    them by what decided. `parts`: the predicate, and for readers with a second one, that one. `not_used`: reasons
+    about the whole scan. `requests` and `bytes_read`: what explaining read beyond what planning had read.
+
+    >>> print(bp.plan("events.parquet", "user_id = 4711 AND amount > 3").explain())
+    user_id = 4711 AND amount > 3
+    1 of 4 row groups read; skipped: Bloom filters 3
+    <BLANKLINE>
+    user_id = 4711: skips 3 of 4
+      used: Bloom filters 3
+      not skipped: min/max and filter both say maybe in 1 of 4 row groups: these probably hold the value
+        remedy: add a condition on another column, or sort the rows by user_id when writing
+    amount > 3: skips 0 of 4
+      not skipped: min/max of floats leave out NaN, which is greater than every number
+        remedy: use < or =, or store the column as decimals
+    """
+
+    where: str
+    unit: Unit
+    total: int
+    kept: int
+    decided: Mapping[Decision, int]
+    parts: tuple[Part, ...]
+    not_used: tuple[NotUsed, ...]
+    requests: int = 0
+    bytes_read: int = 0
+
+    def leaves(self) -> tuple[Part, ...]:
+        """The leaf predicates."""
+        return tuple(leaf for part in self.parts for leaf in part.leaves())
+
+    def reasons(self) -> tuple[NotUsed, ...]:
+        """Every reason, those about the whole scan first."""
+
+        def walk(part: Part) -> Iterator[NotUsed]:
+            yield from part.not_used
+            for child in part.parts:
+                yield from walk(child)
+
+        return (*self.not_used, *(each for part in self.parts for each in walk(part)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as values that ``json.dumps`` takes."""
+        return {
+            "where": self.where,
+            "unit": self.unit,
+            "total": self.total,
+            "kept": self.kept,
+            "decided": {decision.value: count for decision, count in self.decided.items()},
+            "parts": [part.to_dict() for part in self.parts],
+            "not_used": [each.to_dict() for each in self.not_used],
+            "requests": self.requests,
+            "bytes_read": self.bytes_read,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
+        """The explanation that :meth:`to_dict` describes."""
+        return cls(
+            values["where"],
+            values["unit"],
+            values["total"],
+            values["kept"],
+            {Decision(name): count for name, count in values["decided"].items()},
+            tuple(map(_part_of, values["parts"])),
+            tuple(map(_not_used_of, values["not_used"])),
+            values["requests"],
+            values["bytes_read"],
+        )
+
+    def __str__(self) -> str:
+        skipped = [
+            f"{name} {self.decided[decision]:,}"
+            for decision, name in EVIDENCE_NAMES.items()
+            if self.decided.get(decision)
+        ]
+        read = f"{self.kept:,} of {self.total:,} {self.unit}s read"
+        lines = [self.where, f"{read}; skipped: {', '.join(skipped) or 'none'}", ""]
+        if not self.decided:  # there is no plan
+            lines = [self.where, ""] if self.where else []
+        lines += [*(line for each in self.not_used for line in _not_used_lines(each, ""))]
+        for part in self.parts:
+            # The first line has the whole predicate already.
+            tops = part.parts if part.operator == "and" and len(self.parts) == 1 else (part,)
+            lines += [line for top in tops for line in _part_lines(top, "")]
+        return "\n".join(lines).rstrip()
+
+
+def _part_lines(part: Part, indent: str) -> Iterator[str]:
+    yield f"{indent}{part.predicate}: skips {part.skipped:,} of {part.total:,}"
+    inner = indent + _INDENT
+    used = []
+    for each in part.used:
+        files = f"{each.files:,} file{'s' * (each.files != 1)}" if each.files else ""
+        counts = " + ".join(filter(None, (files, f"{each.skipped:,}" if each.skipped or not files else "")))
+        used.append(f"{EVIDENCE_NAMES[each.evidence]} {counts}")
+    if used and part.operator is None:
+        yield f"{inner}used: {', '.join(used)}"
+    for not_used in part.not_used:
+        yield from _not_used_lines(not_used, inner)
+    for child in part.parts:
+        yield from _part_lines(child, inner)
+
+
+def _not_used_lines(each: NotUsed, indent: str) -> Iterator[str]:
+    yield f"{indent}not skipped: {each.text}"
+    yield f"{indent}{_INDENT}remedy: {each.remedy}"
+
+
+def _part_of(values: Mapping[str, Any]) -> Part:
+    used = (Used(Decision(each["evidence"]), each["skipped"], each["files"]) for each in values["used"])
+    return Part(
+        values["predicate"], values["operator"], values["skipped"], values["total"], tuple(used),
+        tuple(map(_not_used_of, values["not_used"])), tuple(map(_part_of, values["parts"])),
+    )  # fmt: skip
+
+
+def _not_used_of(values: Mapping[str, Any]) -> NotUsed:
+    return NotUsed(WhyNot[values["reason"]], values["count"], values["text"], values["remedy"])

@@ -1,0 +1,220 @@
+"""Why a leaf predicate does not skip the row groups that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import EncryptionError, PlanError
+from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, Units
+from bloomparquet.planning.evidence.statistics import Candidates, judge
+from bloomparquet.planning.judge import Request
+from bloomparquet.query.case_mapping import CaseIn
+from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.like import Like
+from bloomparquet.query.names import dotted_name
+from bloomparquet.query.predicate import (
+    Gt,
+    GtEq,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Predicate,
+    StartsWith,
+    columns,
+    leaves,
+)
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of
+from bloomparquet.query.why_not import WhyNot
+
+_MOST_FILTERS = 16  # that are sampled
+_PROBES = 512  # of random hashes, of all these filters together
+_SATURATED = 0.2
+"""The share of absent values from which on filters are called too full: then a lookup reads a fifth of all row groups
+for nothing. Filters as they are written by default have 0.01."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A reason, what its sentence names, and the column for its remedy."""
+
+    reason: WhyNot
+    detail: str = ""
+    column: str = ""
+
+
+Found = Iterator[tuple[NDArray[np.int64], Why]]
+"""Positions of row groups, and why they are kept."""
+
+
+def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
+    """Why evidence about a leaf predicate keeps the units that are `kept`. `evidence` is a leaf in negation normal
+    form, or the conditions on elements that stand for one."""
+    options = request.options
+    choices = [evidence] if isinstance(evidence, Not) else list(leaves(evidence))
+    for i, schema in enumerate(units.schemas):
+        members = units.members(i)
+        members = members[kept[members]]
+        if not len(members):
+            continue
+        leaf: Predicate = choices[0]
+        stored = find_leaf_of(schema, leaf, case_sensitive=options.case_sensitive)
+        for other in choices[1:]:  # a list or a map: the first that this file has
+            if isinstance(stored, NoLeaf):
+                leaf, stored = other, find_leaf_of(schema, other, case_sensitive=options.case_sensitive)
+        (column,) = columns(leaf)
+        name = ".".join(column)
+        if column in request.unknown:
+            yield members, Why(WhyNot.UNKNOWN_COLUMN, column=name)
+        elif isinstance(leaf, ElementIn) and not units.format.has_element_evidence:
+            yield members, Why(WhyNot.LIST_IN_ORC, column=name)
+        elif stored is NoLeaf.UNKNOWN:
+            yield members, Why(WhyNot.AMBIGUOUS_COLUMN, column=name)
+        else:
+            leaf_column = None if isinstance(stored, NoLeaf) else stored
+            reader_type = options.reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
+            if not units.is_lossless(i, leaf_column, reader_type):
+                yield members, Why(WhyNot.READER_TYPE, str(reader_type), name)
+            elif leaf_column is None:  # every value is NULL
+                yield members, Why(WhyNot.NULLS_EVERYWHERE, column=name)
+            else:
+                chunks = units.chunks(i, leaf_column, request.footer_reads)
+                positions = np.flatnonzero(kept[chunks.members])
+                for some, why in _ChunkReasons(leaf, leaf_column, chunks, request).explain(positions):
+                    yield chunks.members[some], why
+
+
+class _ChunkReasons:
+    """Why a leaf predicate does not exclude chunks of one column."""
+
+    def __init__(self, leaf: Predicate, leaf_column: LeafColumn, chunks: Chunks, request: Request) -> None:
+        self._leaf, self._chunks, self._request = leaf, chunks, request
+        self._column, self._type = dotted_name(leaf_column.path), leaf_column.describe()
+
+    def explain(self, kept: NDArray[np.int64]) -> Found:
+        """The chunks of each reason, of those at the positions `kept`."""
+        leaf, chunks = self._leaf, self._chunks
+        errors, present = chunks.filters.errors, chunks.filters.present
+        for i in kept[[int(i) in errors and not present[i] for i in kept]].tolist():  # the metadata is unreadable
+            yield np.array([i]), self._why_error(i)
+        kept = kept[[int(i) not in errors or bool(present[i]) for i in kept]]
+        if isinstance(leaf, IsNull):
+            unknown = chunks.nulls[kept] < 0
+            yield kept[unknown], self._why(WhyNot.NO_NULL_COUNT)
+            yield kept[~unknown], self._why(WhyNot.NULLS_EVERYWHERE)
+        elif isinstance(leaf, IsNotNull):
+            yield kept, self._why(WhyNot.NOT_NULL)
+        elif isinstance(leaf, Not | NotEq | NotIn):
+            yield kept, self._why(WhyNot.NEGATION)
+        else:
+            try:
+                _, candidates = judge(leaf, chunks, self._request.options.timezone)
+            except PlanError as error:
+                yield kept, self._why(WhyNot.LITERAL_TYPE, str(error))
+                return
+            if isinstance(leaf, Like) and not leaf.prefix:
+                yield kept, self._why(WhyNot.LEADING_WILDCARD)
+            elif isinstance(leaf, Like):
+                yield from self._range(StartsWith(leaf.column, leaf.prefix), kept)
+            elif isinstance(leaf, StartsWith | Lt | LtEq | Gt | GtEq):
+                yield from self._range(leaf, kept)
+            elif isinstance(leaf, CaseIn):
+                yield from self._case(leaf, candidates, kept)
+            else:
+                yield from self._equality(candidates, kept)
+
+    def _why(self, reason: WhyNot, detail: str = "") -> Why:
+        return Why(reason, detail, self._column)
+
+    def _why_error(self, chunk: int) -> Why:
+        error = self._chunks.filters.errors[chunk]
+        return self._why(
+            WhyNot.KEY_MISSING if isinstance(error, EncryptionError) else WhyNot.UNUSABLE_FILTER, _message(error)
+        )
+
+    def _proves_nothing(self) -> bool:
+        """Whether no literal has a certain form among the values of this type."""
+        return self._chunks.encode((), self._request.options.timezone) is None
+
+    def _range(self, leaf: StartsWith | Lt | LtEq | Gt | GtEq, kept: NDArray[np.int64]) -> Found:
+        chunks = self._chunks
+        upwards = not isinstance(leaf, Lt | LtEq)
+        value = leaf.prefix if isinstance(leaf, StartsWith) else leaf.value
+        if self._proves_nothing() or (isinstance(leaf, StartsWith) and chunks.family not in ("string", "binary")):
+            yield kept, self._why(WhyNot.TYPE, self._type)
+        elif chunks.family == "float" and upwards:
+            yield kept, self._why(WhyNot.FLOAT_BOUNDS)
+        elif chunks.point(value, self._request.options.timezone, upwards=upwards) is None:
+            yield kept, self._why(WhyNot.LITERAL)
+        else:
+            known = np.zeros(len(kept), np.bool_) if chunks.bounds is None else chunks.bounds.known[kept]
+            yield kept[~known], self._why(WhyNot.NO_BOUNDS)
+            yield kept[known], self._why(WhyNot.RANGE_OVERLAPS)
+
+    def _case(self, leaf: CaseIn, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
+        expression = f"{leaf.case}({self._column})"
+        if not all(isinstance(value, str) and value.isascii() for value in leaf.values):
+            yield kept, self._why(WhyNot.NON_ASCII, expression)
+            return
+        present = np.zeros(len(kept), np.bool_) if candidates is None else candidates.filters.present[kept]
+        yield kept[~present], self._why(WhyNot.NO_CASE_FILTER, expression)
+        if candidates is not None:
+            yield from self._asked(candidates, kept[present])
+
+    def _equality(self, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
+        if candidates is None:
+            reason = WhyNot.TYPE if self._proves_nothing() or self._is_hashless() else WhyNot.LITERAL
+            yield kept, self._why(reason, self._type)
+            return
+        present = candidates.filters.present[kept]
+        errors = candidates.filters.errors
+        usable = np.array([int(i) not in errors for i in kept], np.bool_)
+        for i in kept[present & ~usable].tolist():
+            yield np.array([i]), self._why_error(i)
+        yield kept[~present], self._why(WhyNot.NO_FILTER)
+        yield from self._asked(candidates, kept[present & usable])
+
+    def _is_hashless(self) -> bool:
+        """Whether filters of this type prove nothing."""
+        encoded = self._chunks.encode((), self._request.options.timezone)
+        return encoded is not None and encoded.hashes is None
+
+    def _asked(self, candidates: Candidates, kept: NDArray[np.int64]) -> Found:
+        """The chunks whose filter says maybe."""
+        if not len(kept):
+            return
+        share = _false_positives(candidates.filters, kept, self._request)
+        if share >= _SATURATED:
+            yield kept, self._why(WhyNot.SATURATED, f"{100 * share:.0f} %")
+            return
+        asked = candidates.last[kept] - candidates.first[kept]
+        many = (asked > 1) & (1 - (1 - share) ** asked >= 0.5)
+        if many.any():
+            yield kept[many], self._why(WhyNot.MANY_VALUES, f"{int(asked[many].max()):,}")
+        yield kept[~many], self._why(WhyNot.VALUE_EVERYWHERE)
+
+
+def _false_positives(filters: ChunkFilters, chunks: NDArray[np.int64], request: Request) -> float:
+    """The share of random values for which the filters of `chunks` say maybe, from a sample of a few filters."""
+    sample = chunks[np.unique(np.linspace(0, len(chunks) - 1, min(len(chunks), _MOST_FILTERS)).astype(np.int64))]
+    probes = _PROBES // len(sample)
+    hashes = np.random.default_rng(0).integers(0, 2**64, probes, np.uint64)
+    storage, reads, hits = request.dataset.storage, request.filter_reads, 0
+    for i in range(probes):
+        first = np.full(len(sample), i, np.int64)
+        answers, _ = filters.check(Question(storage, sample, first, first + 1, hashes, reads))
+        hits += int(np.count_nonzero(answers))
+    return hits / (probes * len(sample))
+
+
+def _message(error: Exception) -> str:
+    """The message of an error, without the place, which differs from chunk to chunk."""
+    return str(error).rpartition(": ")[2] if isinstance(error, EncryptionError) else str(error).partition(": ")[2]

@@ -1,0 +1,52 @@
+r"""The predicate on patterns with wildcards. A pattern whose only wildcard is a % at its end is ``StartsWith`` instead.
+
+As in Spark, % stands for any text, _ for one character, and ``\`` before %, _ or ``\`` takes away its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from bloomparquet.errors import PlanError
+from bloomparquet.query.predicate import FunctionPredicate, Leaf, Not, Predicate, column_to_sql
+from bloomparquet.query.values import describe
+from bloomparquet.query.values import to_sql as literal_to_sql
+
+_VALID = re.compile(r"(?:[^\\]|\\[\\%_])*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Like(FunctionPredicate):
+    """``column LIKE pattern``. NULL if the column is null."""
+
+    pattern: str
+
+    def __init__(self, column: str | Iterable[str], pattern: Any) -> None:
+        Leaf.__init__(self, column)
+        if not isinstance(pattern, str) or not _VALID.fullmatch(pattern):
+            raise PlanError(f"the pattern of LIKE is {describe(pattern)}; expected text, \\ only before %, _ and \\")
+        object.__setattr__(self, "pattern", pattern)
+
+    def __repr__(self) -> str:
+        return f"Like({'.'.join(self.column)!r}, {self.pattern!r})"
+
+    @property
+    def prefix(self) -> str:
+        """The text before the first wildcard."""
+        return split_pattern(self.pattern)[0]
+
+    def normalized(self, *, negated: bool) -> Predicate:
+        return Not(self) if negated else self
+
+    def to_sql(self, max_values: int | None) -> str:
+        return f"{column_to_sql(self.column)} LIKE {literal_to_sql(self.pattern)}"
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    r"""The text of a LIKE pattern before its first wildcard, unescaped, and the rest. ``\%`` is an escaped %."""
+    match = re.match(r"((?:[^\\%_]|\\[\\%_])*)(.*)", pattern, re.DOTALL)
+    assert match is not None
+    return re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), match[2]

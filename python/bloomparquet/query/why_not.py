@@ -1,0 +1,156 @@
+"""Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
+
+The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
+the message of an error, or another part of the predicate; `path`, the argument of commands; and how to `add` or
+`replace` filters of the column in files of this format.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class WhyNot(Enum):
+    """A reason why evidence was not used or skipped nothing. The value is the sentence and the remedy."""
+
+    # The predicate
+    NO_PREDICATE = (
+        "there is no predicate",
+        "give one: where=… in Python, --where on the command line, WHERE in a query",
+    )
+    ALWAYS_TRUE = ("the predicate is TRUE for every row", "add a condition on a column")
+    FUNCTION = (
+        "there is a function or an operator around the column, and evidence is about the stored values",
+        "compare the column itself, or store the result as a column of its own and add a filter to it",
+    )
+    LEADING_WILDCARD = (
+        "the pattern begins with a wildcard, so that any value might match",
+        "begin the pattern with text, or add a condition on another column",
+    )
+    TWO_COLUMNS = (
+        "two columns are compared, and evidence is about a column and a literal",
+        "add a condition that compares one of the columns with a literal",
+    )
+    NOT_A_COMPARISON = (
+        "this is no comparison of a column with literals",
+        "add a condition such as column = value, IN (…), < or LIKE 'prefix%'",
+    )
+    OR_HALF = (
+        "this half of the OR keeps {count} of {total} {unit} that the other half would skip: {detail}",
+        "add evidence for that half, as its own reasons say, or run the halves as two queries",
+    )
+    NEGATION = (
+        "a negation skips only {unit} whose values are all the same; a filter never proves presence",
+        "ask for the values that are wanted, with = or IN",
+    )
+    NOT_NULL = ("IS NOT NULL skips only {unit} of nulls alone", "compare the column with a value")
+    NULLS_EVERYWHERE = (
+        "{count} of {total} {unit} hold nulls of {column}",
+        "add a condition on another column, or keep the rows with nulls together when writing",
+    )
+    # The literal
+    LITERAL = (
+        "which stored value the literal stands for is not certain in {count} of {total} {unit}",
+        "write the literal in the column's type, and timestamps with a zone; NaN and dates before 1900 never skip",
+    )
+    LITERAL_TYPE = ("the literal does not fit the column: {detail}", "write the literal in the column's type")
+    NON_ASCII = (
+        "filters of {detail} prove nothing for values outside ASCII",
+        "compare the column itself with the spellings that occur",
+    )
+    MANY_VALUES = (
+        "filters are asked for {detail} values at once, and one wrong answer keeps each of {count} of {total} {unit}",
+        "ask for fewer values, or lower the false positive probability, for example to 0.0001: {replace}",
+    )
+    # The column
+    UNKNOWN_COLUMN = ("no file has the column {column}", "correct the name, or add the column to the files")
+    AMBIGUOUS_COLUMN = (
+        "in {count} of {total} {unit} the name {column} means a struct, a list or a map, or several columns",
+        "compare a field of the struct by its path, with array_contains for lists, and in the spelling of the file",
+    )
+    TYPE = (
+        "evidence about the type of {column} proves nothing: {detail}",
+        "store the column as integers, text, dates, or decimals of up to 18 digits",
+    )
+    READER_TYPE = (
+        "the reader converts {column} to {detail}, so that its values may differ from those stored",
+        "read the column in the type that the files have",
+    )
+    FLOAT_BOUNDS = (
+        "min/max of floats leave out NaN, which is greater than every number",
+        "use < or =, or store the column as decimals",
+    )
+    LIST_IN_ORC = (
+        "evidence about elements of lists and maps is not used in ORC files",
+        "store the data as Parquet, or add a condition on another column",
+    )
+    # The files
+    NO_FILTER = (
+        "{count} of {total} {unit} have no Bloom filter on {column}",
+        "{add}; bloomparquet advise {path} says whether it pays",
+    )
+    NO_CASE_FILTER = (
+        "{count} of {total} {unit} have no Bloom filter on {detail}",
+        "bloomparquet index build {path} --columns '{detail}' --fpp 0.01",
+    )
+    SATURATED = (
+        "the filters of {column} are too full: they say maybe for {detail} of the values that they do not hold",
+        "{replace}",
+    )
+    UNUSABLE_FILTER = (
+        "{count} of {total} {unit} have a Bloom filter that cannot be used: {detail}",
+        "{replace}",
+    )
+    NO_BOUNDS = (
+        "{count} of {total} {unit} have no min/max of {column}",
+        "write the files with statistics, which pyarrow and Spark do unless told otherwise",
+    )
+    NO_NULL_COUNT = (
+        "{count} of {total} {unit} have no null count of {column}",
+        "write the files with statistics, which pyarrow and Spark do unless told otherwise",
+    )
+    RANGE_OVERLAPS = (
+        "the min/max of {count} of {total} {unit} overlap the range, and a filter says nothing about ranges",
+        "sort the rows by {column} when writing",
+    )
+    VALUE_EVERYWHERE = (
+        "min/max and filter both say maybe in {count} of {total} {unit}: these probably hold the value",
+        "add a condition on another column, or sort the rows by {column} when writing",
+    )
+    PARTITIONS = (
+        "the partition values of {count} of {total} {unit} match",
+        "name fewer partitions, or add a condition on another column",
+    )
+    PARTITION_TYPE = (
+        "the values of the partition column {column} cannot be compared here",
+        "compare the partition column with =, IN or < and a literal of its type; timestamps with a time zone",
+    )
+    FILE_CHANGED = (
+        "{count} of {total} {unit} are in files that changed since they were listed ({detail})",
+        "list the files and plan again; in Spark, REFRESH TABLE or a new DataFrame",
+    )
+    KEY_MISSING = (
+        "{count} of {total} {unit} are encrypted, and their key was not given: {detail}",
+        "give the keys: keys= in Python, --key-provider on the command line, keyProvider in Spark",
+    )
+    UNREADABLE_FOOTER = (
+        "{count} files have a footer that cannot be read: {detail}",
+        "write these files again, with fewer columns or smaller statistics",
+    )
+    # The scan, in Spark
+    PLANNER_FAILED = (
+        "the planner failed: {detail}",
+        "mend what it says; spark.bloomparquet.python names the interpreter, planningTimeout the time it may take",
+    )
+    NOT_PLANNED = (
+        "the planner was not asked: {detail}",
+        "see docs/spark.md for which scans are pruned",
+    )
+
+    @property
+    def sentence(self) -> str:
+        return self.value[0]
+
+    @property
+    def remedy(self) -> str:
+        return self.value[1]

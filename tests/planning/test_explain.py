@@ -1,0 +1,308 @@
+"""``ScanPlan.explain``: each part of a predicate alone, and every reason of the closed set."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.planning.decisions import Decision
+from bloomparquet.planning.explanation import Explanation
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.planner import plan_dataset
+from bloomparquet.query.sql import parse_where
+from bloomparquet.query.why_not import WhyNot
+from tests.support import encrypted_table
+from tests.support.core import empty_filters
+from tests.support.files import hive, write, write_groups
+from tests.support.orc_rewriting import write as write_orc
+
+EVEN = list(range(0, 100, 2))
+SPARK_ONLY = {WhyNot.PLANNER_FAILED, WhyNot.NOT_PLANNED}  # see tests/jar/test_explain_pruning.py
+Provoke = Callable[[Path], "Explanation"]
+
+
+def of(where: Any, column: Any = EVEN, bloom: tuple[str, ...] = ("c",), **options: Any) -> Provoke:
+    """Explain a predicate about the column `c`, and a column `d` without a filter, of one file."""
+
+    def provoke(tmp_path: Path) -> Explanation:
+        data = pa.table({"c": column, "d": list(range(len(column)))})
+        path = write(tmp_path / "x.parquet", data, bloom, **options)
+        return bp.plan(path, where).explain()
+
+    return provoke
+
+
+def pushed(where: str, **options: Any) -> Provoke:
+    """Explain a predicate that a reader with its own rules pushed."""
+
+    def provoke(tmp_path: Path) -> Explanation:
+        write(tmp_path / "x.parquet", {"c": EVEN, "s": [{"a": 1}] * 50}, ["c"])
+        dataset = bp.Dataset.open(tmp_path)
+        return plan_dataset(dataset, None, PlanOptions(pushed=parse_where(where), **options)).explain()
+
+    return provoke
+
+
+def orc(where: str, column: Any) -> Provoke:
+    def provoke(tmp_path: Path) -> Explanation:
+        return bp.plan(write_orc(tmp_path / "x.orc", pa.table({"c": column})), where).explain()
+
+    return provoke
+
+
+def partitioned(where: str) -> Provoke:
+    def provoke(tmp_path: Path) -> Explanation:
+        root = hive(tmp_path / "t", {f"day=2026-01-0{i}": {"c": EVEN} for i in (1, 2)}, ["c"])
+        options = PlanOptions(strict=False)
+        return plan_dataset(bp.Dataset.open(root), where, options).explain()
+
+    return provoke
+
+
+def changed(tmp_path: Path) -> Explanation:
+    path = write(tmp_path / "x.parquet", {"c": EVEN}, ["c"])
+    dataset = bp.Dataset.open(path)
+    os.utime(path, ns=(1, 1))
+    return plan_dataset(dataset, "c = 1000").explain()
+
+
+def unusable(tmp_path: Path) -> Explanation:
+    path = empty_filters(write(tmp_path / "x.parquet", {"c": EVEN}, ["c"]))
+    return bp.plan(path, "c = 30").explain()
+
+
+def without_statistics(tmp_path: Path) -> Explanation:
+    path = write(tmp_path / "x.parquet", {"c": EVEN}, write_statistics=False)
+    return bp.plan(path, "c > 1000 AND c IS NULL").explain()
+
+
+def undecryptable(tmp_path: Path) -> Explanation:
+    path = encrypted_table.write(tmp_path / "x.parquet")
+    return bp.plan(path, "id = 7", keys=bp.Keys(encrypted_table.FOOTER, {"text": encrypted_table.OTHER})).explain()
+
+
+def unreadable(tmp_path: Path) -> Explanation:
+    write(tmp_path / "x.parquet", {"c": EVEN}, ["c"])
+    plan = bp.plan(tmp_path, "c = 30")
+    (file,) = plan.dataset.files
+    return replace(plan, unreadable={file: bp.LimitError("x.parquet: the footer is too large")}).explain()
+
+
+MANY = {"column": [n * 7919 % 100_003 for n in range(2000)], "fpp": 0.15}
+TEXT = [f"name {n}" for n in EVEN]
+PROVOKED: dict[WhyNot, Provoke] = {
+    WhyNot.NO_PREDICATE: of(None),
+    WhyNot.ALWAYS_TRUE: of("1 = 1"),
+    WhyNot.FUNCTION: of("d % 3 = 1 AND c = 30"),
+    WhyNot.LEADING_WILDCARD: of("c LIKE '%5'", TEXT),
+    WhyNot.TWO_COLUMNS: of("c = d"),
+    WhyNot.NOT_A_COMPARISON: of("c = 30 OR c = (SELECT 1)"),
+    WhyNot.OR_HALF: of("c = 31 OR d = 20"),
+    WhyNot.NEGATION: of("c <> 30"),
+    WhyNot.NOT_NULL: of("c IS NOT NULL"),
+    WhyNot.NULLS_EVERYWHERE: of("c IS NULL", [None, *EVEN]),
+    WhyNot.LITERAL: of(bp.Eq("c", float("nan")), [float(n) for n in EVEN]),
+    WhyNot.LITERAL_TYPE: pushed("c = 'text'"),
+    WhyNot.NON_ASCII: of("lower(c) = 'ä'", TEXT),
+    WhyNot.MANY_VALUES: of(bp.In("c", range(0, 4000, 2)), **MANY),
+    WhyNot.UNKNOWN_COLUMN: pushed("no_such = 1"),
+    WhyNot.AMBIGUOUS_COLUMN: pushed("s = 1"),
+    WhyNot.TYPE: of("c = TRUE", [True, False] * 25, ()),
+    WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
+    WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
+    WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
+    WhyNot.NO_FILTER: of("d = 20"),
+    WhyNot.NO_CASE_FILTER: of("lower(c) = 'name 2'", TEXT),
+    WhyNot.SATURATED: lambda tmp: bp.plan(
+        write(tmp / "x.parquet", {"c": MANY["column"]}, {"c": {"ndv": 100, "fpp": 0.1}}), "c = 7919"
+    ).explain(),
+    WhyNot.UNUSABLE_FILTER: unusable,
+    WhyNot.NO_BOUNDS: without_statistics,
+    WhyNot.NO_NULL_COUNT: without_statistics,
+    WhyNot.RANGE_OVERLAPS: of("c < 30"),
+    WhyNot.VALUE_EVERYWHERE: of("c = 30"),
+    WhyNot.PARTITIONS: partitioned("day >= DATE '2026-01-01'"),
+    WhyNot.PARTITION_TYPE: partitioned("day = 'no date'"),
+    WhyNot.FILE_CHANGED: changed,
+    WhyNot.KEY_MISSING: undecryptable,
+    WhyNot.UNREADABLE_FOOTER: unreadable,
+}
+
+
+def test_every_reason_of_the_set_is_provoked() -> None:
+    assert PROVOKED.keys() | SPARK_ONLY == set(WhyNot)
+    assert all("unknown" not in (reason.sentence + reason.remedy).lower() for reason in WhyNot)
+
+
+@pytest.mark.parametrize("reason", PROVOKED)
+def test_a_reason_is_given_with_its_sentence_and_remedy(reason: WhyNot, tmp_path: Path) -> None:
+    explanation = PROVOKED[reason](tmp_path)
+    (found, *_) = [each for each in explanation.reasons() if each.reason is reason]
+    for text in (found.text, found.remedy):
+        assert text
+        assert "{" not in text
+        assert text in str(explanation)
+    assert Explanation.from_dict(json.loads(json.dumps(explanation.to_dict()))) == explanation
+
+
+def reasons(explanation: Explanation) -> list[tuple[str, int | None]]:
+    return [(each.reason.name, each.count) for each in explanation.reasons()]
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> str:
+    """Row groups of several kinds in two partitions; `c` has a filter in the first one only."""
+    values = [EVEN, [None] * 50, [n + 1000 for n in EVEN], [None, *EVEN[1:]]]
+    kinds = {"c": pa.int64(), "d": pa.int64(), "s": pa.string()}
+    tables = [
+        pa.table(
+            {
+                "c": pa.array(column, kinds["c"]),
+                "d": pa.array([7] * 50, kinds["d"]),
+                "s": pa.array([f"{'ab'[i % 2]}{n}" for n in EVEN], kinds["s"]),
+            }
+        )
+        for i, column in enumerate(values)
+    ]
+    write_groups(tmp_path / "t" / "day=1" / "x.parquet", tables, ["c", "s"])
+    write_groups(tmp_path / "t" / "day=2" / "x.parquet", tables)
+    return str(tmp_path / "t")
+
+
+LEAVES = (
+    "c = 30", "c = 31", "c > 500", "c <= 20", "c IS NULL", "c IS NOT NULL", "c <> 4", "c IN (1, 3, 1002)", "d = 7",
+    "d <> 7", "s = 'a3'", "s LIKE 'b%'", "s LIKE '%1'", "s LIKE 'a%1'", "day = 1", "day > 5", "c <=> 31",
+    "NOT c <=> 30", "length(s) = 2", "lower(s) = 'a2'", "s NOT LIKE 'a%'", "c NOT IN (1, 2)",
+)  # fmt: skip
+
+
+def random_where(rng: random.Random, depth: int = 2) -> str:
+    if depth == 0 or rng.random() < 0.3:
+        return rng.choice(LEAVES)
+    word = rng.choice([" AND ", " OR "])
+    text = word.join(random_where(rng, depth - 1) for _ in range(rng.randint(2, 3)))
+    return f"NOT ({text})" if rng.random() < 0.2 else f"({text})"
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_part_skips_what_a_plan_of_it_alone_skips(groups: str, indexed: bool) -> None:
+    if indexed:
+        bp.build_index(groups)
+    rng = random.Random(16)
+    seen = set()
+    for _ in range(60):
+        plan = bp.plan(groups, random_where(rng))
+        explanation = plan.explain()
+        opened = len(plan.table)
+        # What partition values exclude is not opened, and no part knows its row groups.
+        (root,) = explanation.parts
+        assert (root.skipped, root.total) == (opened - plan.kept, opened), plan.where
+        assert sum(used.skipped for used in root.used) == root.skipped
+        assert (explanation.kept, explanation.total, explanation.decided) == (
+            plan.kept,
+            plan.total,
+            plan.decisions().counts(),
+        )
+        for leaf in explanation.leaves():
+            if leaf.predicate in ("TRUE", "FALSE") or opened < 8:
+                continue
+            alone = bp.plan(groups, leaf.predicate)
+            files = sum(used.files for used in leaf.used)
+            assert leaf.skipped + 4 * files == 8 - alone.kept, leaf
+            assert (leaf.skipped == leaf.total) == (not leaf.not_used), leaf
+            assert sum(each.count or 0 for each in leaf.not_used) == leaf.total - leaf.skipped, leaf
+            seen |= {used.evidence for used in leaf.used}
+    bloom = Decision.INDEX if indexed else Decision.BLOOM
+    assert seen >= {Decision.PARTITION, Decision.NULLS, Decision.BOUNDS, bloom}
+
+
+def test_an_explanation_names_evidence_reasons_and_remedies(groups: str) -> None:
+    text = str(bp.plan(groups, "c = 31 AND (s LIKE '%1' OR d = 8) AND day < 9").explain())
+    assert (
+        text
+        == f"""\
+c = 31 AND (s LIKE '%1' OR d = 8) AND day < 9
+2 of 8 row groups read; skipped: null counts 2, min/max 2, Bloom filters 2
+
+c = 31: skips 6 of 8
+  used: null counts 2, min/max 2, Bloom filters 2
+  not skipped: 2 of 8 row groups have no Bloom filter on c
+    remedy: bloomparquet add {groups} --columns c; bloomparquet advise {groups} says whether it pays
+s LIKE '%1' OR d = 8: skips 0 of 8
+  not skipped: this half of the OR keeps 8 of 8 row groups that the other half would skip: s LIKE '%1'
+    remedy: add evidence for that half, as its own reasons say, or run the halves as two queries
+  s LIKE '%1': skips 0 of 8
+    not skipped: the pattern begins with a wildcard, so that any value might match
+      remedy: begin the pattern with text, or add a condition on another column
+  d = 8: skips 8 of 8
+    used: min/max 8
+day < 9: skips 0 of 8
+  not skipped: the partition values of 8 of 8 row groups match
+    remedy: name fewer partitions, or add a condition on another column"""
+    )
+
+
+def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"c": EVEN, "d": EVEN}, ["c"])
+    bp.build_index(tmp_path, columns=["c"])
+    process_cache.clear()
+    plan = bp.plan(tmp_path, "c = 1000 AND d = 3")  # d is not in the index, and need not be read
+    os.remove(path)
+    assert plan.decisions().counts() == {Decision.BOUNDS: 1}
+    first, second = plan.explain().leaves()
+    assert (first.skipped, second.skipped) == (1, 0)
+    assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]
+
+
+def test_unopened_files_are_named(groups: str) -> None:
+    explanation = bp.plan(groups, "day = 2 AND c = 31").explain()
+    assert [used.files for leaf in explanation.leaves() for used in leaf.used if used.files] == [1]
+    assert "used: partition values 1 file" in str(explanation)
+    assert explanation.decided == {Decision.READ: 2, Decision.PARTITION: 1, Decision.NULLS: 1, Decision.BOUNDS: 1}
+
+
+def test_explaining_does_not_change_the_plan(groups: str) -> None:
+    plan = bp.plan(groups, "c > 500 AND c = 31")
+    before = plan.requests, plan.bloom_bytes_read, plan.errors, repr(plan)
+    explanation = plan.explain()
+    assert (plan.requests, plan.bloom_bytes_read, plan.errors, repr(plan)) == before
+    assert explanation.requests > 0  # the filters of the row groups that c > 500 had excluded
+    assert plan.explain().requests == 0
+    assert plan.explain().parts == explanation.parts
+
+
+@pytest.mark.parametrize(
+    ("where", "decided"),
+    [
+        ("c = 601", {Decision.READ: 0, Decision.BOUNDS: 2, Decision.BLOOM: 1}),
+        ("c = 600", {Decision.READ: 1, Decision.BOUNDS: 2}),
+    ],
+)
+def test_stripes_are_explained(where: str, decided: dict[Decision, int], tmp_path: Path) -> None:
+    path = write_orc(tmp_path / "x.orc", pa.table({"c": [2 * n for n in range(900)]}))
+    explanation = bp.plan(path, where).explain()
+    assert explanation.decided == {decision: count for decision, count in decided.items() if count}
+    (leaf,) = explanation.leaves()
+    assert (leaf.skipped, leaf.total) == (3 - decided[Decision.READ], 3)
+    if decided[Decision.READ]:
+        assert reasons(explanation) == [("VALUE_EVERYWHERE", 1)]
+        assert "1 of 3 stripes" in str(explanation)
+
+
+def test_literals_are_written_as_sql_writes_them(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet", {"c": EVEN})
+    where = (
+        "s = 'it''s' AND b = X'00ff' AND t = TIMESTAMP '2026-01-02 03:04:05' AND d = DATE '2026-01-02' AND n = 1.50 "
+        "AND f = 1.5D"
+    )
+    assert str(parse_where(where)) == where.replace("it''s", "it\\'s")
