@@ -23,8 +23,10 @@ import bloomparquet as bp
 from bloomparquet.planning.evidence import cache_file
 from bloomparquet.planning.evidence.cache_file import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
+from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
     ROOM,
     cache_directory,
@@ -267,15 +269,15 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     table = bp.plan(data, "x = 31").table
     bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
-    small = FooterCache(cached_bytes=1)
+    small = PlanCache(cached_bytes=1)
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
-        small.row_groups(one.storage, one.files, ReadCount(), keys=None, skip_corrupt=False)
+        plan_dataset(one, None, PlanOptions(cache=small))
     assert len(small._tables) == 1
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:
-    from bloomparquet.planning.parquet.cache import process_cache as own
+    from bloomparquet.planning.index.cache import process_cache as own
 
     opened = bp.Dataset.open(data)
     for i in range(25):
@@ -307,7 +309,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.planning.parquet.cache import process_cache as own
+    from bloomparquet.planning.index.cache import process_cache as own
 
     use_disk(directory)
     bp.plan(data, "x = 31")
@@ -398,6 +400,22 @@ def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> 
         assert {
             name: {key: array.tolist() for key, array in entry.section(name).items()} for name in entry.sections
         } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}
+
+
+def test_open_cache_files_may_be_removed_and_truncated(tmp_path: Path) -> None:
+    """A mapped file that shrinks would kill the process."""
+    directory, section = CacheDirectory(tmp_path, ROOM), {"table": {"x": np.arange(10_000)}}
+    directory.write(directory.path("x"), section)
+    removed = open_cache_file(directory.path("x"))
+    directory.path("x").unlink()
+    assert removed.section("table")["x"].tolist() == list(range(10_000))
+    directory.write(directory.path("x"), section)
+    truncated = open_cache_file(directory.path("x"))
+    read = truncated.section("table")["x"]
+    os.truncate(directory.path("x"), 1000)
+    assert read.tolist() == list(range(10_000))
+    with pytest.raises(DamagedFileError, match="truncated"):
+        truncated.section("table")
 
 
 def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:

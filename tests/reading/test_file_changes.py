@@ -11,8 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning import planner
-from bloomparquet.planning.orc.cache import process_cache as orc_cache
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage.files import FileInfo
 from tests.support import changes
@@ -113,7 +112,6 @@ def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...],
         assert read(reader, path.parent) == changes.matching(first, "a")
     if stored:
         restart()
-        orc_cache.clear()
     changes.change(path, kind, first)
     for reader in READERS:
         assert read(reader, path.parent) == changes.after(kind, first)
@@ -138,7 +136,6 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
     bp.plan(listed, WHERE)
     os.utime(path)
     process_cache.clear()
-    orc_cache.clear()
     made = bp.plan(listed, f"id = {BASE + 5000}")
     assert made.kept == made.total == 2, "none of it is known to be of the file that was listed"
     with pytest.raises(bp.FileChangedError, match=CHANGED):
