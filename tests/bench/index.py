@@ -67,6 +67,7 @@ _FIRST_DUCKDB = """
 import json, sys, time
 import duckdb
 root, value = sys.argv[1:]
+duckdb.sql("SET enable_progress_bar = false")
 began, cpu = time.perf_counter(), time.process_time()
 rows = duckdb.sql(f"SELECT * FROM read_parquet('{root}/**/*.parquet') WHERE id = {value}").fetchall()
 print(json.dumps([time.perf_counter() - began, time.process_time() - cpu, len(rows), 0]))

@@ -196,6 +196,21 @@ def test_damaged_data_files_are_read_again(data: Path, directory: Path) -> None:
         assert (summary(again), again.requests) == (expected, 1)
 
 
+def test_evidence_stays_with_its_file_beside_others_that_are_not_cached(tmp_path: Path, directory: Path) -> None:
+    """As many files are read as may be cached or are damaged: one has changed, one is sound, one is damaged."""
+    for i, value in enumerate((1, 3, 5)):
+        write(tmp_path / "data" / f"{i}.parquet", {"x": [value]}, ["x"])
+    (tmp_path / "data" / "2.parquet").write_bytes(b"damaged beyond repair")
+    listed = bp.Dataset.open(tmp_path / "data")
+    os.utime(tmp_path / "data" / "0.parquet", ns=(0, 5))
+    for forget in (lambda: None, restart):
+        kept = bp.plan(listed, "x = 3", skip_corrupt=True).kept_row_groups()
+        assert {Path(group.path).name for group in kept} == {"0.parquet", "1.parquet"}
+        forget()
+        plan = bp.plan(tmp_path / "data" / "1.parquet", "x = 3")
+        assert (plan.kept, plan.footer_reads.requests) == (1, 0)
+
+
 def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -> None:
     use_disk(None)
     bp.plan(data, "x = 31")

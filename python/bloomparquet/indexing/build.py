@@ -68,7 +68,7 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A data set and its index. `root` ends with a slash; `recorded` is what its manifest says of it."""
+    """A data set, the place of its index, and `recorded`, the root of the data as the index's manifest names it."""
 
     dataset: Dataset
     target: Target
@@ -94,7 +94,8 @@ def build_index(
     no index, until :func:`refresh_index`. An index that was there is replaced.
 
     * `columns`: which columns; None for all. ``{"user_id": bp.Bloom()}`` makes filters that the files do not have, and
-      ``"lower(email)"`` a filter of the lower-case values.
+      ``"lower(email)"`` a filter of the lower-case values. For ``bp.Bloom("auto")``, this process first reads
+      the footers of all files, to count their row groups.
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 

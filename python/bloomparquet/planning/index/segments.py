@@ -38,7 +38,7 @@ class IndexedTable(Protocol):
 TableT = TypeVar("TableT", bound=IndexedTable)
 
 Rest = Callable[[Sequence[FileInfo]], TableT]
-"""The table of the other files, in their order. It may have fewer files: damaged ones may be left out."""
+"""The table of files that are not in the index. It may have fewer files: damaged ones may be left out."""
 Merge = Callable[[Sequence[FileInfo], Sequence[TableT], NDArray[np.int64], NDArray[np.int64]], TableT]
 """``merge(files, parts, part, source)``: the table of `files`. File i is file ``source[i]`` of ``parts[part[i]]``."""
 ReadSegment = Callable[[SectionFile, Storage, str, ReadCount], TableT]
@@ -133,12 +133,12 @@ def merge_found(
     merge: Merge[TableT],
 ) -> TableT:
     """The table of `files`. File i is file ``position[i]`` of ``tables[table[i]]``; or if ``table[i]`` is -1, one of
-    `others`, which are in the same order, or none."""
+    `others`, or none."""
     table, position = table.copy(), position.copy()
     parts = list(tables)
     if others is not None:
         missing = np.flatnonzero(table < 0)
-        if len(others.files) == len(missing):
+        if list(others.files) == [files[i] for i in missing.tolist()]:  # the usual case, which needs no dictionary
             table[missing], position[missing] = len(parts), np.arange(len(missing))
         else:
             read = {file: i for i, file in enumerate(others.files)}
