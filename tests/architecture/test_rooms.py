@@ -31,6 +31,16 @@ TOP_ROOMS = {
     "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
     "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
     "bloomparquet.indexing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading", "writing"},
+    "bloomparquet.tables": {
+        "errors",
+        "storage",
+        "query",
+        "parquet",
+        "planning",
+        "reading",
+        "writing",
+        "indexing",
+    },
     "bloomparquet.cli": {
         "errors",
         "storage",
@@ -47,6 +57,7 @@ TOP_ROOMS = {
     "pyspark_bloomparquet.jar": {"public", "errors", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
     "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
+    "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "reading", "tables"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
 # Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
@@ -79,7 +90,8 @@ INNER_ROOMS = {
         "jobs": set[str](),
         "indexing": {"jobs"},
         "retrofit": {"options", "jobs"},
-        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit"},
+        "tables": {"read"},
+        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit", "tables"},
     },
 }
 LOOSE = {

@@ -14,7 +14,7 @@ from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
+from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
@@ -122,7 +122,7 @@ class Request:
 
 
 def judge(
-    table: Table, conditions: Sequence[RowCondition], request: Request
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
@@ -157,7 +157,7 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 
 
 def decide(
-    table: Table, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
     decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
@@ -186,7 +186,7 @@ def decide(
 
 
 def _asked_in_index(
-    table: Table, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, some: Verdicts
 ) -> NDArray[np.bool_]:
     """Which units have a filter in an index that a plan asked, at least among `some` of them."""
     parts = table.row_groups_within(np.flatnonzero(some))

@@ -149,9 +149,9 @@ def find_element(schema: FileSchema, path: Column, part: Part, *, case_sensitive
         return walked
     node, in_list = walked
     if part != "element":
-        node_of_part = None if in_list else _map_part(node, part)
+        node_of_part = None if in_list else map_part(node, part)
     else:
-        node_of_part = node if in_list else _list_element(node)
+        node_of_part = node if in_list else list_element(node)
     leaf = None if node_of_part is None else leaf_of(schema, node_of_part)
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated_levels != 1 else leaf
 
@@ -245,7 +245,7 @@ def _walk_through_list(schema: FileSchema, path: Column, case_sensitive: bool) -
     node, in_list = schema.root, False
     for name in path:
         if node is not schema.root and not is_struct(node):
-            element = None if in_list else _list_element(node)
+            element = None if in_list else list_element(node)
             if element is None or element.physical_type is not None or element.annotation is not None:
                 return NoLeaf.UNKNOWN
             node, in_list = element, True
@@ -260,7 +260,7 @@ def leaf_of(schema: FileSchema, node: SchemaNode) -> LeafColumn | None:
     return next((leaf for leaf in schema.leaves if leaf.node is node), None)
 
 
-def _list_element(node: SchemaNode) -> SchemaNode | None:
+def list_element(node: SchemaNode) -> SchemaNode | None:
     """The element of a list; None if `node` is no list."""
     if node.repetition == "REPEATED":
         return node if node.physical_type is not None or node.annotation is None else None
@@ -273,7 +273,7 @@ def _list_element(node: SchemaNode) -> SchemaNode | None:
     return repeated if is_element else repeated.children[0]
 
 
-def _map_part(node: SchemaNode, part: Part) -> SchemaNode | None:
+def map_part(node: SchemaNode, part: Part) -> SchemaNode | None:
     """The key or the value of a map; None if `node` is no map."""
     if node.annotation is None or node.annotation.kind != "MAP":
         return None

@@ -1,0 +1,51 @@
+"""The live files of a table as the storage lists them now, checked against the table's log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from bloomparquet.errors import FileChangedError
+from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
+from bloomparquet.storage.ranges import in_threads
+
+
+def list_live_files(storage: Storage, paths: Sequence[str], sizes: Sequence[int], table: str) -> tuple[FileInfo, ...]:
+    """The files at `paths`, whose `sizes` the log of the table at `table` has.
+
+    Makes one request per file if the storage is remote. Raises FileNotFoundError for a file that is gone, and
+    FileChangedError for one of another size.
+    """
+    if isinstance(storage, LocalStorage):
+        files = [_stat(path, table) for path in paths]
+    else:
+        files = list(in_threads(storage.threads, lambda path: _list_one(storage, path, table), paths))
+    for file, size in zip(files, sizes, strict=True):
+        if file.size != size:
+            raise FileChangedError(
+                f"{file.path}: this file has {file.size} bytes; the log of the table at {table} says {size}. It is not "
+                "the file that the table wrote: restore it"
+            )
+    return tuple(files)
+
+
+def _stat(path: str, table: str) -> FileInfo:
+    try:
+        return FileInfo.of(path, os.stat(path))
+    except FileNotFoundError as error:
+        raise _missing(path, table) from error
+
+
+def _list_one(storage: Storage, path: str, table: str) -> FileInfo:
+    try:
+        (file,) = storage.list_files(path, recursive=False)
+    except FileNotFoundError as error:
+        raise _missing(path, table) from error
+    return file
+
+
+def _missing(path: str, table: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"{path}: this file is gone, although it is live in this version of the table at {table}. If the "
+        "version was vacuumed or has expired since, read a newer one"
+    )
