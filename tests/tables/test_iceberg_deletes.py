@@ -79,7 +79,11 @@ def test_files_that_cannot_be_read_are_named(table: Table) -> None:
     pq.write_table(pa.table({"file_path": [path], "position": [1]}), deletes)
     with pytest.raises(bp.FormatError, match=rf"{deletes.name}: .*columns file_path and pos"):
         bp.Dataset.from_iceberg(table).read_table()
+    iceberg.append_files(table, file)
+    with pytest.raises(bp.FormatError, match=rf"{Path(path).name}: the snapshot has this file twice"):
+        bp.Dataset.from_iceberg(table)
     iceberg.local(path).unlink()
+    table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit()
     with pytest.raises(FileNotFoundError, match=Path(path).name):
         bp.Dataset.from_iceberg(table)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     import bloomparquet as bp
+    from bloomparquet.planning.dataset import PathLike
 
 _STORAGE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.", "hdfs.", "py-io-impl")
 """How pyiceberg opens files: the first letters of those properties of a table's file system that are passed on."""
@@ -41,7 +42,7 @@ class IcebergSource(TableSource):
 
 def read_iceberg(
     spark: SparkSession,
-    table: Table | str,
+    table: Table | PathLike,
     snapshot_id: int | None = None,
     *,
     where: bp.Where = None,
