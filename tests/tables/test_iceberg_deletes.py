@@ -34,10 +34,13 @@ def test_deleted_positions_count_rows_that_are_not_read(table: Table) -> None:
     assert ids_of(dataset) == [i for i in range(30) if i not in (0, 14, 15, 29)]
 
 
-def test_deletes_concern_only_files_that_are_older(table: Table) -> None:
+@pytest.mark.parametrize("bounds", [False, True], ids=["of a partition", "of a file"])
+def test_position_deletes_concern_files_that_are_not_newer(bounds: bool, table: Table) -> None:
     path = iceberg.add_data_file(table, rows(0, 5).cast(iceberg.with_ids(IDS)))
     (file,) = iceberg.live_files(table)
-    iceberg.add_position_deletes(table, {path: [1]}, file, bounds=False)
+    table.delete("id >= 0")
+    iceberg.add_position_deletes(table, {path: [1]}, file, bounds=bounds, adding=[file])
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 2, 3, 4] == table.scan().to_arrow()["id"].to_pylist()
     table.delete("id >= 0")
     iceberg.append_files(table, file)
     assert ids_of(bp.Dataset.from_iceberg(table)) == [*range(5)] == table.scan().to_arrow()["id"].to_pylist()
@@ -70,6 +73,9 @@ def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> 
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
         overwrite.delete_data_file(like)  # as a compaction does
     assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 10, 11]
+    iceberg.add_equality_deletes(table, pa.table({"id": [1]}), [1], like, adding=[like])  # as Flink replaces a row
+    table.delete("id >= 10")  # other files of the partition
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 1]
 
 
 def test_files_that_cannot_be_read_are_named(table: Table) -> None:
