@@ -154,7 +154,7 @@ def add_deletion_vectors(table: Table, positions: Mapping[str, Sequence[int]], l
     path = new_path(table, ".puffin")
     body, blobs = b"PFA1", []
     for name, deleted in positions.items():
-        blob = _vector(deleted)
+        blob = vector(deleted)
         blobs.append(
             {
                 "type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1,
@@ -179,7 +179,8 @@ def add_deletion_vectors(table: Table, positions: Mapping[str, Sequence[int]], l
     return path
 
 
-def _vector(positions: Sequence[int]) -> bytes:
+def vector(positions: Sequence[int]) -> bytes:
+    """A blob ``deletion-vector-v1``."""
     by_key: dict[int, list[int]] = {}
     for position in positions:
         by_key.setdefault(position >> 32, []).append(position & 0xFFFFFFFF)

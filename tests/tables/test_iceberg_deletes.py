@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyiceberg.types import (
 )
 
 import bloomparquet as bp
+from bloomparquet.tables.iceberg_deletes import parse_vector
 from tests.support import iceberg
 from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
 
@@ -58,6 +60,19 @@ def test_a_puffin_file_holds_vectors_of_several_files(table: Table) -> None:
     puffin.write_bytes(puffin.read_bytes()[:20] + b"\x55" + puffin.read_bytes()[21:])
     with pytest.raises(bp.FormatError, match=rf"{puffin.name}: the deletion vector of .* checksum"):
         dataset.read_table()
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [[], [0], [7, 3, 3], [*range(70_000)], [*range(0, 140_000, 3)], [5, 2**32, 2**32 + 70_000, 2**34 + 1]],
+    ids=["none", "one", "unsorted", "a run", "a bitset", "beyond 32 bits"],
+)
+def test_vectors_of_all_shapes_are_parsed(positions: list[int]) -> None:
+    blob = iceberg.vector(positions)
+    assert parse_vector(blob).tolist() == sorted(set(positions))
+    for end in range(len(blob) % 1000):
+        with pytest.raises((bp.FormatError, ValueError, struct.error)):
+            parse_vector(blob[:end])
 
 
 def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> None:
