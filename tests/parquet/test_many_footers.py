@@ -110,7 +110,7 @@ def test_footers_of_one_writer_are_parsed_together(monkeypatch: pytest.MonkeyPat
     require_equal_columns(parsed)
 
 
-def test_footers_of_several_writers_and_schemas_are_parsed_together() -> None:
+def test_footers_of_several_schemas_are_parsed_together() -> None:
     rng = random.Random(2)
     writers: list[dict[str, Any]] = [
         {},

@@ -80,7 +80,7 @@ def test_every_type_is_planned_alike_without_reading_files(
     assert skipped["bloom" if evidence == "filters only" else "statistics"] > 50
 
 
-def test_filters_of_every_writer_prove_what_they_prove_without_an_index(tmp_path: Path) -> None:
+def test_filters_of_every_writer_prove_the_same_in_an_index(tmp_path: Path) -> None:
     cases: list[tuple[Path, list[Any]]] = []
     for name, (kind, attributes, values, hashes, absent) in JAVA.items():
         path = with_filters(folder(tmp_path, name) / "x.orc", kind, *hashes, **attributes)

@@ -63,7 +63,7 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A data set and its index. `root` ends with a slash; `recorded` is what its manifest says of it."""
+    """A data set, the place of its index, and `recorded`, the root of the data as the index's manifest names it."""
 
     dataset: Dataset
     target: Target

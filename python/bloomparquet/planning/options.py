@@ -1,4 +1,4 @@
-"""How a plan is made."""
+"""The options of a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnFilterError = Literal["keep", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How one plan is made. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
+    """All options of one plan. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
 
     * `timezone`, `case_sensitive`, `on_filter_error`, `skip_corrupt`: as for :func:`plan`.
     * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are

@@ -50,7 +50,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The values of an equality or IN that a column can hold. No row of the file equals any other value of the query.
+    """The values of an equality or IN as a column stores them. Values that the column cannot hold are left out: no row
+    equals them.
 
     `keys` has shape (n,) and is sorted. ``hashes[i]`` is the Bloom filter's hash of ``keys[i]``; `hashes` is None if
     filters of this column prove nothing. Zero in a floating-point column has two keys, -0.0 and 0.0.

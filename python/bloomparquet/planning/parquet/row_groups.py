@@ -195,8 +195,8 @@ class RowGroups:
         return self._members[profile]
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values: of
-        a wider integer it may show only the low bits."""
+        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values.
+        False if it would cut an INT64 to 32 bits, for example."""
         bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
             return True
