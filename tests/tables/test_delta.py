@@ -150,7 +150,10 @@ def test_names_that_a_url_encodes_are_found(tmp_path: Path) -> None:
     table = make(tmp_path / "ä b#c", data, vectors=True, partition_by=["p"])
     for add in delta_log.actions(table, "add"):
         delta_log.delete_rows(table, add["path"], [5])
-    assert sorted(bp.Dataset.from_delta(table).read_table()["id"].to_pylist()) == [n for n in IDS if n not in (10, 11)]
+    dataset = bp.Dataset.from_delta(table)
+    assert sorted(dataset.read_table()["id"].to_pylist()) == [n for n in IDS if n not in (10, 11)]
+    assert dataset.read_table("p = 'c'", ["p"])["p"].to_pylist() == ["c"] * 49  # no column of the file is read
+    assert dataset.read_table(columns=[]).num_rows == 98
 
 
 @pytest.mark.parametrize(
@@ -174,7 +177,7 @@ def test_a_lost_deletion_vector_is_an_error(tmp_path: Path) -> None:
     table = make(tmp_path / "t", {"id": IDS}, vectors=True)
     delta_log.delete_rows(table, delta_log.actions(table, "add")[0]["path"], [5], inline=False)
     next(table.glob("deletion_vector_*")).unlink()
-    with pytest.raises(bp.FormatError, match="which rows are deleted"):
+    with pytest.raises(bp.FormatError, match="which rows are live"):
         bp.Dataset.from_delta(table)
 
 

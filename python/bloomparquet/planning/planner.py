@@ -23,7 +23,7 @@ from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowC
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
-from bloomparquet.planning.table_columns import MappedUnits
+from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.normal_form import normalize
@@ -137,7 +137,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     row_group_counts: RowGroupCounts | None = None
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-        units: WholeUnits = table if dataset.columns is None or not table.files else MappedUnits(table, dataset.columns)
+        units = units_of(table, dataset.columns)
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
         if predicate is not None:
             predicate = rename(predicate, resolved.paths)

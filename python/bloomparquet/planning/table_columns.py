@@ -25,7 +25,7 @@ from bloomparquet.errors import FormatError, UnsupportedError, join_names, locat
 from bloomparquet.parquet.metadata.schema import parse_schema
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Chunks, Table
+from bloomparquet.planning.evidence.interface import Chunks, Table, WholeUnits
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.resolve import list_element, map_part
 from bloomparquet.storage.files import ReadCount
@@ -179,6 +179,11 @@ class MappedUnits:
 
     def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
+
+
+def units_of(table: Table, columns: TableColumns | None) -> WholeUnits:
+    """The units of `table` as a predicate names their columns: as the files do, or as the table does (`columns`)."""
+    return table if columns is None or not table.files else MappedUnits(table, columns)
 
 
 def _first_path(table: Table, schema: int) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.indexing.build import IndexInfo, build_index
@@ -28,6 +27,7 @@ from bloomparquet.writing.advice.advise import SAMPLE_BYTES, advise
 from bloomparquet.writing.filters.spec import AUTO, Fpp
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from deltalake import DeltaTable
     from pyiceberg.table import Table as IcebergTable
 
@@ -136,15 +136,17 @@ class Dataset(files.Dataset):
             index=index,
         )  # fmt: skip
 
-    def to_dataset(self, where: Where = None) -> pa.dataset.Dataset:
+    def to_dataset(self, where: Where = None) -> ds.Dataset:
         """The row groups that might match `where` as a pyarrow data set, for engines that read those.
 
         The rows are not filtered: the engine does that. Raises UnsupportedError if a file that is read has deleted
         rows, or columns under other names than the table's: no pyarrow data set can describe these.
         """
+        import pyarrow.dataset as ds  # lazy import: most uses need none
+
         plan = self.plan(where)
         _require_plain(plan)
-        file_format = pyarrow.dataset.ParquetFileFormat()
+        file_format = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
         partitions = self.partition_table("UTC")
         fragments = [
             file_format.make_fragment(
@@ -156,7 +158,7 @@ class Dataset(files.Dataset):
             for file, row_groups in plan.kept_by_file()
         ]
         schema = self.scan_batches(columns=None).schema
-        return pyarrow.dataset.FileSystemDataset(fragments, schema, file_format, self.storage.filesystem)
+        return ds.FileSystemDataset(fragments, schema, file_format, self.storage.filesystem)
 
     def build_index(self, columns: Columns = None, to: PathLike | None = None) -> IndexInfo:
         """Build the index of these files; see :func:`bloomparquet.build_index`. Columns are named as in the table."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -71,7 +72,8 @@ def open_delta(
     _require_features(opened, location)
     columns = _columns(opened, location)
     storage, root = _open_uri(location, filesystem)
-    actions = pa.table(opened.get_add_actions(flatten=True))
+    with _deltalake_reads(location, "the live files"):
+        actions = pa.table(opened.get_add_actions(flatten=True))
     paths = [_locate(path, storage, root, filesystem) for path in actions.column("path").to_pylist()]
     if len(set(paths)) < len(paths):
         raise FormatError(f"{location}: the log names a file twice in version {opened.version()}")
@@ -111,6 +113,20 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         raise FileNotFoundError(f"{location}: there is no Delta Lake table here: {error}") from error
     except DeltaError as error:
         raise UnsupportedError(f"{location}: deltalake cannot open this table: {error}") from error
+
+
+@contextmanager
+def _deltalake_reads(location: str, what: str) -> Iterator[None]:
+    """Turn the errors of deltalake in the block into FormatErrors."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        raise FormatError(
+            f"{location}: deltalake cannot read {what} of this version, so it is unknown which rows are live: {error}. "
+            "Restore what is missing, or read another version"
+        ) from error
 
 
 def _require_features(table: DeltaTable, location: str) -> None:
@@ -234,17 +250,10 @@ def _deletes(
 ) -> tuple[DeletionVector | None, ...]:
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return ()
-    from deltalake.exceptions import DeltaError
-
     by_path: dict[str, DeletionVector] = {}
-    try:
-        batches = pa.RecordBatchReader.from_stream(table.deletion_vectors())
-    except DeltaError as error:
-        raise FormatError(
-            f"{root}: deltalake cannot read the deletion vectors of version {table.version()}, so it is unknown which "
-            f"rows are deleted: {error}. Restore the files, or read another version"
-        ) from error
-    for batch in batches:
+    with _deltalake_reads(location, "the deletion vectors"):
+        vectors = pa.table(table.deletion_vectors())
+    for batch in vectors.to_batches():
         for uri, kept in zip(batch.column("filepath").to_pylist(), batch.column("selection_vector"), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
             positions = np.flatnonzero(~mask).astype("<i8")
