@@ -55,7 +55,7 @@ def read_iceberg(
     need this package and ``pyiceberg`` (``bloomparquet[iceberg]``).
 
     * `table`: a ``pyiceberg.table.Table``, with whose credentials driver and executors read the files, or the path of a
-      metadata file (``….metadata.json``).
+      metadata file (``….metadata.json``). Plans do not show the credentials.
     * `snapshot_id`: the snapshot to read, with the schema that it was written with; None for the current one.
     * `where`: as for :func:`bloomparquet.plan`, with the session's time zone and case rule.
     * `columns`: the columns to read. Name those that the query needs: Spark does not tell the source.
