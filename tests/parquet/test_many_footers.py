@@ -186,7 +186,7 @@ def test_a_plan_is_the_same_whether_footers_are_parsed_together(
     wheres = ["i = -1", "i IS NULL", "s = 'x'", "i > 5 AND s IS NOT NULL", "i IN (0, 7)"]
 
     def kept() -> list[Any]:
-        bp.planning.parquet.cache.process_cache.clear()
+        bp.planning.index.cache.process_cache.clear()
         return [[(group.path, group.index) for group in bp.plan(tmp_path, where).kept_row_groups()] for where in wheres]
 
     together = kept()

@@ -11,8 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning import planner
-from bloomparquet.planning.orc.cache import process_cache as orc_cache
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage.files import FileInfo
 from tests.support import changes
@@ -117,7 +116,6 @@ def test_the_next_scan_reads_the_new_version(
         assert read(reader, path.parent) == changes.matching(first, "a")
     if stored:
         restart()
-        orc_cache.clear()
     changes.change(path, kind, first)
     for reader in READERS:
         assert read(reader, path.parent) == changes.after(kind, first)
@@ -142,7 +140,6 @@ def test_evidence_of_two_versions_skips_nothing(path: Path, monkeypatch: pytest.
     bp.plan(listed, WHERE)
     os.utime(path)
     process_cache.clear()
-    orc_cache.clear()
     made = bp.plan(listed, f"id = {BASE + 5000}")
     assert made.kept == made.total == 2, "none of it is known to be of the file that was listed"
     with pytest.raises(bp.FileChangedError, match=CHANGED):

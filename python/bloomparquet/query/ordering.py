@@ -159,7 +159,7 @@ class ValueOrder:
         if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
             fitting = [int(number) for number in stored if _is_whole(number) and low <= number <= high]
             keys = objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, dtype)
-        return np.unique(keys)
+        return np.unique(keys, return_index=True)[0]  # without indexes, it imports numpy.ma, which takes 15 ms
 
     def _bytes_keys(self, stored: Sequence[bytes]) -> NDArray[Any]:
         if self.length is not None:

@@ -22,9 +22,9 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError,
 from bloomparquet.planning import planner
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.open import has_expression_filters, persist
+from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
 from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
@@ -126,11 +126,11 @@ class Worker:
         with self._lock:
             self._unanswered -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, result)
-        persist(cache)
+        cache.persist()
         with self._lock:
             self._unfinished -= 1
 
-    def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, FooterCache]:
+    def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, PlanCache]:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache = False, process_cache
         try:

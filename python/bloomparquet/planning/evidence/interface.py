@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,15 @@ class Table(WholeUnits, Protocol):
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offsets of `units` in their files, and their lengths in bytes."""
+
+
+class ReadAmount(NamedTuple):
+    """How much was read for a table in this process: `columns`, and `evidence` about them, of `known` evidence in all.
+    Each format has its own unit of evidence."""
+
+    columns: int
+    evidence: int
+    known: int
 
 
 class RowGroupsWithinStripes(Units, Protocol):
