@@ -12,6 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from pyspark.errors import PySparkException
@@ -69,6 +70,10 @@ def test_rows_are_those_of_pyiceberg(spark: SparkSession, catalog: SqlCatalog) -
     ]
     old = read_iceberg(spark, newer.metadata_location, before.snapshot_id, where="name = 'n11'")
     assert as_dicts(old) == [{"id": 11, "name": "n11", "kind": "a"}]
+    with_key = StaticTable.from_metadata(newer.metadata_location, {"s3.secret-access-key": "hidden"})
+    frame = read_iceberg(spark, with_key, columns=["id"])
+    assert frame.count() == 6
+    assert "hidden" not in frame._jdf.queryExecution().toString(), "plans do not show credentials"
 
 
 def test_row_groups_that_cannot_match_are_not_read(spark: SparkSession, catalog: SqlCatalog) -> None:

@@ -107,9 +107,15 @@ def append_files(table: Table, *files: DataFile) -> None:
 
 
 def add_position_deletes(
-    table: Table, positions: Mapping[str, Sequence[int]], like: DataFile, *, bounds: bool = True
+    table: Table,
+    positions: Mapping[str, Sequence[int]],
+    like: DataFile,
+    *,
+    bounds: bool = True,
+    adding: Sequence[DataFile] = (),
 ) -> str:
-    """Delete the rows at `positions` of data files, all in the partition of `like`, with one Parquet delete file."""
+    """Delete the rows at `positions` of data files, all in the partition of `like`, with one Parquet delete file. The
+    same commit adds the files `adding`."""
     pairs = sorted((path, position) for path, all_of_file in positions.items() for position in all_of_file)
     schema = pa.schema(
         [
@@ -121,34 +127,25 @@ def add_position_deletes(
     columns = [[name for name, _ in pairs], [position for _, position in pairs]]
     pq.write_table(pa.table(columns, schema=schema), local(path))
     names = sorted(positions)
-    limits: dict[str, Any] = {
-        "lower_bounds": {PATH_ID: names[0].encode()},
-        "upper_bounds": {PATH_ID: names[-1].encode()},
-    }
-    _commit_deletes(
-        table,
-        [
-            _delete_file(
-                path,
-                like,
-                DataFileContent.POSITION_DELETES,
-                FileFormat.PARQUET,
-                len(pairs),
-                **(limits if bounds else {}),
-            )
-        ],
-    )
+    limits: dict[str, Any] = {}
+    if bounds:
+        limits = {"lower_bounds": {PATH_ID: names[0].encode()}, "upper_bounds": {PATH_ID: names[-1].encode()}}
+    file = _delete_file(path, like, DataFileContent.POSITION_DELETES, FileFormat.PARQUET, len(pairs), **limits)
+    _commit_deletes(table, [file], adding=adding)
     return path
 
 
-def add_equality_deletes(table: Table, rows: pa.Table, ids: Sequence[int], like: DataFile) -> str:
-    """Delete the rows that are equal to one of `rows` in the columns with the field `ids`."""
+def add_equality_deletes(
+    table: Table, rows: pa.Table, ids: Sequence[int], like: DataFile, *, adding: Sequence[DataFile] = ()
+) -> str:
+    """Delete the rows that are equal to one of `rows` in the columns with the field `ids`. The same commit adds the
+    files `adding`."""
     path = new_path(table, "-equality-deletes.parquet")
     pq.write_table(rows, local(path))
     file = _delete_file(
         path, like, DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, rows.num_rows, equality_ids=list(ids)
     )
-    _commit_deletes(table, [file])
+    _commit_deletes(table, [file], adding=adding)
     return path
 
 
@@ -157,7 +154,7 @@ def add_deletion_vectors(table: Table, positions: Mapping[str, Sequence[int]], l
     path = new_path(table, ".puffin")
     body, blobs = b"PFA1", []
     for name, deleted in positions.items():
-        blob = _vector(deleted)
+        blob = vector(deleted)
         blobs.append(
             {
                 "type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1,
@@ -182,7 +179,8 @@ def add_deletion_vectors(table: Table, positions: Mapping[str, Sequence[int]], l
     return path
 
 
-def _vector(positions: Sequence[int]) -> bytes:
+def vector(positions: Sequence[int]) -> bytes:
+    """A blob ``deletion-vector-v1``."""
     by_key: dict[int, list[int]] = {}
     for position in positions:
         by_key.setdefault(position >> 32, []).append(position & 0xFFFFFFFF)
@@ -245,12 +243,15 @@ class _AddDeletes(_FastAppendFiles):
                         data_file=file,
                     )
                 )
-        return [writer.to_manifest_file(), *self._existing_manifests()]
+        return [writer.to_manifest_file(), *super()._manifests()]
 
 
-def _commit_deletes(table: Table, files: Sequence[DataFile], version: int = 2) -> None:
+def _commit_deletes(table: Table, files: Sequence[DataFile], version: int = 2, adding: Sequence[DataFile] = ()) -> None:
     with table.transaction() as transaction:
-        _AddDeletes(transaction, files, version).commit()
+        producer = _AddDeletes(transaction, files, version)
+        for file in adding:
+            producer.append_data_file(file)
+        producer.commit()
 
 
 def as_version_3(table: Table, defaults: Mapping[int, Any] | None = None) -> StaticTable:

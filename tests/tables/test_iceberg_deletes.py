@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyiceberg.types import (
 )
 
 import bloomparquet as bp
+from bloomparquet.tables.iceberg_deletes import parse_vector
 from tests.support import iceberg
 from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
 
@@ -34,10 +36,13 @@ def test_deleted_positions_count_rows_that_are_not_read(table: Table) -> None:
     assert ids_of(dataset) == [i for i in range(30) if i not in (0, 14, 15, 29)]
 
 
-def test_deletes_concern_only_files_that_are_older(table: Table) -> None:
+@pytest.mark.parametrize("bounds", [False, True], ids=["of a partition", "of a file"])
+def test_position_deletes_concern_files_that_are_not_newer(bounds: bool, table: Table) -> None:
     path = iceberg.add_data_file(table, rows(0, 5).cast(iceberg.with_ids(IDS)))
     (file,) = iceberg.live_files(table)
-    iceberg.add_position_deletes(table, {path: [1]}, file, bounds=False)
+    table.delete("id >= 0")
+    iceberg.add_position_deletes(table, {path: [1]}, file, bounds=bounds, adding=[file])
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 2, 3, 4] == table.scan().to_arrow()["id"].to_pylist()
     table.delete("id >= 0")
     iceberg.append_files(table, file)
     assert ids_of(bp.Dataset.from_iceberg(table)) == [*range(5)] == table.scan().to_arrow()["id"].to_pylist()
@@ -57,6 +62,19 @@ def test_a_puffin_file_holds_vectors_of_several_files(table: Table) -> None:
         dataset.read_table()
 
 
+@pytest.mark.parametrize(
+    "positions",
+    [[], [0], [7, 3, 3], [*range(70_000)], [*range(0, 140_000, 3)], [5, 2**32, 2**32 + 70_000, 2**34 + 1]],
+    ids=["none", "one", "unsorted", "a run", "a bitset", "beyond 32 bits"],
+)
+def test_vectors_of_all_shapes_are_parsed(positions: list[int]) -> None:
+    blob = iceberg.vector(positions)
+    assert parse_vector(blob).tolist() == sorted(set(positions))
+    for end in range(len(blob) % 1000):
+        with pytest.raises((bp.FormatError, ValueError, struct.error)):
+            parse_vector(blob[:end])
+
+
 def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> None:
     table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
     table.append(rows(0, 2))
@@ -70,6 +88,9 @@ def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> 
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
         overwrite.delete_data_file(like)  # as a compaction does
     assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 10, 11]
+    iceberg.add_equality_deletes(table, pa.table({"id": [1]}), [1], like, adding=[like])  # as Flink replaces a row
+    table.delete("id >= 10")  # other files of the partition
+    assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 1]
 
 
 def test_files_that_cannot_be_read_are_named(table: Table) -> None:
@@ -79,7 +100,11 @@ def test_files_that_cannot_be_read_are_named(table: Table) -> None:
     pq.write_table(pa.table({"file_path": [path], "position": [1]}), deletes)
     with pytest.raises(bp.FormatError, match=rf"{deletes.name}: .*columns file_path and pos"):
         bp.Dataset.from_iceberg(table).read_table()
+    iceberg.append_files(table, file)
+    with pytest.raises(bp.FormatError, match=rf"{Path(path).name}: the snapshot has this file twice"):
+        bp.Dataset.from_iceberg(table)
     iceberg.local(path).unlink()
+    table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit()
     with pytest.raises(FileNotFoundError, match=Path(path).name):
         bp.Dataset.from_iceberg(table)
 

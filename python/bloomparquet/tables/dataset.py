@@ -61,7 +61,7 @@ class Dataset(files.Dataset):
     @classmethod
     def from_iceberg(
         cls,
-        table: IcebergTable | str,
+        table: IcebergTable | PathLike,
         *,
         snapshot_id: int | None = None,
         filesystem: Any = None,

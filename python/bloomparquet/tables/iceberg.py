@@ -9,8 +9,9 @@ Source: Iceberg's spec ("Manifests", "Scan Planning", "Column Projection").
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.storage.files import Storage, open_storage
 from bloomparquet.storage.ranges import in_threads
@@ -63,7 +64,7 @@ class Entry(NamedTuple):
     extent: tuple[int, int] | None  # offset and length of a deletion vector
 
 
-def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, keys: Keys | None) -> Dataset:
+def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: Any, keys: Keys | None) -> Dataset:
     """The live files of an Iceberg table; see :meth:`bloomparquet.Dataset.from_iceberg`."""
     table = open_metadata(table)
     snapshot = _find_snapshot(table, snapshot_id)
@@ -74,6 +75,12 @@ def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, k
     live = [entry for entry in entries if entry.content == _DATA]
     for entry in entries:
         _require_readable(entry)
+    paths = Counter(entry.path for entry in live)
+    if len(paths) < len(live):
+        raise FormatError(
+            f"{paths.most_common(1)[0][0]}: the snapshot has this file twice, so that each of its rows would be read "
+            "twice; expected one entry per file. Delete the file's rows, and add them again"
+        )
     locate = _Locations(table, filesystem)
     rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locate)
     deletes = tuple(map(rules.deletes_of, live))
@@ -90,7 +97,7 @@ def open_iceberg(table: Table | str, snapshot_id: int | None, filesystem: Any, k
     )  # fmt: skip
 
 
-def open_metadata(table: Table | str) -> Table:
+def open_metadata(table: Table | PathLike) -> Table:
     """The table itself, or that of a metadata file."""
     try:
         from pyiceberg.table import StaticTable, Table
@@ -100,8 +107,8 @@ def open_metadata(table: Table | str) -> Table:
         ) from error
     if isinstance(table, Table):
         return table
-    if isinstance(table, str):
-        return StaticTable.from_metadata(table)
+    if isinstance(table, str | os.PathLike):
+        return StaticTable.from_metadata(os.fspath(table))
     raise OptionError(
         f"table is a {type(table).__name__}; expected a pyiceberg.table.Table, or the path of a metadata file "
         "(….metadata.json)"

@@ -25,7 +25,7 @@ _LENGTH = struct.Struct(">I")  # before the magic; counts the magic and the bitm
 _CHECKSUM = struct.Struct(">I")  # after the bitmaps
 _BITMAPS = struct.Struct("<Q")
 _KEY = struct.Struct("<I")
-_MOST_VECTOR_BYTES = 1 << 31
+_MOST_KEY = (1 << 31) - 2  # the upper half of a position, as Iceberg's Java library limits it
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,8 @@ def parse_vector(blob: bytes) -> Positions:
     parts = [np.empty(0, np.int64)]
     for _ in range(count):
         (key,) = _KEY.unpack_from(content, at)
+        if key > _MOST_KEY:
+            raise FormatError(f"a bitmap has the key {key}; expected at most {_MOST_KEY}")
         bitmap = BitMap.deserialize(content[at + _KEY.size :])
         at += _KEY.size + len(bitmap.serialize())
         parts.append(np.array(bitmap.to_array(), np.int64) + (key << 32))

@@ -9,17 +9,26 @@ from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 from bloomparquet.storage.ranges import in_threads
 
+_MOST_SINGLE_REQUESTS = 64
+
 
 def list_live_files(storage: Storage, paths: Sequence[str], sizes: Sequence[int], table: str) -> tuple[FileInfo, ...]:
     """The files at `paths`, whose `sizes` the log of the table at `table` has.
 
-    Makes one request per file if the storage is remote. Raises FileNotFoundError for a file that is gone, and
-    FileChangedError for one of another size.
+    If the storage is remote, makes one request per file, or lists the table's directory if there are many. Raises
+    FileNotFoundError for a file that is gone, and FileChangedError for one of another size.
     """
     if isinstance(storage, LocalStorage):
         files = [_stat(path, table) for path in paths]
     else:
-        files = list(in_threads(storage.threads, lambda path: _list_one(storage, path, table), paths))
+        listed: dict[str, FileInfo] = {}
+        if sum(path.startswith(table) for path in paths) > _MOST_SINGLE_REQUESTS:
+            listed = {file.path: file for file in storage.list_files(table, recursive=True)}
+
+        def find(path: str) -> FileInfo:
+            return listed.get(path) or _list_one(storage, path, table)  # a listing leaves hidden names out
+
+        files = list(in_threads(storage.threads, find, paths))
     for file, size in zip(files, sizes, strict=True):
         if file.size != size:
             raise FileChangedError(

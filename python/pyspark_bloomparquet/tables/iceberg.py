@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     import bloomparquet as bp
+    from bloomparquet.planning.dataset import PathLike
 
 _STORAGE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.", "hdfs.", "py-io-impl")
 """How pyiceberg opens files: the first letters of those properties of a table's file system that are passed on."""
@@ -41,7 +42,7 @@ class IcebergSource(TableSource):
 
 def read_iceberg(
     spark: SparkSession,
-    table: Table | str,
+    table: Table | PathLike,
     snapshot_id: int | None = None,
     *,
     where: bp.Where = None,
@@ -54,7 +55,7 @@ def read_iceberg(
     need this package and ``pyiceberg`` (``bloomparquet[iceberg]``).
 
     * `table`: a ``pyiceberg.table.Table``, with whose credentials driver and executors read the files, or the path of a
-      metadata file (``….metadata.json``).
+      metadata file (``….metadata.json``). Plans do not show the credentials.
     * `snapshot_id`: the snapshot to read, with the schema that it was written with; None for the current one.
     * `where`: as for :func:`bloomparquet.plan`, with the session's time zone and case rule.
     * `columns`: the columns to read. Name those that the query needs: Spark does not tell the source.
