@@ -25,7 +25,7 @@ from bloomparquet.indexing.build import IndexInfo, build_index, drop_index, read
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.pictures.show import show_in_notebooks, to_html
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Paths
 from bloomparquet.planning.plan import RowGroup, ScanPlan
 from bloomparquet.planning.planner import Where, plan
 from bloomparquet.query.case_mapping import CaseIn
@@ -51,6 +51,7 @@ from bloomparquet.query.predicate import (
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.inspect import Probe, inspect, probe
 from bloomparquet.reading.scan import read_table, scan_batches
+from bloomparquet.tables.dataset import Dataset
 from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.encryption import Encryption
 from bloomparquet.writing.filters.spec import Bloom

@@ -1,5 +1,6 @@
 """bloomparquet for Spark: the data source, :func:`attach` for the jar, and functions that work on all files of a table
-on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`.
+on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`. And
+:func:`read_delta` and :func:`read_iceberg`, which read tables of Delta Lake and Iceberg without their jars.
 
 Every Spark session imports this package to look for data sources, and the jar's planner process imports it without
 Spark. So each name is imported when it is first used.
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark_bloomparquet.jar.summary import ScanExplanation, ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
     from pyspark_bloomparquet.source import DefaultSource
+    from pyspark_bloomparquet.tables.delta import read_delta
+    from pyspark_bloomparquet.tables.iceberg import read_iceberg
 
     __version__: str
 
@@ -29,6 +32,8 @@ __all__ = [
     "explain_pruning",
     "jar_path",
     "last_plan",
+    "read_delta",
+    "read_iceberg",
     "refresh_index",
     "shrink_filters",
 ]
@@ -51,6 +56,14 @@ def __getattr__(name: str) -> Any:
         from pyspark_bloomparquet.indexing import build
 
         return getattr(build, name)
+    if name == "read_delta":
+        from pyspark_bloomparquet.tables.delta import read_delta
+
+        return read_delta
+    if name == "read_iceberg":
+        from pyspark_bloomparquet.tables.iceberg import read_iceberg
+
+        return read_iceberg
     if name in __all__:
         from pyspark_bloomparquet.jar import session
 

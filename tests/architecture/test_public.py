@@ -21,8 +21,8 @@ from tests.support.files import write
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = {
-    "path", "where", "filesystem", "timezone", "case_sensitive", "on_filter_error", "skip_corrupt", "keys", "table_log",
-    "index",
+    "path", "where", "filesystem", "storage_options", "timezone", "case_sensitive", "on_filter_error", "skip_corrupt",
+    "keys", "table_log", "index",
 }  # fmt: skip
 
 
@@ -52,12 +52,18 @@ def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     options: dict[str, Any] = {
         "filesystem": pa.fs.LocalFileSystem(),
         "timezone": "Europe/Zurich", "case_sensitive": False, "on_filter_error": "fail", "skip_corrupt": True,
-        "keys": None, "table_log": "ignore", "index": "off",
+        "storage_options": None, "keys": None, "table_log": "ignore", "index": "off",
     }  # fmt: skip
     assert set(options) | {"path", "where"} == SHARED
     assert bp.plan(numbers, "ID = 7", **options).kept == 1
     assert bp.read_table(numbers, "ID = 7", **options).to_pylist() == [{"id": 7}]
     assert bp.scan_batches(numbers, "ID = 7", **options).read_all().to_pylist() == [{"id": 7}]
+
+
+def test_a_file_system_and_storage_options_exclude_each_other(numbers: str) -> None:
+    for function in (bp.plan, bp.read_table, bp.scan_batches, bp.Dataset.open):
+        with pytest.raises(bp.OptionError, match="both filesystem and storage_options"):
+            function(numbers, filesystem=pa.fs.LocalFileSystem(), storage_options={})
 
 
 def test_batches_come_as_a_reader_with_a_schema(numbers: str) -> None:

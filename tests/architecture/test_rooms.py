@@ -32,6 +32,16 @@ TOP_ROOMS = {
     "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
     "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
     "bloomparquet.indexing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading", "writing"},
+    "bloomparquet.tables": {
+        "errors",
+        "storage",
+        "query",
+        "parquet",
+        "planning",
+        "reading",
+        "writing",
+        "indexing",
+    },
     "bloomparquet.pictures": {"errors", "report", "reading", "writing"},
     "bloomparquet.cli": {
         "errors",
@@ -50,6 +60,7 @@ TOP_ROOMS = {
     "pyspark_bloomparquet.jar": {"public", "errors", "report", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
     "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
+    "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "reading", "tables"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
 # Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
@@ -82,7 +93,8 @@ INNER_ROOMS = {
         "jobs": set[str](),
         "indexing": {"jobs"},
         "retrofit": {"options", "jobs"},
-        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit"},
+        "tables": {"read"},
+        "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit", "tables"},
     },
 }
 LOOSE = {

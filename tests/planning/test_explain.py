@@ -98,6 +98,19 @@ def unreadable(tmp_path: Path) -> Explanation:
     return replace(plan, unreadable={file: bp.LimitError("x.parquet: the footer is too large")}).explain()
 
 
+def half_shredded(tmp_path: Path) -> Explanation:
+    """A VARIANT column with values outside its typed leaf in one row group of two."""
+    typed = pa.struct([pa.field("metadata", pa.binary(), False), ("value", pa.binary()), ("typed_value", pa.int64())])
+    rows = [{"metadata": b"", "value": None, "typed_value": n} for n in range(3)]
+    outside = [{"metadata": b"", "value": b"\x0c\x07", "typed_value": None}]
+    return bp.plan(
+        write_groups(
+            tmp_path / "x.parquet", [pa.table({"v": pa.array(each, typed)}) for each in (rows, rows + outside)]
+        ),
+        "variant_get(v, '$', 'bigint') = 2",
+    ).explain()
+
+
 MANY = {"column": [n * 7919 % 100_003 for n in range(2000)], "fpp": 0.15}
 TEXT = [f"name {n}" for n in EVEN]
 PROVOKED: dict[WhyNot, Provoke] = {
@@ -121,6 +134,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
     WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
+    WhyNot.NOT_SHREDDED: half_shredded,
     WhyNot.NO_FILTER: of("d = 20"),
     WhyNot.NO_CASE_FILTER: of("lower(c) = 'name 2'", TEXT),
     WhyNot.SATURATED: lambda tmp: bp.plan(

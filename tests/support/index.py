@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bloomparquet as bp
+from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions
@@ -16,7 +17,7 @@ def plan_by(index: str, path: Any, where: Any, **options: Any) -> bp.ScanPlan:
     """A plan with an empty footer cache, so that nothing is known but what `index` says: ``"auto"``, ``"off"`` or a
     directory."""
     keys = options.pop("keys", None)
-    dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path, keys=keys)
+    dataset = path if isinstance(path, Dataset) else Dataset.open(path, keys=keys)
     return plan_dataset(dataset, where, PlanOptions(cache=PlanCache(), index=index, **options))
 
 

@@ -1,8 +1,11 @@
-"""A local S3 server that records the requests that it gets."""
+"""A local S3 server that records the requests that it gets, and answers some of them with faults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,21 @@ from typing import Any
 import pyarrow.fs
 import pytest
 
+SLOW_SECONDS = 1.0
+
+_ERRORS = {"throttled": ("503 Slow Down", "SlowDown"), "failed": ("500 Internal Server Error", "InternalError")}
+FAULTS = (*_ERRORS, "slow", "torn", "short", "reset")
+"""What the server may do instead of a right answer: 503 or 500; answer after SLOW_SECONDS; close the connection in the
+middle of the body; send half of the body, and say that this is all; reset the connection."""
+
 
 class S3Server:
-    """`address` is its host and port; `requests`, the method and the path of each request, in order."""
+    """`address` is its host and port; `requests`, the method and the path of each request, in order. `fault` chooses
+    the fault by which a request is answered, from its method and path; None: a right answer."""
 
     def __init__(self, address: str, requests: list[tuple[str, str]]) -> None:
         self.address, self.requests = address, requests
+        self.fault: Callable[[str, str], str | None] = lambda method, path: None
         self.filesystem = pyarrow.fs.S3FileSystem(
             endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True
         )
@@ -51,14 +63,50 @@ def s3_server() -> Iterator[S3Server]:
         application, requests = server._server.app, list[tuple[str, str]]()
 
         def recorded(environ: dict[str, Any], start_response: Any) -> Any:
-            requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-            return application(environ, start_response)
+            request = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+            requests.append(request)
+            return _answer(made.fault(*request), application, environ, start_response)
 
-        server._server.app = recorded
         host, port = server.get_host_and_port()
+        made = S3Server(f"{host}:{port}", requests)
+        server._server.app = recorded
         try:
-            made = S3Server(f"{host}:{port}", requests)
             made.filesystem.create_dir("bucket")
             yield made
         finally:
             server.stop()
+
+
+def _answer(fault: str | None, application: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """The answer of a WSGI `application`, with a fault."""
+    if fault == "slow":
+        time.sleep(SLOW_SECONDS)
+    if fault in (None, "slow"):
+        answer: Iterable[bytes] = application(environ, start_response)
+        return answer
+    if fault == "reset":
+        client: socket.socket = environ["werkzeug.socket"]
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.shutdown(socket.SHUT_RD)
+        client.close()
+        raise ConnectionResetError("by the test")
+    if fault in _ERRORS:
+        status, code = _ERRORS[fault]
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}, by the test</Message></Error>".encode()
+        start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+        return [body]
+    answered: list[Any] = []
+
+    def keep(status: str, headers: Any, *_: Any) -> None:
+        answered.extend((status, headers))
+
+    body = b"".join(application(environ, keep))
+    half = body[: len(body) // 2]
+    length = len(half) if fault == "short" else len(body)
+    headers = [(name, value) for name, value in answered[1] if name.lower() != "content-length"]
+    if environ["REQUEST_METHOD"] == "HEAD":
+        headers = answered[1]
+    else:
+        headers.append(("Content-Length", str(length)))
+    start_response(answered[0], headers)
+    return [half]

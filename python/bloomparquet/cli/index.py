@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import FalsePositives, ignore_table_log, json_option, one_or_many, paths, split_names
+from bloomparquet.cli.options import (
+    FalsePositives,
+    ignore_table_log,
+    json_option,
+    one_or_many,
+    paths,
+    split_names,
+    storage_options,
+)
 from bloomparquet.cli.progress import file_progress
 
 if TYPE_CHECKING:
@@ -65,7 +73,9 @@ def build(
         raise click.UsageError("--fpp makes filters for the --columns that have none; name these columns.")
     wanted = None if names is None else dict.fromkeys(names, None if fpp is None else bp.Bloom(fpp))
     with file_progress() as progress:
-        info = bp.build_index(one_or_many(path), wanted, to, table_log=table_log, progress=progress)
+        info = bp.build_index(
+            one_or_many(path), wanted, to, table_log=table_log, progress=progress, filesystem=storage_options()
+        )
     _report("Built", info, as_json)
 
 
@@ -77,7 +87,9 @@ def refresh(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_jso
     import bloomparquet as bp
 
     with file_progress() as progress:
-        info = bp.refresh_index(one_or_many(path), to, table_log=table_log, progress=progress)
+        info = bp.refresh_index(
+            one_or_many(path), to, table_log=table_log, progress=progress, filesystem=storage_options()
+        )
     _report("Refreshed", info, as_json)
 
 
@@ -91,7 +103,7 @@ def show(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
     """
     import bloomparquet as bp
 
-    info = bp.read_index_info(one_or_many(path), to, table_log=table_log)
+    info = bp.read_index_info(one_or_many(path), to, table_log=table_log, filesystem=storage_options())
     _report("", info, as_json)
     if info.outdated and not as_json:
         target = "" if to is None else f" --to {shlex.quote(to)}"
@@ -106,7 +118,7 @@ def drop(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
     """Delete the index of the files at PATH. The files themselves are not touched."""
     import bloomparquet as bp
 
-    dropped = bp.drop_index(one_or_many(path), to, table_log=table_log)
+    dropped = bp.drop_index(one_or_many(path), to, table_log=table_log, filesystem=storage_options())
     if as_json:
         click.echo(json.dumps({"dropped": dropped}))
     else:

@@ -30,6 +30,7 @@ from bloomparquet.cli.options import (
     one_or_many,
     paths,
     same_keys,
+    storage_options,
     write_report,
 )
 from bloomparquet.cli.write import add, shrink
@@ -161,7 +162,7 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, rep
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
-    table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log)
+    table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
@@ -203,7 +204,7 @@ def advise(
     from bloomparquet.cli.render import console
 
     source = one_or_many(path)
-    table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log)
+    table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
@@ -238,7 +239,10 @@ def probe(
 
     source = one_or_many(path)
     typed = _typed(source, column, value, keys, table_log)
-    answers = bp.probe(source, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log)
+    answers = bp.probe(
+        source, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log,
+        filesystem=storage_options(),
+    )  # fmt: skip
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
@@ -346,6 +350,7 @@ def _planning(
         "index": index,
         "keys": keys,
         "table_log": table_log,
+        "storage_options": storage_options(),
     }
 
 
@@ -354,7 +359,7 @@ def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, tab
     import bloomparquet as bp
     from bloomparquet.reading.inspect import column_type
 
-    stored = column_type(path, column, keys=keys, table_log=table_log)
+    stored = column_type(path, column, keys=keys, table_log=table_log, filesystem=storage_options())
     if stored is None:
         return text
     family, type_name = stored

@@ -18,14 +18,39 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_PROVIDER = f"{__name__}.provider"  # key in click's context
+_PROVIDER, _STORAGE_OPTIONS = f"{__name__}.provider", f"{__name__}.storage_options"  # keys in click's context
 
-paths = click.argument("path", nargs=-1, required=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 html_option = click.option(
     "--html", "report", type=click.Path(dir_okay=False), metavar="FILE", help="Also write FILE, a report for a browser."
 )
+
+
+def _keep_storage_options(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark:
+            raise click.BadParameter("expected NAME=VALUE, such as region=eu-west-1.")  # it may be a secret
+        context.meta.setdefault(_STORAGE_OPTIONS, {})[name.strip()] = value
+
+
+def paths(command: _Command) -> _Command:
+    """The argument ``PATH``, and the options of the storage it lies on; see :func:`storage_options`."""
+    option = click.option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_keep_storage_options,
+        help="Endpoint, credentials or retries of a URL's storage: endpoint_override=localhost:9000. Can be repeated.",
+    )
+    return click.argument("path", nargs=-1, required=True)(option(command))
+
+
+def storage_options() -> dict[str, str] | None:
+    """The storage options of the running command; None if there are none."""
+    return click.get_current_context().meta.get(_STORAGE_OPTIONS)
 
 
 class FalsePositives(click.ParamType["float | str"]):

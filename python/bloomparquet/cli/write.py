@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import Size, fpp_option, key_provider, one_or_many, paths, same_keys, split_names
+from bloomparquet.cli.options import (
+    Size,
+    fpp_option,
+    key_provider,
+    one_or_many,
+    paths,
+    same_keys,
+    split_names,
+    storage_options,
+)
 from bloomparquet.cli.progress import file_progress
 
 if TYPE_CHECKING:
@@ -85,6 +94,7 @@ def add(
             on_error="report",
             progress=progress,
             keys=keys,
+            filesystem=storage_options(),
         )
 
     outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
@@ -129,6 +139,7 @@ def shrink(
             on_error="report",
             progress=progress,
             keys=keys,
+            filesystem=storage_options(),
         )
 
     _run(work, path, "shrink", output=output, dry_run=dry_run, as_json=as_json)

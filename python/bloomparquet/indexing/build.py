@@ -76,7 +76,7 @@ class Place:
 
 
 def build_index(
-    path: Paths,
+    path: Paths | Dataset,
     columns: Columns = None,
     to: PathLike | None = None,
     *,
@@ -117,7 +117,7 @@ def build_index(
 
 
 def refresh_index(
-    path: Paths,
+    path: Paths | Dataset,
     to: PathLike | None = None,
     *,
     filesystem: Any = None,
@@ -137,7 +137,7 @@ def refresh_index(
 
 
 def drop_index(
-    path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> bool:
     """Delete the index of the files at `path`. Returns whether there was one.
 
@@ -152,7 +152,7 @@ def drop_index(
 
 
 def read_index_info(
-    path: Paths, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
     """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
     cover, to say why. Raises PlanError if there is none.
@@ -183,7 +183,7 @@ def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
         dataset = replace(place.dataset, format=_find_format(place.dataset))
         if columns.needs_row_groups and dataset.format is FileFormat.PARQUET:
             columns = columns.for_row_groups(_count_row_groups(dataset))
-        segments, report = make(place.target, dataset, columns)
+        segments, report = make(place.target, dataset, replace(columns, table=dataset.columns))
         if report.missing:
             raise PlanError(
                 f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
@@ -205,7 +205,7 @@ def refresh_with(make: Make, place: Place) -> IndexInfo:
             ) from error
         kept, new = _kept_segments(target, manifest, dataset)
         dataset = _with_files(replace(dataset, format=manifest.format), new)
-        made, report = make(target, dataset, wanted) if new else ([], Report())
+        made, report = make(target, dataset, replace(wanted, table=place.dataset.columns)) if new else ([], Report())
         return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
 
 
@@ -240,9 +240,12 @@ def make_segments(
             progress(min(done + len(report.left_out), total), total)
 
 
-def locate_index(path: Paths, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
     """The files at `path`, and where their index is."""
-    dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
+    if isinstance(path, Dataset):
+        dataset = path
+    else:
+        dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
     root = dataset.root
     if isinstance(path, str | os.PathLike):
         inner = open_storage(os.fspath(path), filesystem)[1].rstrip("/") + "/"

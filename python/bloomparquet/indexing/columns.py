@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, shorten
 from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import dotted_name
 from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf, parse_bloom
@@ -39,10 +40,12 @@ class FilterToMake(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexColumns:
-    """The columns as the user named them; `names` is None for all."""
+    """The columns as the user named them; `names` is None for all. `table`: the columns of the table whose files are
+    indexed, if it has a schema of its own; they are what was named."""
 
     names: Mapping[str, Bloom | None] | None
     case_sensitive: bool = True
+    table: TableColumns | None = None
 
     @classmethod
     def parse(cls, columns: Columns, *, case_sensitive: bool = True) -> IndexColumns:
@@ -103,7 +106,7 @@ class IndexColumns:
         Raises ColumnsError for a column that cannot have a useful filter.
         """
         try:
-            return self._leaves(schema, path)
+            return self._leaves(schema if self.table is None else self.table.map_schema(schema), path)
         except UnsupportedError as error:
             raise ColumnsError(error) from error
 

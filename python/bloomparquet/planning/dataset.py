@@ -6,15 +6,18 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
+from numpy.typing import NDArray
 
 from bloomparquet.errors import OptionError, PlanError, join_names
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
+from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.storage.files import (
     FileInfo,
     Files,
@@ -26,6 +29,7 @@ from bloomparquet.storage.files import (
     is_hidden,
     open_storage,
 )
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -42,13 +46,26 @@ Below a directory, ``name=value`` directories become partition columns.
 """
 
 
+class RowDeletes(Protocol):
+    """The rows of one file that its table has deleted. Implementations can be compared, hashed and pickled."""
+
+    def read(self, storage: Storage) -> NDArray[np.int64]:
+        """The positions of the deleted rows in the file, ascending. Row groups that are not read count too."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """The files of one or several paths, on one storage, in the order in which they are read.
 
     `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
-    text; None is Hive's null directory. `partition_types`: their types; None infers them as Spark does. `format`: the
-    format of the files; None detects it from their first and last bytes. `keys` decrypt encrypted files.
+    text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers them
+    as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
+    encrypted files.
+
+    The files of a table with a log also have these. `columns`: the columns of the table, and how its files store them;
+    None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
+    `deletes`: no row is. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that
+    file does not store them. `location`: the directory of the table, with a slash.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
@@ -63,10 +80,14 @@ class Dataset:
     storage: Storage
     files: tuple[FileInfo, ...]
     partition_names: tuple[str, ...]
-    partition_values: tuple[tuple[str | None, ...], ...]
+    partition_values: tuple[tuple[Any, ...], ...]
     partition_types: tuple[pa.DataType, ...] | None = None
     format: FileFormat | None = None
     keys: Keys | None = None
+    columns: TableColumns | None = None
+    deletes: tuple[RowDeletes | None, ...] = ()
+    location: str | None = None
+    fallbacks: tuple[tuple[tuple[str, Any], ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
@@ -76,8 +97,10 @@ class Dataset:
 
     @cached_property
     def root(self) -> str:
-        """The deepest directory that holds all files and lies above partition directories: with a slash, or ``""`` for
-        the current directory."""
+        """The table's directory if it holds all files; or else the deepest directory that holds all files and lies
+        above partition directories. With a slash, or ``""`` for the current directory."""
+        if self.location is not None and all(file.path.startswith(self.location) for file in self.files):
+            return self.location
         root = data_root(self.files) if self.files else ""
         return root + "/" if root or any(file.path.startswith("/") for file in self.files[:1]) else ""
 
@@ -87,6 +110,7 @@ class Dataset:
         path: Paths,
         *,
         filesystem: Any = None,
+        storage_options: StorageOptions | None = None,
         partitioned: bool = True,
         base_path: PathLike | None = None,
         keys: Keys | None = None,
@@ -97,6 +121,7 @@ class Dataset:
         begin with ``_`` or ``.`` are left out.
 
         * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+        * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage.
         * `partitioned`: whether ``name=value`` directories become partition columns.
         * `base_path`: the directory below which partition directories begin, if it is above `path`.
         * `keys`: decrypt encrypted files.
@@ -107,6 +132,7 @@ class Dataset:
         Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
         check_choice(table_log)
+        filesystem = one_of(filesystem, storage_options)
         items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
@@ -166,7 +192,7 @@ class Dataset:
         """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
         table = self._partition_tables.get(timezone)
         if table is None:
-            columns = list(zip(*self.partition_values, strict=True)) if self.partition_names else []
+            columns = [[values[i] for values in self.partition_values] for i in range(len(self.partition_names))]
             types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
             arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
             table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
@@ -225,8 +251,12 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     return names
 
 
-def open_dataset(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Dataset:
+def open_dataset(
+    path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog, *, allow_named_files: bool = False
+) -> Dataset:
     """List the files at `path`, unless it is a data set already. `keys`, if given, replace those of the data set."""
     if isinstance(path, Dataset):
         return path.with_keys(keys)
-    return Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log)
+    return Dataset.open(
+        path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=allow_named_files
+    )

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Table, Units
+from bloomparquet.planning.evidence.interface import Units, WholeUnits
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
 from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.table_columns import units_of
 from bloomparquet.planning.why import Why, explain_kept
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.predicate import (
@@ -64,7 +65,7 @@ class JudgedConditions:
 
     def decide(self, plan: ScanPlan) -> Codes:
         """Per row group of ``plan.table``, an index into DECISIONS."""
-        return decide(plan.table, self.judged, self.request, plan.codes)
+        return decide(units_of(plan.table, plan.dataset.columns), self.judged, self.request, plan.codes)
 
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
@@ -90,7 +91,7 @@ class _Judged(NamedTuple):
 
 class _Explainer:
     def __init__(self, plan: ScanPlan, judged: JudgedConditions) -> None:
-        self._plan, self._table, self._judged = plan, plan.table, judged
+        self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
         self._request = judged.request.apart()
         self._total = len(plan.table)
         self._units = f"{plan.unit}s"
@@ -212,7 +213,7 @@ class _Explainer:
         in_index = np.zeros(self._total, np.bool_)
         if verdicts.equalities:
             kept = might_match(evidence, kept, verdicts.judge_by_filters)
-            for chunks, candidates in (asked for each in verdicts.equalities.values() for asked in each):
+            for chunks, candidates, _ in (asked for each in verdicts.equalities.values() for asked in each):
                 in_index[owner[chunks.members[candidates.filters.in_index]]] = True
             before = alive
             alive = self._set(decided, alive, owner[kept], Decision.BLOOM)
@@ -230,7 +231,7 @@ class _Explainer:
         return Why(reason, column=".".join(column))
 
     def _narrow(
-        self, table: Table, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
+        self, table: WholeUnits, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
     ) -> NDArray[np.bool_]:
         """The `alive` row groups that evidence other than filters keeps; notes in `decided` what decides."""
         for by in _STEPS:
@@ -260,7 +261,10 @@ class _Explainer:
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
         path, column = self._path(), shlex.quote(why.column)
-        if self._table.format is FileFormat.PARQUET:
+        if self._plan.dataset.columns is not None:
+            add = f"build_index({{{why.column!r}: bloomparquet.Bloom()}}) of the data set"
+            replace = f"{add}, or write the files again with smaller filters"
+        elif self._table.format is FileFormat.PARQUET:
             add = f"bloomparquet add {path} --columns {column}"
             replace = f"{add} --replace"
         else:

@@ -15,11 +15,12 @@ from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Units
+from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
 from bloomparquet.planning.evidence.statistics import Candidates
+from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
@@ -28,6 +29,7 @@ from bloomparquet.query.resolve import (
     find_leaf_of,
     find_partition,
 )
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
 from bloomparquet.storage.files import ReadCount
 
@@ -61,7 +63,7 @@ class PartitionEvidence:
         if self._values is None:
             self._values = self._dataset.partition_table(zone)
         every_file = np.ones(len(self._dataset.files), np.bool_)
-        if isinstance(leaf, ElementIn):  # a directory name is no list
+        if isinstance(leaf, ElementIn | VariantField):  # a directory name is no list and no VARIANT
             return every_file
         if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
             return every_file  # the time zone of the directory names is unknown
@@ -127,8 +129,8 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
-    watch: Stopwatch
     has_filters: dict[Column, bool] = field(default_factory=dict)  # of the equalities so far: whether a file has one
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
     def apart(self) -> Request:
         """The same request, whose reads, errors and time do not count for the plan."""
@@ -143,7 +145,7 @@ class Request:
 
 
 def judge(
-    table: Table, conditions: Sequence[RowCondition], request: Request
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
@@ -180,7 +182,7 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 
 
 def decide(
-    table: Table, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
     decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
@@ -209,7 +211,7 @@ def decide(
 
 
 def _asked_in_index(
-    table: Table, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, some: Verdicts
 ) -> NDArray[np.bool_]:
     """Which units have a filter in an index that a plan asked, at least among `some` of them."""
     parts = table.row_groups_within(np.flatnonzero(some))
@@ -217,7 +219,7 @@ def _asked_in_index(
     for condition in conditions:
         verdicts = LeafVerdicts(table if parts is None else parts, condition, request)
         _by_statistics([verdicts], table if parts is None else parts)
-        for chunks, candidates in (asked for each in verdicts.equalities.values() for asked in each):
+        for chunks, candidates, _ in (asked for each in verdicts.equalities.values() for asked in each):
             members = chunks.members[candidates.filters.in_index]
             in_index[members if parts is None else parts.stripe_index[members]] = True
     return in_index
@@ -247,7 +249,7 @@ class LeafVerdicts:
     ) -> None:
         self._table, self.condition, self._request, self._by, self._among = table, condition, request, by, among
         self.watch = request.watch
-        self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
+        self.equalities: dict[int, list[tuple[Chunks, Candidates, Verdicts]]] = {}  # by id of leaf; see `_judge_chunks`
         self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -262,8 +264,8 @@ class LeafVerdicts:
         equalities = self.equalities.get(id(leaf), ())
         if equalities:
             verdicts = verdicts & alive
-            for chunks, candidates in equalities:
-                self._ask(chunks, candidates, verdicts)
+            for chunks, candidates, conclusive in equalities:
+                self._ask(chunks, candidates, conclusive, verdicts)
         return verdicts
 
     def _judge(self, leaf: Predicate) -> Verdicts:
@@ -276,11 +278,15 @@ class LeafVerdicts:
         verdicts = np.ones(len(self._table), np.bool_)
         if self._by is Decision.PARTITION:
             return verdicts
-        if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
+        is_nested = isinstance(leaf, ElementIn | VariantField)
+        if column in request.unknown or (is_nested and not self._table.format.has_element_evidence):
             return verdicts
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
         reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
+            if isinstance(leaf, VariantField):
+                self._judge_variant(leaf, i, schema, verdicts)
+                continue
             stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
@@ -291,8 +297,19 @@ class LeafVerdicts:
                 # is harmless. Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
-                self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)
+                chunks = self._chunks_of(i, leaf_column)
+                self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), verdicts)
         return verdicts
+
+    def _judge_variant(self, field: VariantField, schema: int, root: FileSchema, verdicts: Verdicts) -> None:
+        typed = find_typed_chunks(
+            field, root, lambda leaf: self._chunks_of(schema, leaf), self._table.rows,
+            case_sensitive=self._request.options.case_sensitive,
+        )  # fmt: skip
+        if typed is NoLeaf.ABSENT:
+            verdicts[self._table.members(schema)] = False
+        if not isinstance(typed, NoLeaf) and typed.conclusive.any():
+            self._judge_chunks(field, typed.test, typed.chunks, typed.conclusive, verdicts)
 
     def _chunks_of(self, schema: int, leaf_column: LeafColumn) -> Chunks:
         key = schema, leaf_column.index
@@ -300,28 +317,33 @@ class LeafVerdicts:
             self._chunks[key] = self._table.chunks(schema, leaf_column, self._request.footer_reads)
         return self._chunks[key]
 
-    def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
+    def _judge_chunks(
+        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, verdicts: Verdicts
+    ) -> None:
+        """Write verdicts on `leaf` into `verdicts`, by evidence that excludes `test`. `conclusive`, one for each chunk:
+        whether `leaf` is TRUE for no row if `test` is TRUE for no value of the chunk."""
         if self._by is Decision.NULLS:
-            verdicts[chunks.members] = statistics.judge_nulls(leaf, chunks)
+            verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
             return
         self._request.errors.add(chunks.unreadable)
         try:
-            verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._request.options.timezone)
+            answers, candidates = statistics.judge(test, chunks, self._request.options.timezone)
         except PlanError:
             if self.condition.strict:
                 raise
             return
+        verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None:
             column, has_filters = _column(leaf), self._request.has_filters
             present = bool(candidates.filters.present.any())
             has_filters[column] = has_filters.get(column, False) or present
             if present:
-                self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
+                self.equalities.setdefault(id(leaf), []).append((chunks, candidates, conclusive))
 
-    def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
+    def _ask(self, chunks: Chunks, candidates: Candidates, conclusive: Verdicts, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
         filters, hashes, first, last = candidates
-        asked = np.flatnonzero(verdicts[chunks.members] & filters.present)
+        asked = np.flatnonzero(verdicts[chunks.members] & conclusive & filters.present)
         if len(asked) == 0:
             return
         storage, reads = self._request.dataset.storage, self._request.filter_reads

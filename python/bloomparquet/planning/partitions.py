@@ -71,13 +71,16 @@ def infer_type(values: Iterable[str | None]) -> pa.DataType:
     return pa.string()
 
 
-def to_array(values: Sequence[str | None], kind: pa.DataType, timezone: str) -> pa.Array:
-    """The partition column of `values` with the type `kind`. Timestamps are local times in `timezone`.
+def to_array(values: Sequence[Any], kind: pa.DataType, timezone: str) -> pa.Array:
+    """The partition column of `values` with the type `kind`. Text is parsed; timestamps in it are local times in
+    `timezone`. Other values are of the type already.
 
     Raises PlanError for a value that does not fit.
     """
     try:
-        return pa.array([None if value is None else _convert(value, kind, timezone) for value in values], kind)
+        return pa.array(
+            [_convert(value, kind, timezone) if isinstance(value, str) else value for value in values], kind
+        )
     except (ValueError, ArithmeticError, pa.ArrowException) as error:
         raise PlanError(
             f"a partition value does not fit the column's type {kind}: {error}; check the name=value directories"

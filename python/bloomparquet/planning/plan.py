@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,16 @@ from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Dec
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
+from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.staleness import require_unchanged
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 KEPT = 0
 REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
@@ -119,8 +125,9 @@ class ScanPlan:
     filter_reads: ReadCount
     unreadable: Mapping[FileInfo, BloomParquetError]
     judged: Judged = field(repr=False)
-    seconds_by_part: Mapping[str, float]
     row_group_counts: RowGroupCounts | None = None
+    options: PlanOptions = field(default=DEFAULT_OPTIONS, repr=False)
+    seconds_by_part: Mapping[str, float] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScanPlan):
@@ -236,6 +243,41 @@ class ScanPlan:
             ]
         )  # fmt: skip
         return pa.Table.from_pylist([asdict(row_group) for row_group in self.row_groups], schema)
+
+    def to_dataset(self, *, merge_schema: bool = False) -> ds.Dataset:
+        """The kept row groups as a pyarrow data set, which polars, DuckDB, DataFusion and pandas read.
+
+        It has the columns of :func:`bloomparquet.read_table`: those of the first file, or with `merge_schema` those of
+        all files, then the partition columns. **Its rows are all rows of the kept row groups, so the engine must filter
+        them again.**
+
+        This call reads the footers of the kept files, and raises :class:`FileChangedError` for a file that changed
+        since it was planned. Data is read when the engine asks for it; call :meth:`require_unchanged` after that.
+        pyarrow's ``count_rows()`` without a filter counts whole files; engines count right.
+
+        Raises :class:`UnsupportedError` for ORC files and encrypted files, and :class:`PlanError` if pyarrow would find
+        other values in a file than :func:`bloomparquet.read_table`: for a column whose name differs by case, or whose
+        type cannot be converted without loss.
+        """
+        from bloomparquet.planning.fragments import make_dataset  # lazy import: a plan needs no pyarrow.dataset
+
+        for error in self.unreadable.values():  # the rows of this file might match
+            raise error
+        kept = list(self.kept_by_file())
+        return make_dataset(
+            self.dataset, self.table, kept, self.file_positions, self.options, merge_schema=merge_schema
+        )
+
+    def require_unchanged(self) -> None:
+        """Raise :class:`FileChangedError` if a file with kept row groups is not the one that was planned.
+
+        Call it after another engine has read :meth:`to_dataset`: the engine cannot know which version of a file was
+        planned, so rows may be missing from what it read. Makes one request for each such file if the storage is
+        remote.
+        """
+        storage, files = self.dataset.storage, [self.table.files[file] for file, _ in self.kept_by_file()]
+        for _ in in_threads(storage.threads, partial(require_unchanged, storage), files):
+            pass
 
     def _row_groups(self, positions: NDArray[np.int64]) -> Iterator[RowGroup]:
         """The row groups, and the files that were not opened, at ascending positions in :attr:`row_groups`."""

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.evidence.interface import Table, WholeUnits
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
-from bloomparquet.planning.plan import KEPT, RowGroupCounts, ScanPlan
+from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
+from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.normal_form import normalize, weaken
@@ -37,9 +38,12 @@ from bloomparquet.query.resolve import (
     resolve_names,
     unknown_column,
 )
+from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql import parse_where
-from bloomparquet.query.verdict import might_match
+from bloomparquet.query.variants import to_provable_conditions
+from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -59,6 +63,7 @@ def plan(
     where: Where = None,
     *,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -77,6 +82,8 @@ def plan(
     * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``. A
       condition of SQL text that is not supported skips nothing, and the others do; :meth:`ScanPlan.explain` says so.
     * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+    * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage, such as
+      ``{"endpoint_override": "localhost:9000"}``.
     * `timezone`: the time zone of timestamp literals without one. For ORC also the reader's time zone, in which
       TIMESTAMP columns are shown.
     * `case_sensitive`: whether column names that differ only by case are different.
@@ -102,7 +109,7 @@ def plan(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where, partly=True)
-    return plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    return plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
@@ -143,11 +150,12 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     codes = np.full(len(table), KEPT, np.uint8)
     row_group_counts: RowGroupCounts | None = None
     request = Request(
-        dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch
+        dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch=watch
     )
     if conditions:
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-        resolved = _resolve(dataset, predicate, table, excluded, options, footer_reads, unknown_allowed)
+        units = units_of(table, dataset.columns)
+        resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
         paths = resolved.paths
         if predicate is not None:
             predicate = rename(predicate, paths)
@@ -155,7 +163,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
             RowCondition(_to_evidence(rename(condition.predicate, paths)), condition.strict) for condition in conditions
         ]
         request = replace(request, unknown=frozenset(resolved.unknown))
-        codes, row_group_counts = judge(table, conditions, request)
+        codes, row_group_counts = judge(units, conditions, request)
         if footer_reads.requests or filter_reads.requests:
             _keep_changed_files(dataset.storage, table, codes)
     footer_reads.requests += index_reads.requests
@@ -164,8 +172,26 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     seconds = time.perf_counter() - began
     return ScanPlan(
         dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, judged, watch.seconds, row_group_counts,
+        filter_reads, unreadable, judged, row_group_counts, options, watch.seconds,
     )  # fmt: skip
+
+
+def plan_row_groups(
+    dataset: Dataset, where: Predicate | None, row_groups: Sequence[Sequence[int]], options: PlanOptions
+) -> ScanPlan:
+    """The plan that keeps ``row_groups[i]`` of ``dataset.files[i]``, as an earlier plan with the resolved predicate
+    `where` found them. Reads footers only."""
+    began, reads = time.perf_counter(), ReadCount()
+    table = open_table(dataset, dataset.files, reads, skip_corrupt=False, cache=options.cache)
+    codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
+    first = np.searchsorted(table.file, np.arange(len(dataset.files)))
+    for start, kept in zip(first.tolist(), row_groups, strict=True):
+        codes[[start + row_group for row_group in kept]] = KEPT
+    seconds, positions = time.perf_counter() - began, np.arange(len(dataset.files))
+    partitions, filter_reads = PartitionEvidence(dataset, options), ReadCount()
+    request = Request(dataset, options, partitions, positions, frozenset(), reads, filter_reads, Errors("keep"))
+    judged = JudgedConditions((), (), {}, request)
+    return ScanPlan(dataset, where, seconds, (), table, codes, (), positions, reads, filter_reads, {}, judged)
 
 
 def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
@@ -179,7 +205,7 @@ def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]
 def _resolve(
     dataset: Dataset,
     predicate: Predicate | None,
-    table: Table,
+    table: WholeUnits,
     excluded: Sequence[FileInfo],
     options: PlanOptions,
     reads: ReadCount,
@@ -188,7 +214,8 @@ def _resolve(
     """What the columns of `predicate` and of ``options.pushed`` mean in the files.
 
     Raises PlanError for a column of `predicate` that no file has, and with ``options.strict`` for a comparison with a
-    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files.
+    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files. If the table has a schema
+    of its own, that schema decides.
     """
     partitions, case_sensitive = dataset.partition_names, options.case_sensitive
     names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
@@ -197,20 +224,23 @@ def _resolve(
         exact = options.exact_names
         return resolve_names(names | pushed, schemas, partitions, case_sensitive=case_sensitive, exact=exact)
 
-    schemas = list(table.schemas)
+    columns_of_table = dataset.columns
+    schemas = list(table.schemas) if columns_of_table is None else [columns_of_table.file_schema]
     resolved = resolve(schemas)
     if not unknown_allowed and not names.isdisjoint(resolved.unknown):
-        if excluded:
+        if excluded and columns_of_table is None:
             others = open_table(dataset, excluded, reads, skip_corrupt=True, unreadable={}, cache=options.cache)
             schemas += others.schemas
             resolved = resolve(schemas)
         for name in names.intersection(resolved.unknown):
             raise unknown_column(name, schemas, partitions)
     if options.strict and predicate is not None:
-        require_comparable(rename(predicate, resolved.paths), schemas, partitions, case_sensitive=case_sensitive)
+        renamed = rename(predicate, resolved.paths)
+        require_comparable(renamed, schemas, partitions, case_sensitive=case_sensitive)
+        require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
     return resolved
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
     """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
-    return merge_equalities(to_element_conditions(predicate))
+    return merge_equalities(to_provable_conditions(to_element_conditions(predicate)))

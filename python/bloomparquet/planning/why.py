@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import EncryptionError, PlanError
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, Units
 from bloomparquet.planning.evidence.statistics import Candidates, judge
+from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
 from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.columns import LeafColumn
@@ -33,6 +34,7 @@ from bloomparquet.query.predicate import (
     leaves,
 )
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
 _MOST_FILTERS = 16  # that are sampled
@@ -66,6 +68,9 @@ def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], req
         if not len(members):
             continue
         leaf: Predicate = choices[0]
+        if isinstance(leaf, VariantField):
+            yield from _explain_variant(units, leaf, i, members, request)
+            continue
         stored = find_leaf_of(schema, leaf, case_sensitive=options.case_sensitive)
         for other in choices[1:]:  # a list or a map: the first that this file has
             if isinstance(stored, NoLeaf):
@@ -90,6 +95,24 @@ def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], req
                 positions = np.flatnonzero(kept[chunks.members])
                 for some, why in _ChunkReasons(leaf, leaf_column, chunks, request).explain(positions):
                     yield chunks.members[some], why
+
+
+def _explain_variant(
+    units: Units, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
+) -> Found:
+    typed = find_typed_chunks(
+        field, units.schemas[schema], lambda leaf: units.chunks(schema, leaf, request.footer_reads), units.rows,
+        case_sensitive=request.options.case_sensitive,
+    )  # fmt: skip
+    name = ".".join(field.column)
+    if isinstance(typed, NoLeaf):
+        yield members, Why(WhyNot.NOT_SHREDDED, field.path, name)
+        return
+    is_kept = np.isin(typed.chunks.members, members)
+    yield typed.chunks.members[is_kept & ~typed.conclusive], Why(WhyNot.NOT_SHREDDED, field.path, name)
+    reasons = _ChunkReasons(typed.test, typed.leaf, typed.chunks, request)
+    for some, why in reasons.explain(np.flatnonzero(is_kept & typed.conclusive)):
+        yield typed.chunks.members[some], why
 
 
 class _ChunkReasons:

@@ -44,11 +44,14 @@ from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
+from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
+from bloomparquet.query.sql_variants import convert_variants
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
-    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
+    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, OR "
+    "and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -210,7 +213,7 @@ class _Converter:
             return Always(node.this)
         if isinstance(node, exp.Null):
             return Always(None)
-        for convert_function in (convert_elements, convert_case_mapping):
+        for convert_function in (convert_elements, convert_case_mapping, convert_variants):
             predicate = convert_function(node, self)
             if predicate is not None:
                 return predicate

@@ -84,6 +84,10 @@ class WhyNot(Enum):
         "evidence about elements of lists and maps is not used in ORC files",
         "store the data as Parquet, or add a condition on another column",
     )
+    NOT_SHREDDED = (
+        "{count} of {total} {unit} may hold {detail} of {column} outside a typed column of its own",
+        "write the files with the field shredded, in one type for all rows; Spark 4.1 and later shred",
+    )
     # The files
     NO_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {column}",

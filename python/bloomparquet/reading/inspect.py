@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import open_table
@@ -46,7 +46,7 @@ class Probe(NamedTuple):
 
 
 def inspect(
-    path: Paths,
+    path: Paths | Dataset,
     *,
     columns: Sequence[str | Column] | None = None,
     filesystem: Any = None,
@@ -88,7 +88,7 @@ def inspect(
 
 
 def probe(
-    path: Paths,
+    path: Paths | Dataset,
     *,
     column: str | Column,
     value: Any,
@@ -131,17 +131,22 @@ def probe(
 
 
 def column_type(
-    path: Paths, column: str, *, keys: Keys | None = None, table_log: OnTableLog = "error"
+    path: Paths | Dataset,
+    column: str,
+    *,
+    filesystem: Any = None,
+    keys: Keys | None = None,
+    table_log: OnTableLog = "error",
 ) -> tuple[Family, str] | None:
     """The family of `column` in the first file that has it as a leaf column, and its type for a message; None if no
     file has."""
-    table = _open(path, None, keys, table_log)
+    table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
 
 
-def _open(path: Paths, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
+def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
 
 

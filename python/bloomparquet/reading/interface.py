@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family
 
@@ -48,8 +48,8 @@ class FormatReader(Protocol):
     def schemas(self) -> Iterator[pa.Schema]:
         """The Arrow schemas of the files, in order of first occurrence."""
 
-    def names(self, file_index: int) -> list[str]:
-        """The top-level columns of a file."""
+    def file_schema(self, file_index: int) -> FileSchema:
+        """The schema of a file."""
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""

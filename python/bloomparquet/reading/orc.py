@@ -20,7 +20,7 @@ from bloomparquet.orc.encoding import encode_value, family_of
 from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
@@ -45,8 +45,8 @@ class OrcReader:
     def schemas(self) -> Iterator[pa.Schema]:
         return map(rows.arrow_schema, self._table.tails)
 
-    def names(self, file_index: int) -> list[str]:
-        return list(self._table.tails[file_index].types[0].names)
+    def file_schema(self, file_index: int) -> FileSchema:
+        return self._table.profiles[int(self._table.arrays.profile[file_index])].schema
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)

@@ -15,13 +15,13 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.planning.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
-from bloomparquet.reading.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -41,8 +41,8 @@ class ParquetReader:
     def schemas(self) -> Iterator[pa.Schema]:
         return footer_schemas(self._table.footers)
 
-    def names(self, file_index: int) -> list[str]:
-        return [node.name for node in self._table.footer(file_index).profile.schema.root.children]
+    def file_schema(self, file_index: int) -> FileSchema:
+        return self._table.footer(file_index).profile.schema
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table

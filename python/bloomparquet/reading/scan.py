@@ -10,23 +10,26 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
-from bloomparquet.query.names import Names, find
+from bloomparquet.query.names import Names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
-from bloomparquet.reading.arrow_schema import fit, unify
+from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.options import StorageOptions, one_of
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -38,6 +41,7 @@ def read_table(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -60,9 +64,9 @@ def read_table(
     [{'user_id': 4711, 'country': 'CH'}]
     """
     batches = scan_batches(
-        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, timezone=timezone,
-        case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
-        table_log=table_log, index=index,
+        path, where, columns, merge_schema=merge_schema, filesystem=filesystem, storage_options=storage_options,
+        timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
+        keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
     return batches.read_all()
 
@@ -74,6 +78,7 @@ def scan_batches(
     *,
     merge_schema: bool = False,
     filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
     timezone: str | None = "UTC",
     case_sensitive: bool = True,
     on_filter_error: OnFilterError = "keep",
@@ -96,7 +101,14 @@ def scan_batches(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    plan = plan_dataset(open_dataset(path, filesystem, keys, table_log), predicate, options)
+    plan = plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
+    return read_plan(plan, columns, options, merge_schema=merge_schema)
+
+
+def read_plan(
+    plan: ScanPlan, columns: Sequence[str] | None, options: PlanOptions, *, merge_schema: bool = False
+) -> pa.RecordBatchReader:
+    """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`."""
     scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
@@ -113,7 +125,12 @@ class _Scan:
         files = plan.dataset.files
         # A plan that opened no file does not know their format.
         self._reader = reader_of(plan.table) if plan.table.files else self._open(files[:1])
-        schema = self._with_partitions(unify(self._open(files).schemas() if merge_schema else self._first_schema()))
+        self._columns = plan.dataset.columns
+        if self._columns is None:
+            stored = unify(self._open(files).schemas() if merge_schema else self._first_schema())
+            schema = with_partitions(stored, self._partitions.schema, self._case_sensitive)
+        else:
+            schema = self._columns.schema
         self.schema = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
         top_level = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
         names = Names(top_level, self._case_sensitive)
@@ -152,49 +169,60 @@ class _Scan:
     def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
         yield from self._open([file]).schemas()
 
-    def _with_partitions(self, stored: pa.Schema) -> pa.Schema:
-        partitions = Names(self._partitions.column_names, self._case_sensitive)
-        return pa.schema([*(field for field in stored if field.name not in partitions), *self._partitions.schema])
-
     def batches(self) -> Iterator[pa.RecordBatch]:
         table = self._plan.table
         for file_index, units in self._plan.kept_by_file():
             yield from checked(self._plan.dataset.storage, table.files[file_index], self._read_file(file_index, units))
 
     def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        path = self._plan.table.paths[file_index]
-        present = self._reader.names(file_index)
-        names = [name for each in self._stored_names if (name := self._stored_name(each, present, path)) is not None]
+        columns = self._columns_of(file_index)
+        names = [name for each in self._stored_names if (name := columns.stored_name(each)) is not None]
         constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
-        for batch in self._reader.read(file_index, units, names):
-            converted = self._convert(batch, constants, path)
+        batches = self._reader.read(file_index, units, names)
+        for batch, live in self._with_live_rows(file_index, units, batches):
+            converted = self._convert(batch, constants, columns)
+            if live is not None:
+                converted = converted.filter(live)
             if self._matching is not None:
                 converted = converted.filter(self._matching(converted))
             if converted.num_rows:
                 yield converted.select(self.schema.names)
 
-    def _convert(self, batch: pa.RecordBatch, constants: pa.Table, path: str) -> pa.RecordBatch:
+    def _columns_of(self, file_index: int) -> FileColumns:
+        schema, path = self._reader.file_schema(file_index), self._plan.table.paths[file_index]
+        if self._columns is None:
+            return ColumnsByName(schema, path, self._case_sensitive)
+        fallbacks = self._plan.dataset.fallbacks
+        position = int(self._plan.file_positions[file_index])
+        return ColumnsOfTable(schema, path, self._columns, fallbacks[position] if fallbacks else ())
+
+    def _with_live_rows(
+        self, file_index: int, units: Sequence[int], batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
+        """Each batch, and which of its rows the table has not deleted; None: all."""
+        dataset, table = self._plan.dataset, self._plan.table
+        deletes = dataset.deletes[int(self._plan.file_positions[file_index])] if dataset.deletes else None
+        if deletes is None:
+            for batch in batches:
+                yield batch, None
+            return
+        deleted = deletes.read(dataset.storage)
+        first, last = np.searchsorted(table.file, (file_index, file_index + 1)).tolist()
+        for batch, position in with_positions(batches, table.rows[first:last], units, table.paths[file_index]):
+            yield batch, live_rows(deleted, position, batch.num_rows)
+
+    def _convert(self, batch: pa.RecordBatch, constants: pa.Table, columns: FileColumns) -> pa.RecordBatch:
         arrays = []
         for field in self._read_schema:
             if field.name in constants.column_names:
                 arrays.append(pa.repeat(constants.column(field.name)[0], batch.num_rows))
                 continue
-            name = self._stored_name(field.name, batch.schema.names, path)
-            arrays.append(
-                pa.nulls(batch.num_rows, field.type) if name is None else fit(batch.column(name), field, path)
-            )
+            name = columns.stored_name(field.name)
+            stored = None if name is None else batch.column(name)
+            arrays.append(columns.convert(stored, field, batch.num_rows))
         if not arrays:
             return batch
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
-
-    def _stored_name(self, name: str, names: Sequence[str], path: str) -> str | None:
-        """The name of the column `name` in a file; None if the file does not have the column."""
-        positions = find(names, name, self._case_sensitive)
-        if len(positions) > 1:
-            raise PlanError(
-                f"{path}: column {quoted(name)} is ambiguous: it matches {join_names(names[i] for i in positions)}"
-            )
-        return names[positions[0]] if positions else None
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:

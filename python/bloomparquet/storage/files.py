@@ -11,19 +11,20 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import FormatError, UnsupportedError, shorten
+from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.storage.exact_reads import ends_early, fill_views
+from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
-_NATIVE_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
 
 
 class FileInfo(NamedTuple):
@@ -176,7 +177,7 @@ class LocalStorage:
                 while count < len(view):  # a positioned read may return fewer bytes than requested
                     more = read(descriptor, (view[count:],), offset + count)
                     if more == 0:
-                        raise _ends_early(path, offset + count, offset + len(view))
+                        raise ends_early(path, offset + count, offset + len(view))
                     count += more
         finally:
             os.close(descriptor)
@@ -268,22 +269,6 @@ class ArrowStorage:
             fill_views(file, path, offsets, views)
 
 
-def fill_views(file: pyarrow.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
-    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before."""
-    for offset, view in zip(offsets, views, strict=True):
-        data = file.read_at(len(view), offset)
-        if len(data) < len(view):
-            raise _ends_early(path, offset + len(data), offset + len(view))
-        view[:] = data
-
-
-def _ends_early(path: str, end: int, expected: int) -> FormatError:
-    return FormatError(
-        f"{path}: the file ends at byte {end}, but bytes up to {expected} were expected; it is truncated, or changed "
-        "while it was read"
-    )
-
-
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:
     return FileInfo(info.path, info.size, info.mtime_ns or 0)
 
@@ -317,11 +302,13 @@ _LOCAL = LocalStorage()
 def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     """The storage of `path`, and the path without its scheme.
 
-    `filesystem` is a :class:`pyarrow.fs.FileSystem` or an fsspec file system. Without one, the scheme decides: none or
-    ``file`` is local, pyarrow serves what it knows (s3, gs, hdfs, abfs), and fsspec serves every other scheme.
+    `filesystem` is a :class:`pyarrow.fs.FileSystem`, an fsspec file system, or a mapping of storage options for the
+    scheme. Without a file system, the scheme decides: none or ``file`` is local, pyarrow serves what it knows (s3, gs,
+    hdfs, abfs), and fsspec serves every other scheme.
     """
     path = os.fspath(path)
-    if filesystem is not None:
+    options = filesystem if isinstance(filesystem, Mapping) else {}
+    if filesystem is not None and options is not filesystem:
         return _wrap(filesystem), _SCHEME.sub("", path)
     if path.startswith("file:"):
         inner = re.sub("^file:(//[^/]*)?", "", path)
@@ -332,26 +319,30 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     scheme = match.group()[:-3].lower()
     if scheme == "s3a":  # Hadoop's name for s3
         scheme = "s3"
-    if scheme in _NATIVE_SCHEMES:
-        return _open_native(scheme, path[match.end() :])
+    if scheme in OPTIONS:
+        return _open_native(scheme, path[match.end() :], options)
     import fsspec
 
-    fs, inner = fsspec.core.url_to_fs(path)
+    fs, inner = fsspec.core.url_to_fs(path, **options)
     return _wrap(fs), inner
 
 
-def _open_native(scheme: str, location: str) -> tuple[Storage, str]:
-    """`location` follows the scheme; a query at its end (``?region=…``) configures the file system."""
+def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[Storage, str]:
+    """`location` follows the scheme. The query at its end (``?region=…``) has storage options too."""
     inner, mark, query = location.rpartition("?")
     if not mark or "=" not in query or "/" in query.partition("=")[0]:
         inner, query = location, ""
-    suffix = f"?{query}" if query else ""
     # A URI may not contain all characters of a glob: open the directory in which the glob begins.
     at = _GLOB.search(inner)
     fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
-    filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{suffix}")
-    authority = fixed.split("/", 1)[0].rpartition("@")[2]
-    key = f"{scheme}://{authority}{suffix}"
+    authority = fixed.split("/", 1)[0]
+    if options:
+        filesystem, suffix = make_filesystem(scheme, authority, {**dict(parse_qsl(query)), **options})
+        stripped = path_of(scheme, fixed)
+    else:
+        suffix = query
+        filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
+    key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
     return ArrowStorage(filesystem, key), stripped if at is None else stripped + inner[len(fixed) :]
 
 

@@ -34,10 +34,10 @@ _ICEBERG = "metadata"
 _ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 _VERSION_HINT = "version-hint.text"
 _READERS = {
-    "Delta Lake": ("delta", "deltalake"),
-    "Iceberg": ("iceberg", "pyiceberg"),
-    "Hudi": ("hudi", "hudi"),
-}  # Spark's format, and the Python package
+    "Delta Lake": ("delta", "bloomparquet.Dataset.from_delta"),
+    "Iceberg": ("iceberg", "bloomparquet.Dataset.from_iceberg"),
+    "Hudi": ("hudi", "the package hudi"),
+}  # Spark's format, and what reads the table in Python
 _HOW_TO_READ_FILES = (
     'To read the files as they are: table_log="ignore" in Python, the option tableLog=ignore in Spark, '
     "--ignore-table-log on the command line"
@@ -71,11 +71,11 @@ def require_no_log(
     """
     log = _find_log_above(storage, [*roots, *_link_targets(notes.links)]) or _find_log_below(files, listed, notes)
     if log is not None:
-        format_name, package = _READERS[log.kind]
+        format_name, reader = _READERS[log.kind]
         raise UnsupportedError(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, says which files hold its rows, and "
             "other files here may hold deleted rows. Read it with "
-            f'spark.read.format("{format_name}").load("{log.table}"), or in Python with the package {package}. '
+            f'spark.read.format("{format_name}").load("{log.table}"), or in Python with {reader}. '
             f"{_HOW_TO_READ_FILES}"
         )
 

@@ -3,7 +3,7 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 7, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+A request is ``{"id": 7, "version": 8, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
 "predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
 "explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of ``ScanPlan.explain``.
 `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
@@ -36,7 +36,8 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 (with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
 elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
 ``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
-``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A condition that only Spark
+``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. With ``"variant": {"path": "$.a",
+"type": "bigint"}``, a leaf compares that field of a VARIANT column, cast to Spark's type. A condition that only Spark
 understands is ``{"op": "opaque", "sql": "…", "reason": "FUNCTION"}`` in requests to explain; `reason` is a name of
 :class:`bloomparquet.query.why_not.WhyNot`. A value is null, or by `type`:
 
@@ -49,7 +50,7 @@ understands is ``{"op": "opaque", "sql": "…", "reason": "FUNCTION"}`` in reque
 
 A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
 Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types in
-the files may differ.
+the files may differ. VARIANT columns are left out.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
@@ -100,6 +102,11 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     if "not" in node:
         return p.Not(to_predicate(node["not"]))
     op, column = node.get("op"), tuple(node.get("column", ()))
+    if "variant" in node:
+        test = to_predicate({key: value for key, value in node.items() if key != "variant"})
+        if not isinstance(test, p.Leaf) or isinstance(test, p.FunctionPredicate):
+            raise _unknown(node)
+        return VariantField(column, node["variant"]["path"], node["variant"]["type"], test)
     if op == "opaque" and node.get("reason") in WhyNot.__members__:
         return p.Opaque(node["sql"], WhyNot[node["reason"]], "")
     if op == "is null":
@@ -109,7 +116,7 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     read = _TYPES.get(node.get("type", ""))
     build = _OPERATORS.get(op or "")
     if read is None or (build is None and op not in ("in", "contains")) or ("case" in node and op not in _EQUALITIES):
-        raise PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
+        raise _unknown(node)
     values = [
         None if value is None else read(value) for value in (node["values"] if build is None else [node["value"]])
     ]
@@ -119,6 +126,10 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     if build is None:
         return p.In(column, values) if op == "in" else ContainsAny(column, values, node["part"])
     return build(column, values[0])
+
+
+def _unknown(node: dict[str, Any]) -> PlanError:
+    return PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
 
 
 def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:

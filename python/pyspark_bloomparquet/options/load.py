@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
+from bloomparquet.storage.options import check_options
 from pyspark_bloomparquet.options.key_provider import check_allowed
 from pyspark_bloomparquet.options.option import JAR, ORC, PARQUET, Option
 from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, PLANNING, READING, WRITING
@@ -47,6 +48,7 @@ class Options:
     infer_partition_types: bool
     ignore_corrupt_files: bool
     table_log: OnTableLog
+    storage_options: Mapping[str, str] | None = field(repr=False)
     ignore_missing_files: bool
     time_zone: str | None
     index: str
@@ -70,6 +72,9 @@ class Options:
                 "Without the jar, Spark does not pass the path of a catalog table: load its directory, or call "
                 "pyspark_bloomparquet.attach(spark)"
             )
+        if values["storageOptions"] is not None:
+            for each in paths:
+                check_options(each, values["storageOptions"])
         if values["index"] not in ("auto", "off"):
             values["index"] = absolute("index", values["index"])
         values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])

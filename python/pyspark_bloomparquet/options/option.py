@@ -42,7 +42,7 @@ class Option:
     `default` is the text that an absent option stands for; None: it has no default. `used_by` says who uses the option:
     the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise ignores
     them. A `per_column` option may name a column after a ``#``, as in parquet-java. `source` is the only data source
-    that has the option; None: both have it.
+    that has the option; None: both have it. No error shows the value of an option that `is_secret`.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Option:
     used_by: str = BOTH
     per_column: bool = False
     source: Source | None = None
+    is_secret: bool = False
 
     def parse(self, text: str | None) -> Any:
         """The value of `text`, or of the default if `text` is None. Raises OptionError."""
@@ -62,9 +63,8 @@ class Option:
             return self.check.parse(text)
         except (ValueError, PlanError):
             suggestion = did_you_mean(text, self.check.choices)
-            raise OptionError(
-                f"option {self.name} is {quoted(text)}; expected {self.check.expected}{suggestion}"
-            ) from None
+            found = "has a wrong value" if self.is_secret else f"is {quoted(text)}"
+            raise OptionError(f"option {self.name} {found}; expected {self.check.expected}{suggestion}") from None
 
 
 def one_of(*choices: str) -> Check:
@@ -123,6 +123,13 @@ def _parse_paths(text: str) -> tuple[str, ...]:
     return tuple(paths)
 
 
+def _parse_storage_options(text: str) -> dict[str, str]:
+    values = json.loads(text)
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError(text)
+    return values
+
+
 TEXT = Check("text", str)
 FLAG = Check("true or false", _parse_flag)
 COUNT = Check("a whole number from 1 up", _parse_count)
@@ -131,3 +138,4 @@ TIME = Check("a time such as 2026-01-31T00:00:00", _parse_time)
 ZONE = Check("a time zone, such as UTC, Europe/Zurich or +02:00", _parse_zone)
 INDEX = Check("auto, off or a directory with a slash, such as /indexes/events", _parse_index, ("auto", "off"))
 PATHS = Check("a JSON list of paths", _parse_paths)
+STORAGE_OPTIONS = Check('a JSON object of texts, such as {"region": "eu-west-1"}', _parse_storage_options)

@@ -17,6 +17,7 @@ from pyspark_bloomparquet.options.option import (
     PATHS,
     PYTHON,
     SIZE,
+    STORAGE_OPTIONS,
     TEXT,
     TIME,
     ZONE,
@@ -114,6 +115,15 @@ READING: tuple[Option, ...] = (
         one_of("error", "ignore"),
         "For a load of a path in a table of Delta Lake, Iceberg or Hudi, whose files may hold deleted rows: `error` "
         "says how to read the table; `ignore` reads the bare files. Writing there is always an error.",
+    ),
+    Option(
+        "storageOptions",
+        None,
+        STORAGE_OPTIONS,
+        "Endpoint, credentials and retries of the storage that the path lies on, as a JSON object of pyarrow's names: "
+        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, Hadoop\'s settings apply.',
+        PYTHON,
+        is_secret=True,
     ),
     Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
     Option(

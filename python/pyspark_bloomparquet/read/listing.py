@@ -43,6 +43,7 @@ class LoadListing:
             base_path=options.base_path,
             keys=provided_keys(options.key_provider),
             table_log=options.table_log,
+            storage_options=options.storage_options,
         )
         kept = [i for i, file in enumerate(dataset.files) if _is_selected(file, options)]
         if not kept:

@@ -112,13 +112,13 @@ class BloomParquetReader(DataSourceReader):
             _warn()
         return [
             *make_splits(
-                _pieces(plan),
+                pieces_of(plan),
                 listing.partition_types,
                 max_partition_bytes=self.options.max_partition_bytes,
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
                 where=plan.where,
-                skipped=_skipped_files(plan),
+                skipped=skipped_files(plan),
             )
         ]
 
@@ -174,7 +174,7 @@ class PushingReader(BloomParquetReader):
         return filters
 
 
-def _pieces(plan: ScanPlan) -> Iterator[Piece]:
+def pieces_of(plan: ScanPlan) -> Iterator[Piece]:
     """The kept row groups, with the partition values of their files."""
     file_index = {path: i for i, path in enumerate(plan.table.paths)}
     for row_group in plan.kept_row_groups():
@@ -184,7 +184,7 @@ def _pieces(plan: ScanPlan) -> Iterator[Piece]:
             yield Piece(plan.table.files[i], row_group.index, row_group.length, values)
 
 
-def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
+def skipped_files(plan: ScanPlan) -> list[FileInfo]:
     """The local files that the plan skips, except by their partition values."""
     files = plan.dataset.files
     if not isinstance(plan.dataset.storage, LocalStorage):

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from bloomparquet.errors import FileChangedError, FormatError, OptionError
 from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning.arrow_schema import cast, scan_type
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
-from bloomparquet.reading.arrow_schema import cast, scan_type
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
@@ -40,7 +40,8 @@ _SESSION_ZONE = "spark.sql.session.timeZone"
 
 def read_split(split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     """The rows of `split` for which its `where` is true, with the columns of `schema`. Errors name the file."""
-    storage, keys = open_storage(options.paths[0])[0], provided_keys(options.key_provider)
+    storage, _ = open_storage(options.paths[0], options.storage_options)
+    keys = provided_keys(options.key_provider)
     with invalidating(options.key_provider):
         for part in split.files:
             batches = _read_file(storage, keys, part, split, schema, options)

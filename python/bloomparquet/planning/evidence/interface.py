@@ -128,8 +128,15 @@ class Units(Protocol):
         """The chunks of `leaf` in the units of :meth:`members`. `reads` counts what is read."""
 
 
-class Table(Units, Protocol):
-    """The units of `files`, which are read or skipped as a whole. `index` (n,): the position of each in its file."""
+class WholeUnits(Units, Protocol):
+    """Units that are read or skipped as a whole."""
+
+    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
+        """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
+
+
+class Table(WholeUnits, Protocol):
+    """The units of `files`. `index` (n,): the position of each in its file."""
 
     @property
     def files(self) -> Sequence[FileInfo]: ...
@@ -144,9 +151,6 @@ class Table(Units, Protocol):
 
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offsets of `units` in their files, and their lengths in bytes."""
-
-    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
-        """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
 
 
 class ReadAmount(NamedTuple):

@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, SliceLayout
-from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage, fill_views
+from bloomparquet.storage.exact_reads import fill_views
+from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
 log = logging.getLogger("bloomparquet.index")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, smallest_num_bytes
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.dataset import Dataset, Paths
+from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
@@ -53,7 +53,7 @@ ADVICE_SCHEMA = pa.schema(
 
 
 def advise(
-    path: Paths,
+    path: Paths | Dataset,
     *,
     fpp: Fpp = AUTO,
     sample: int = SAMPLE_BYTES,
@@ -103,7 +103,7 @@ def advise(
     check_fpp(fpp)
     if sample < 0:
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
-    dataset = Dataset.open(path, filesystem=filesystem, keys=keys, table_log=table_log, allow_named_files=True)
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     count = ReadCount()
     table = open_table(dataset, dataset.files, count, skip_corrupt=False)
     if table.format is not FileFormat.PARQUET:

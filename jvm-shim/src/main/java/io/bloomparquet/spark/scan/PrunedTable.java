@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.scan;
 
+import io.bloomparquet.spark.files.Connectors;
 import io.bloomparquet.spark.files.TableLog;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.ReaderSettings;
@@ -66,6 +67,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.given = given;
     OptionNames.check(format, options.asCaseSensitiveMap());
     ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
+    Connectors.require(format, Scala.list(paths), session.sessionState().newHadoopConf());
   }
 
   @Override

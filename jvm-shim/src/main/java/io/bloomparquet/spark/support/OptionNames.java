@@ -59,7 +59,8 @@ public final class OptionNames {
               "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
               "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
               "openCostInBytes", "spark.sql.files.openCostInBytes",
-              "minPartitionNum", "spark.sql.files.minPartitionNum"));
+              "minPartitionNum", "spark.sql.files.minPartitionNum",
+              "storageOptions", "Hadoop's settings, such as spark.hadoop.fs.s3a.endpoint"));
 
   private static final Map<String, String> DRIVER_ONLY =
       OptionLayers.of(

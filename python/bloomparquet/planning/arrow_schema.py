@@ -35,6 +35,12 @@ def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema
         raise PlanError(f"the files have schemas that cannot be merged: {error}; read the files separately") from error
 
 
+def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bool) -> pa.Schema:
+    """The schema of a scan: the columns in the files, then the partition columns, which hide columns of their name."""
+    names = Names(partitions.names, case_sensitive)
+    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+
+
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
     distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
@@ -109,19 +115,31 @@ def cast_int96(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.Reco
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch
 
 
-def fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+def fit(column: pa.Array, field: pa.Field, path: str, *, of_table: bool = False) -> pa.Array:
     """Convert `column` of the file at `path` to the type of `field`. Raises PlanError if that would change a value or
-    its meaning."""
+    its meaning. `of_table`: `field` is a column of a table with a schema of its own; the fields of structs that it
+    lacks are dropped."""
     if column.type == field.type:
         return column
     try:
-        if _keeps_values(column.type, field.type):
+        if keeps_values(column.type, field.type, may_drop=of_table):
             return cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # the text of this error has a value, which may be from an encrypted column
-    raise PlanError(
-        f"{path}: column {field.name} has type {column.type}, which cannot be converted to {field.type}, its type in "
-        "this scan; read the files separately, or give merge_schema=True, which widens types where Arrow can"
+    raise conflict(path, column.type, field, of_table=of_table)
+
+
+def conflict(path: str, stored: pa.DataType, field: pa.Field, *, of_table: bool = False) -> PlanError:
+    """The error for a column that the file at `path` stores as a type that cannot become that of `field`. `of_table`:
+    see :func:`fit`."""
+    remedy = (
+        "rewrite the file with the table's own writer"
+        if of_table
+        else "read the files separately, or give merge_schema=True, which widens types where Arrow can"
+    )
+    return PlanError(
+        f"{path}: column {field.name} has type {stored}, which cannot be converted to {field.type}, its type in "
+        f"this scan; {remedy}"
     )
 
 
@@ -136,21 +154,30 @@ def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _keeps_values(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a checked cast keeps every value, and how it compares with literals."""
+def keeps_values(source: pa.DataType, target: pa.DataType, *, may_drop: bool = False) -> bool:
+    """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: fields of structs may be
+    dropped."""
     source, target = _plain(source), _plain(target)
     if source == target or pa.types.is_null(source):
         return True
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}
-        return all(field.name in fields and _keeps_values(field.type, fields[field.name]) for field in source)
-    if pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id:
+        return all(
+            keeps_values(field.type, fields[field.name], may_drop=may_drop) if field.name in fields else may_drop
+            for field in source
+        )
+    are_lists = _is_list(source) and _is_list(target)
+    if are_lists or (pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id):
         pairs = zip(_children(source), _children(target), strict=True)
-        return all(_keeps_values(inner, wanted) for inner, wanted in pairs)
+        return all(keeps_values(inner, wanted, may_drop=may_drop) for inner, wanted in pairs)
     families = family_of(source), family_of(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
     return families in (("integer", "float"), ("integer", "decimal")) or (families[0] == families[1] != "other")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _children(kind: pa.DataType) -> list[pa.DataType]:

@@ -1,0 +1,144 @@
+"""Kept row groups as a pyarrow data set, which other engines read: one fragment for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.planning.arrow_schema import conflict, footer_schemas, keeps_values, unify, with_partitions
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.open import open_table
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.table_columns import TableColumns
+from bloomparquet.query.names import find
+from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.staleness import checked
+
+_INSTEAD = "use bloomparquet.scan_batches, whose record batches engines read too"
+
+
+def make_dataset(
+    dataset: Dataset,
+    table: Table,
+    kept: Sequence[tuple[int, list[int]]],
+    file_positions: NDArray[Any],
+    options: PlanOptions,
+    *,
+    merge_schema: bool,
+) -> ds.Dataset:
+    """See :meth:`bloomparquet.planning.plan.ScanPlan.to_dataset`.
+
+    `kept`: indexes of files of `table`, each with the numbers of its row groups. ``file_positions[i]``: the index in
+    ``dataset.files`` of file i of `table`.
+    """
+    partitions = dataset.partition_table(options.timezone or "UTC")
+    schema = _scan_schema(dataset, options, partitions.schema, merge_schema)
+    _require_no_deletes(dataset, [(table.paths[file], int(file_positions[file])) for file, _ in kept])
+    parquet = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    storage = dataset.storage
+    fragments, compared = [], set()
+    for (file, row_groups), footer in zip(kept, _read_footers(table, [file for file, _ in kept]), strict=True):
+        kind = footer.profile, footer.key_values.get("ARROW:schema"), footer.crypto is None
+        if kind not in compared:
+            compared.add(kind)
+            if dataset.columns is not None:
+                _require_names(table.paths[file], footer, dataset.columns)
+            columns = [field for field in schema if field.name not in dataset.partition_names]
+            _require_same_values(table.paths[file], footer, columns, options.case_sensitive)
+        values = partitions.slice(int(file_positions[file]), 1)
+        fragment = parquet.make_fragment(table.paths[file], storage.filesystem, _guarantee(values), row_groups)
+        fragments.append((table.files[file], fragment))
+
+    def read_footer(planned: tuple[FileInfo, ds.ParquetFileFragment]) -> ds.ParquetFileFragment:
+        # pyarrow keeps the footer. So the row groups that engines read are those of the planned version, by their
+        # offsets: in another version, these hold no pages, and reading them is an error.
+        file, fragment = planned
+        for _ in checked(storage, file, map(ds.ParquetFileFragment.ensure_complete_metadata, [fragment])):
+            pass
+        return fragment
+
+    complete = list(in_threads(storage.threads, read_footer, fragments))
+    return ds.FileSystemDataset(complete, schema, parquet, storage.filesystem)
+
+
+def _scan_schema(dataset: Dataset, options: PlanOptions, partitions: pa.Schema, merge_schema: bool) -> pa.Schema:
+    """The columns of the table; or those of the first file, or with `merge_schema` of all files, and then the partition
+    columns."""
+    if dataset.columns is not None:
+        return dataset.columns.schema
+
+    def schemas_of(files: Sequence[FileInfo]) -> Iterator[pa.Schema]:
+        table = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
+        if table.format is not FileFormat.PARQUET:
+            raise UnsupportedError(
+                f"{files[0].path} is an ORC file; pyarrow's data sets can skip row groups of Parquet files, but not "
+                f"stripes of ORC files; {_INSTEAD}"
+            )
+        return footer_schemas(_read_footers(table, range(len(table.files))))
+
+    if merge_schema:
+        stored = unify(schemas_of(dataset.files))
+    else:  # the first file that is not corrupt
+        one_by_one = (schema for file in dataset.files for schema in checked(dataset.storage, file, schemas_of([file])))
+        stored = next(one_by_one, pa.schema([]))
+    return with_partitions(stored, partitions, options.case_sensitive)
+
+
+def _read_footers(table: Any, files: Sequence[int]) -> list[Footer]:
+    footers: list[Footer] = table.read_footers(files, ReadCount())
+    return footers
+
+
+def _guarantee(values: pa.Table) -> ds.Expression:
+    """What pyarrow takes the partition columns of a file from. `values` has one row."""
+    guarantee = ds.scalar(True)
+    for name in values.column_names:
+        field, value = ds.field((name,)), values.column(name)[0]
+        one = field == value if value.is_valid else field.is_null()
+        guarantee = one if name == values.column_names[0] else guarantee & one
+    return guarantee
+
+
+def _require_no_deletes(dataset: Dataset, kept: Sequence[tuple[str, int]]) -> None:
+    deleting = [path for path, position in kept if dataset.deletes and dataset.deletes[position] is not None]
+    if deleting:
+        raise UnsupportedError(
+            f"{deleting[0]}: some rows of this file are deleted (one of {len(deleting)} such files), which pyarrow "
+            f"data sets cannot describe; {_INSTEAD}, or compact the table"
+        )
+
+
+def _require_names(path: str, footer: Footer, columns: TableColumns) -> None:
+    if not columns.are_stored_by_name(footer.profile.schema):
+        raise UnsupportedError(
+            f"{path}: this file stores columns under other names than the table (column mapping, renamed columns), or "
+            f"lacks columns that have a value there, which pyarrow data sets cannot describe; {_INSTEAD}"
+        )
+
+
+def _require_same_values(path: str, footer: Footer, columns: Sequence[pa.Field], case_sensitive: bool) -> None:
+    """Raise an error if pyarrow would read other values from a file than :func:`bloomparquet.read_table` does.
+
+    pyarrow finds columns by their exact names, returns NULLs for those that it does not find, and casts other types.
+    """
+    if footer.crypto is not None:
+        raise UnsupportedError(f"{path}: the file is encrypted, and other engines do not get its keys; {_INSTEAD}")
+    (stored,) = footer_schemas([footer])
+    for column in columns:
+        names = [stored.names[i] for i in find(stored.names, column.name, case_sensitive)]
+        if names and names != [column.name]:
+            raise PlanError(
+                f"{path}: column {quoted(column.name)} is named {join_names(map(repr, names))} here; pyarrow's data "
+                f"sets need one name for a column; {_INSTEAD}"
+            )
+        if names and not keeps_values(stored.field(column.name).type, column.type):
+            raise conflict(path, stored.field(column.name).type, column)

@@ -1,0 +1,136 @@
+"""How the columns of a scan are found in one file, and made of what the file stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError, PlanError, join_names, located, quoted
+from bloomparquet.planning.arrow_schema import fit
+from bloomparquet.planning.table_columns import TableColumns
+from bloomparquet.query.columns import FileSchema, SchemaNode
+from bloomparquet.query.names import find
+from bloomparquet.query.resolve import list_element, map_part
+
+
+class FileColumns(Protocol):
+    """The columns of one file, under the names that they have in the scan."""
+
+    def stored_name(self, name: str) -> str | None:
+        """The name in the file of the scan's column `name`; None if the file lacks it."""
+
+    def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+        """The scan's column `field` in `rows` rows, made of the file's column; None as `stored` if the file lacks it.
+
+        Raises PlanError if its values cannot be converted exactly.
+        """
+
+
+class ColumnsByName:
+    """The columns of files that define the scan's columns."""
+
+    def __init__(self, schema: FileSchema, path: str, case_sensitive: bool) -> None:
+        self._names = [node.name for node in schema.root.children]
+        self._path, self._case_sensitive = path, case_sensitive
+
+    def stored_name(self, name: str) -> str | None:
+        positions = find(self._names, name, self._case_sensitive)
+        if len(positions) > 1:
+            names = join_names(self._names[i] for i in positions)
+            raise PlanError(f"{self._path}: column {quoted(name)} is ambiguous: it matches {names}")
+        return self._names[positions[0]] if positions else None
+
+    def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+        return pa.nulls(rows, field.type) if stored is None else fit(stored, field, self._path)
+
+
+class ColumnsOfTable:
+    """The columns of a file of a table that has a schema of its own. `fallbacks`: see
+    :class:`bloomparquet.planning.dataset.Dataset`."""
+
+    def __init__(
+        self, schema: FileSchema, path: str, columns: TableColumns, fallbacks: Iterable[tuple[str, Any]] = ()
+    ) -> None:
+        with located(path):
+            mapped = columns.map_schema(schema).root.children
+        stored = schema.root.children
+        self._nodes = {node.name: (child.name, node) for child, node in zip(stored, mapped, strict=False)}
+        defaults = {field.name: field.default for field in columns.fields if field.default is not None}
+        self._defaults = defaults | dict(fallbacks)
+        self._path = path
+
+    def stored_name(self, name: str) -> str | None:
+        return self._nodes[name][0] if name in self._nodes else None
+
+    def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+        if stored is not None:
+            renamed = _renamed(stored.type, self._nodes[field.name][1])
+            column = stored if renamed == stored.type else stored.view(renamed)
+            return fit(column, field, self._path, of_table=True)
+        default = self._defaults.get(field.name)
+        return pa.nulls(rows, field.type) if default is None else pa.repeat(pa.scalar(default, field.type), rows)
+
+
+def _renamed(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
+    """The Arrow type `kind` of a file's column, whose structs get the names of `node`."""
+    if pa.types.is_struct(kind):
+        fields = zip(kind, node.children, strict=True)
+        return pa.struct(
+            [field.with_name(child.name).with_type(_renamed(field.type, child)) for field, child in fields]
+        )
+    if pa.types.is_map(kind):
+        key, item = map_part(node, "key"), map_part(node, "value")
+        if key is None or item is None:
+            return kind
+        return pa.map_(
+            kind.key_field.with_type(_renamed(kind.key_type, key)),
+            kind.item_field.with_type(_renamed(kind.item_type, item)),
+            keys_sorted=kind.keys_sorted,
+        )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = list_element(node)
+        if element is None:
+            return kind
+        value = kind.value_field.with_type(_renamed(kind.value_type, element))
+        return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
+    return kind
+
+
+def with_positions(
+    batches: Iterable[pa.RecordBatch], rows: NDArray[np.int64], row_groups: Sequence[int], path: str
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Each batch with the position of its first row in the file.
+
+    ``rows[i]``: the rows of row group i of the file, whether it is read or not. `row_groups`: those that `batches` are
+    of, in order. No batch is of two row groups.
+    """
+    first = np.cumsum(rows) - rows
+    waiting = iter(row_groups)
+    position = left = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if left == 0:
+            row_group = next(waiting)
+            position, left = int(first[row_group]), int(rows[row_group])
+        if batch.num_rows > left:
+            raise FormatError(
+                f"{path}: a row group has more rows than its footer says; the positions of deleted rows are not known"
+            )
+        yield batch, position
+        position += batch.num_rows
+        left -= batch.num_rows
+
+
+def live_rows(deleted: NDArray[np.int64], position: int, rows: int) -> pa.BooleanArray | None:
+    """Which of the `rows` rows of a file from `position` on are not in `deleted`, which is ascending; None: all."""
+    first, last = np.searchsorted(deleted, (position, position + rows)).tolist()
+    if first == last:
+        return None
+    mask = np.ones(rows, np.bool_)
+    mask[deleted[first:last] - position] = False
+    return pa.array(mask)

@@ -1,0 +1,44 @@
+"""Fills buffers from an open file of pyarrow, and makes sure that all of their bytes were read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from bloomparquet.errors import FormatError
+
+_MARKS = (0xA5, 0x5A, 0x3C)
+
+
+def fill_views(file: pa.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, or if the
+    storage sends too few bytes several times.
+
+    pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
+    them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
+    """
+    for offset, view in zip(offsets, views, strict=True):
+        if len(view) == 0:
+            continue
+        for mark in _MARKS:  # the byte may be equal to one of them
+            view[-1] = mark
+            file.seek(offset)
+            count = file.readinto(view)
+            if count < len(view):
+                raise ends_early(path, offset + count, offset + len(view))
+            if view[-1] != mark:
+                break
+        else:
+            raise FormatError(
+                f"{path}: the storage sent fewer than the {len(view)} bytes that were requested at byte {offset}, "
+                f"{len(_MARKS)} times; expected all of them: look for a faulty proxy, and read again"
+            )
+
+
+def ends_early(path: str, end: int, expected: int) -> FormatError:
+    """The error for a file that ends at `end` although bytes up to `expected` were to be read."""
+    return FormatError(
+        f"{path}: the file ends at byte {end}, but bytes up to {expected} were expected; it is truncated, or changed "
+        "while it was read"
+    )

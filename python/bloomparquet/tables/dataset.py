@@ -1,0 +1,156 @@
+"""The public data set: files that are listed, or named by a table's log, and what can be done with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bloomparquet.indexing.build import IndexInfo, build_index
+from bloomparquet.indexing.columns import Columns
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning import dataset as files
+from bloomparquet.planning.dataset import PathLike
+from bloomparquet.planning.options import OnFilterError, PlanOptions
+from bloomparquet.planning.plan import ScanPlan
+from bloomparquet.planning.planner import Where, plan_dataset
+from bloomparquet.query.sql import parse_where
+from bloomparquet.reading.scan import scan_batches
+from bloomparquet.tables.delta import open_delta
+from bloomparquet.tables.iceberg import open_iceberg
+from bloomparquet.writing.advice.advise import SAMPLE_BYTES, advise
+from bloomparquet.writing.filters.spec import AUTO, Fpp
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from deltalake import DeltaTable
+    from pyiceberg.table import Table as IcebergTable
+
+
+class Dataset(files.Dataset):
+    __doc__ = files.Dataset.__doc__
+
+    @classmethod
+    def from_delta(
+        cls,
+        table: PathLike | DeltaTable,
+        *,
+        version: int | None = None,
+        storage_options: dict[str, str] | None = None,
+        filesystem: Any = None,
+        keys: Keys | None = None,
+    ) -> Dataset:
+        """The rows of a Delta Lake table: its live files, without the rows that deletion vectors delete.
+
+        Columns have the names and types of the table's schema, whatever the files call them (column mapping), and are
+        null in files that are older than the column. Needs the package ``deltalake`` (``bloomparquet[delta]``).
+
+        * `table`: the directory or URL of the table, or an open ``deltalake.DeltaTable``, whose version is read.
+        * `version`: the version of the table; None for the newest one, or that of the open table.
+        * `storage_options`: how ``deltalake`` opens the log.
+        * `filesystem`: a pyarrow or fsspec file system for the data files.
+        * `keys`: decrypt encrypted files.
+
+        Raises UnsupportedError for a table that needs a feature that is not supported here, and FileNotFoundError and
+        FileChangedError for live files that are gone or differ from the log. The statistics in the log skip nothing.
+        """
+        return cls(**vars_of(open_delta(table, version, storage_options, filesystem, keys)))
+
+    @classmethod
+    def from_iceberg(
+        cls,
+        table: IcebergTable | PathLike,
+        *,
+        snapshot_id: int | None = None,
+        filesystem: Any = None,
+        keys: Keys | None = None,
+    ) -> Dataset:
+        """The rows of an Iceberg table: its live files, without the rows that position deletes and deletion vectors
+        delete.
+
+        Columns have the names and types of the table's schema, and are found in the files by field id, or by the
+        table's name mapping in files without ids. In files that are older than a column, it has its initial default
+        value or is null. Needs the package ``pyiceberg`` (``bloomparquet[iceberg]``).
+
+        * `table`: a ``pyiceberg.table.Table``, or the path of a metadata file (``….metadata.json``).
+        * `snapshot_id`: the snapshot to read, with the schema that it was written with; None for the current one.
+        * `filesystem`: a pyarrow or fsspec file system for the files; None: the one with which pyiceberg opens them.
+        * `keys`: decrypt encrypted files.
+
+        Raises UnsupportedError for equality deletes that concern a live file, and for files that are not Parquet;
+        FileNotFoundError and FileChangedError for live files that are gone or differ from the manifest.
+        The statistics in manifests skip nothing.
+        """
+        return cls(**vars_of(open_iceberg(table, snapshot_id, filesystem, keys)))
+
+    def plan(
+        self,
+        where: Where = None,
+        *,
+        timezone: str | None = "UTC",
+        case_sensitive: bool = True,
+        on_filter_error: OnFilterError = "keep",
+        index: PathLike = "auto",
+    ) -> ScanPlan:
+        """Plan a scan of these files; see :func:`bloomparquet.plan`."""
+        options = PlanOptions(
+            timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=os.fspath(index)
+        )
+        return plan_dataset(self, parse_where(where, partly=True), options)
+
+    def read_table(
+        self,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        *,
+        timezone: str | None = "UTC",
+        case_sensitive: bool = True,
+        on_filter_error: OnFilterError = "keep",
+        index: PathLike = "auto",
+    ) -> pa.Table:
+        """Exactly the rows for which `where` is TRUE; see :func:`bloomparquet.read_table`."""
+        batches = self.scan_batches(
+            where, columns, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error,
+            index=index,
+        )  # fmt: skip
+        return batches.read_all()
+
+    def scan_batches(
+        self,
+        where: Where = None,
+        columns: Sequence[str] | None = None,
+        *,
+        timezone: str | None = "UTC",
+        case_sensitive: bool = True,
+        on_filter_error: OnFilterError = "keep",
+        index: PathLike = "auto",
+    ) -> pa.RecordBatchReader:
+        """The rows of :meth:`read_table` as record batches; see :func:`bloomparquet.scan_batches`."""
+        return scan_batches(
+            self, where, columns, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error,
+            index=index,
+        )  # fmt: skip
+
+    def to_dataset(self, where: Where = None) -> ds.Dataset:
+        """The row groups that might match `where` as a pyarrow data set, for engines that read those.
+
+        The rows are not filtered: the engine does that. Raises UnsupportedError if a file that is read has deleted
+        rows, or columns under other names than the table's: no pyarrow data set can describe these.
+        """
+        return self.plan(where).to_dataset()
+
+    def build_index(self, columns: Columns = None, to: PathLike | None = None) -> IndexInfo:
+        """Build the index of these files; see :func:`bloomparquet.build_index`. Columns are named as in the table."""
+        return build_index(self, columns, to)
+
+    def advise(self, *, fpp: Fpp = AUTO, sample: int = SAMPLE_BYTES) -> pa.Table:
+        """Where Bloom filters are worth their size; see :func:`bloomparquet.advise`. Columns have their names in the
+        files."""
+        return advise(self, fpp=fpp, sample=sample)
+
+
+def vars_of(dataset: files.Dataset) -> dict[str, Any]:
+    """The fields of `dataset`, from which a :class:`Dataset` can be made."""
+    return {name: getattr(dataset, name) for name in files.Dataset.__dataclass_fields__}

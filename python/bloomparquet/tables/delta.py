@@ -1,0 +1,266 @@
+"""Delta Lake tables: the live files, columns and deleted rows of one version, as ``deltalake`` reads them from the log.
+
+The statistics in the log are not used: they may be missing, cut off or wrong, and the files have better ones.
+
+Source: Delta Lake's PROTOCOL.md ("Column Mapping", "Deletion Vectors", "Primitive Types").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError, PlanError, UnsupportedError, join_names
+from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.dataset import Dataset, PathLike
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.table_columns import TableColumns, TableField
+from bloomparquet.storage.files import Storage, open_storage
+from bloomparquet.tables.live_files import list_live_files
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_READER_FEATURES = {
+    "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
+    "vacuumProtocolCheck",
+    # A column of such a type is refused; deltalake announces the feature for tables without one.
+    "variantType", "variantType-preview", "variantShredding-preview",
+}  # fmt: skip
+_NEWEST_READER = 3
+_PRIMITIVES = {
+    "string": pa.string(), "long": pa.int64(), "integer": pa.int32(), "short": pa.int16(), "byte": pa.int8(),
+    "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_MODE = "delta.columnMapping.mode"
+_ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The deleted rows of one file: their positions as little-endian int64."""
+
+    positions: bytes
+
+    def read(self, storage: Storage) -> NDArray[np.int64]:
+        return np.frombuffer(self.positions, np.dtype("<i8"))
+
+
+def open_delta(
+    table: PathLike | DeltaTable,
+    version: int | None,
+    storage_options: dict[str, str] | None,
+    filesystem: Any,
+    keys: Keys | None,
+) -> Dataset:
+    """The live files of a Delta Lake table; see :meth:`bloomparquet.Dataset.from_delta`."""
+    opened = open_log(table, version, storage_options)
+    location = opened.table_uri.rstrip("/") + "/"
+    _require_features(opened, location)
+    columns = _columns(opened, location)
+    storage, root = _open_uri(location, filesystem)
+    with _deltalake_reads(location, "the live files"):
+        actions = pa.table(opened.get_add_actions(flatten=True))
+    paths = [_locate(path, storage, root, filesystem) for path in actions.column("path").to_pylist()]
+    if len(set(paths)) < len(paths):
+        raise FormatError(f"{location}: the log names a file twice in version {opened.version()}")
+    partitions = opened.metadata().partition_columns
+    return Dataset(
+        storage,
+        list_live_files(storage, paths, actions.column("size_bytes").to_pylist(), location),
+        tuple(partitions),
+        _partition_values(actions, partitions, columns),
+        tuple(columns.schema.field(name).type for name in partitions),
+        FileFormat.PARQUET,
+        keys,
+        columns,
+        _deletes(opened, location, paths, storage, root, filesystem),
+        root,
+    )
+
+
+def open_log(table: PathLike | DeltaTable, version: int | None, storage_options: dict[str, str] | None) -> DeltaTable:
+    """The table at `version`, or at its newest one. Raises FileNotFoundError if there is none."""
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+    except ImportError as error:
+        raise UnsupportedError(
+            "Delta Lake tables need the package deltalake: pip install 'bloomparquet[delta]'"
+        ) from error
+    if isinstance(table, DeltaTable):
+        if version is None or version == table.version():
+            return table
+        location, options = table.table_uri, storage_options or table._storage_options
+    else:
+        location, options = os.fspath(table), storage_options
+    try:
+        return DeltaTable(location, version=version, storage_options=options)
+    except TableNotFoundError as error:
+        raise FileNotFoundError(f"{location}: there is no Delta Lake table here: {error}") from error
+    except DeltaError as error:
+        raise UnsupportedError(f"{location}: deltalake cannot open this table: {error}") from error
+
+
+@contextmanager
+def _deltalake_reads(location: str, what: str) -> Iterator[None]:
+    """Turn the errors of deltalake in the block into FormatErrors."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        raise FormatError(
+            f"{location}: deltalake cannot read {what} of this version, so it is unknown which rows are live: {error}. "
+            "Restore what is missing, or read another version"
+        ) from error
+
+
+def _require_features(table: DeltaTable, location: str) -> None:
+    protocol = table.protocol()
+    unknown = {*(protocol.reader_features or ())} - _READER_FEATURES
+    if protocol.min_reader_version > _NEWEST_READER:
+        unknown.add(f"reader version {protocol.min_reader_version}")
+    if unknown:
+        raise UnsupportedError(
+            f"{location}: this Delta Lake table needs {join_names(sorted(unknown))} of its readers, which is not "
+            f"supported here; supported are {join_names(sorted(_READER_FEATURES))}. Read the table with Spark or "
+            "deltalake, or drop the feature from the table"
+        )
+
+
+def _columns(table: DeltaTable, location: str) -> TableColumns:
+    protocol = table.protocol()
+    maps_columns = protocol.min_reader_version == 2 or "columnMapping" in (protocol.reader_features or ())
+    mode = (table.metadata().configuration or {}).get(_MODE, "none") if maps_columns else "none"
+    if mode not in ("none", "name", "id"):
+        raise UnsupportedError(f"{location}: {_MODE} is {mode!r}; supported are none, name and id")
+    try:
+        fields = [_field(field, mode) for field in json.loads(table.schema().to_json())["fields"]]
+    except KeyError as error:
+        raise FormatError(f"{location}: the schema in the log lacks {error}, which column mapping needs") from error
+    except _TypeError as error:
+        raise UnsupportedError(f"{location}: {error}") from None
+    return TableColumns(pa.schema([field for field, _ in fields]), tuple(own for _, own in fields), mode == "id")
+
+
+class _TypeError(Exception):
+    """A type that is not supported here."""
+
+
+def _field(field: Mapping[str, Any], mode: str) -> tuple[pa.Field, TableField]:
+    name, metadata = field["name"], field.get("metadata", {})
+    try:
+        kind, children = _type(field["type"], mode)
+    except _TypeError as error:
+        raise error if error.__cause__ else _TypeError(f"column {name} {error}") from error
+    if mode == "name":
+        own = TableField(name, (metadata[_PHYSICAL_NAME],), None, children)
+    elif mode == "id":
+        own = TableField(name, (), int(metadata[_ID]), children)
+    else:
+        own = TableField(name, children=children)
+    return pa.field(name, kind), own
+
+
+def _type(kind: Any, mode: str) -> tuple[pa.DataType, tuple[TableField, ...]]:
+    if isinstance(kind, str):
+        decimal = _DECIMAL.fullmatch(kind)
+        if decimal is not None:
+            return pa.decimal128(int(decimal[1]), int(decimal[2])), ()
+        if kind not in _PRIMITIVES:
+            raise _TypeError(f"has the type {kind}, which is not supported here")
+        return _PRIMITIVES[kind], ()
+    if kind["type"] == "struct":
+        fields = [_field(field, mode) for field in kind["fields"]]
+        return pa.struct([field for field, _ in fields]), tuple(own for _, own in fields)
+    if kind["type"] == "array":
+        element, children = _type(kind["elementType"], mode)
+        return pa.list_(pa.field("element", element)), (TableField("element", children=children),)
+    if kind["type"] == "map":
+        key, key_children = _type(kind["keyType"], mode)
+        item, item_children = _type(kind["valueType"], mode)
+        parts = TableField("key", children=key_children), TableField("value", children=item_children)
+        return pa.map_(key, item), parts
+    raise _TypeError(f"has the type {kind['type']}, which is not supported here")
+
+
+def _locate(path: str, storage: Storage, root: str, filesystem: Any) -> str:
+    """The path on `storage` of a file that the log names, relative to the table or by an absolute URI. Both are URL
+    encoded."""
+    if not _SCHEME.match(path):
+        decoded = unquote(path)
+        return decoded if decoded.startswith("/") else root + decoded
+    other, inner = _open_uri(path, filesystem)
+    if other.key != storage.key:
+        raise UnsupportedError(
+            f"{path}: this file of the table lies on another storage than its log ({root}), as in a shallow clone; "
+            "expected one storage. Copy the files into the table (deep clone)"
+        )
+    return inner
+
+
+def _open_uri(uri: str, filesystem: Any) -> tuple[Storage, str]:
+    """The storage of a URL-encoded URI, and the decoded path on it."""
+    local = re.sub("^file:(//[^/]*)?", "", uri)
+    if local != uri:
+        return open_storage(unquote(local), filesystem)
+    # pyarrow decodes URIs; file systems take paths.
+    return open_storage(uri if filesystem is None else unquote(uri), filesystem)
+
+
+def _partition_values(actions: pa.Table, names: Sequence[str], columns: TableColumns) -> tuple[tuple[Any, ...], ...]:
+    """The values of the partition columns of each file. The log stores NULL as missing or empty text."""
+    if not names:
+        return ((),) * len(actions)
+    values = []
+    for name in names:
+        stored = _partition_column(actions, name, columns)
+        kind = columns.schema.field(name).type
+        try:
+            values.append(stored.cast(kind).to_pylist())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise PlanError(f"partition column {name}: the log's values are no {kind}: {error}") from error
+    return tuple(zip(*values, strict=True))
+
+
+def _partition_column(actions: pa.Table, name: str, columns: TableColumns) -> pa.ChunkedArray:
+    (field,) = (field for field in columns.fields if field.name == name)
+    for candidate in (f"partition.{name}", *(f"partition.{each}" for each in field.names)):
+        if candidate in actions.column_names:
+            return actions.column(candidate)
+    raise FormatError(f"the log has no values of the partition column {name}")
+
+
+def _deletes(
+    table: DeltaTable, location: str, paths: Sequence[str], storage: Storage, root: str, filesystem: Any
+) -> tuple[DeletionVector | None, ...]:
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return ()
+    by_path: dict[str, DeletionVector] = {}
+    with _deltalake_reads(location, "the deletion vectors"):
+        vectors = pa.table(table.deletion_vectors())
+    for batch in vectors.to_batches():
+        for uri, kept in zip(batch.column("filepath").to_pylist(), batch.column("selection_vector"), strict=True):
+            mask = kept.values.to_numpy(zero_copy_only=False)
+            positions = np.flatnonzero(~mask).astype("<i8")
+            by_path[_locate(uri.removeprefix(location), storage, root, filesystem)] = DeletionVector(
+                positions.tobytes()
+            )
+    if not by_path.keys() <= set(paths):
+        unknown = min(by_path.keys() - set(paths))
+        raise FormatError(f"{unknown}: the log has a deletion vector of this file, which is not live")
+    return tuple(by_path.get(path) for path in paths) if by_path else ()

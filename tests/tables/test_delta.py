@@ -1,0 +1,279 @@
+"""States of a Delta Lake table in which a live row could be skipped, or a dead one returned."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+
+import bloomparquet as bp
+from tests.support import delta_log, files
+
+SMALL_GROUPS = WriterProperties(max_row_group_size=10)
+IDS = list(range(100))
+
+
+def make(
+    path: Path, data: dict[str, Any], *, mapping: str | None = None, vectors: bool = False, **options: Any
+) -> Path:
+    """A table with row groups of ten rows."""
+    configuration = {} if mapping is None else {"delta.columnMapping.mode": mapping}
+    write_deltalake(
+        path, pa.table(data), configuration=configuration, writer_properties=SMALL_GROUPS, mode="append", **options
+    )
+    if vectors:
+        features = ["deletionVectors", *(["columnMapping"] if mapping else [])]
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+        delta_log.commit(path, {"protocol": {**protocol, "writerFeatures": features}})
+    return path
+
+
+def rename(old: str, new: str) -> Callable[[list[Any], list[str]], None]:
+    def change(fields: list[Any], partitions: list[str]) -> None:
+        next(field for field in fields if field["name"] == old)["name"] = new
+
+    return change
+
+
+def add_field(name: str, number: int) -> Callable[[list[Any], list[str]], None]:
+    ids = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+    return lambda fields, _: fields.append({"name": name, "type": "long", "nullable": True, "metadata": ids})
+
+
+def edit_log(table: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Change the actions of the first commit."""
+    log = table / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        edit(action)
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("mapping", [None, "name", "id"])
+def test_skipped_row_groups_count_in_deletion_vectors(tmp_path: Path, inline: bool, mapping: str | None) -> None:
+    table = make(tmp_path / "t", {"id": IDS}, mapping=mapping, vectors=True)
+    deleted = [0, 9, 10, 37, 55, 56, 99]
+    delta_log.delete_rows(table, delta_log.actions(table, "add")[0]["path"], deleted, inline=inline)
+    dataset = bp.Dataset.from_delta(table)
+    for value in IDS:
+        plan = dataset.plan(bp.Eq("id", value))
+        assert (plan.kept, plan.skipped["statistics"]) == (1, 9)
+        assert dataset.read_table(bp.Eq("id", value))["id"].to_pylist() == [value] * (value not in deleted)
+    assert dataset.read_table("id < 12 OR id > 95", []).num_rows == 9 + 3
+    assert dataset.read_table(columns=["id"])["id"].to_pylist() == [value for value in IDS if value not in deleted]
+
+
+@pytest.mark.parametrize("mapping", ["name", "id"])
+def test_a_reused_name_is_another_column(tmp_path: Path, mapping: str) -> None:
+    table = make(tmp_path / "t", {"id": IDS, "a": IDS}, mapping=mapping)
+    delta_log.change_schema(table, rename("a", "b"))
+    delta_log.change_schema(table, add_field("a", 3))
+    dataset = bp.Dataset.from_delta(table)
+    assert dataset.read_table("b = 55").to_pylist() == [{"id": 55, "b": 55, "a": None}]
+    assert dataset.plan("b = 55").kept == 1
+    assert (dataset.plan("a = 55").kept, dataset.read_table("a = 55").num_rows) == (0, 0)
+    assert dataset.read_table("a IS NULL AND B = 7", case_sensitive=False)["id"].to_pylist() == [7]
+    with pytest.raises(bp.PlanError, match="column 'c'"):
+        dataset.plan("c = 1")
+
+
+def test_explain_and_decisions_use_the_tables_names(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS, "a": IDS}, mapping="name")
+    delta_log.change_schema(table, rename("a", "b"))
+    plan = bp.Dataset.from_delta(table).plan("b = 55 AND length(b) = 2")
+    assert {decision.value: count for decision, count in plan.decisions().counts().items()} == {"read": 1, "min/max": 9}
+    (remedy,) = (each.remedy for each in plan.explain().reasons() if "no Bloom filter" in each.text)
+    assert remedy.startswith("build_index({'b': bloomparquet.Bloom()}) of the data set")
+
+
+def test_statistics_in_the_log_skip_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS})
+
+    def lie(action: dict[str, Any]) -> None:
+        if "add" in action:
+            wrong = {"numRecords": 3, "minValues": {"id": 7000}, "maxValues": {"id": 7000}, "nullCount": {"id": 3}}
+            action["add"]["stats"] = json.dumps(wrong)
+
+    edit_log(table, lie)
+    dataset = bp.Dataset.from_delta(table)
+    assert dataset.read_table("id = 55")["id"].to_pylist() == [55]
+    assert dataset.read_table().num_rows == 100
+
+
+def test_only_files_of_the_version_are_read(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS})
+    write_deltalake(table, pa.table({"id": [1]}), mode="overwrite")
+    make(table, {"id": [2]})
+    DeltaTable(table).create_checkpoint()
+    files.write(table / "stray.parquet", {"id": [3]})
+    expected = {0: IDS, 1: [1], 2: [1, 2], None: [1, 2]}
+    for version, ids in expected.items():
+        dataset = bp.Dataset.from_delta(table, version=version)
+        assert sorted(dataset.read_table()["id"].to_pylist()) == ids
+        assert dataset.read_table("id = 3").num_rows == (version == 0)
+    opened = DeltaTable(table, version=1)
+    assert bp.Dataset.from_delta(opened).read_table()["id"].to_pylist() == [1]
+    assert bp.Dataset.from_delta(opened, version=0).read_table().num_rows == 100
+    assert opened.version() == 1
+
+
+def test_partition_values_come_from_the_log(tmp_path: Path) -> None:
+    texts = ["a b", "x/y=z%20", "é", None, "__HIVE_DEFAULT_PARTITION__"]
+    table = make(tmp_path / "t", {"id": range(5), "p": texts}, partition_by=["p"])
+    dataset = bp.Dataset.from_delta(table)
+    for i, text in enumerate(texts[:3]):
+        assert dataset.read_table(bp.Eq("p", text)).to_pylist() == [{"id": i, "p": text}]
+        assert dataset.plan(bp.Eq("p", text)).skipped["partition"] == len(dataset.files) - 1
+    assert {row["id"] for row in dataset.read_table("p IS NULL").to_pylist()} >= {3}
+    rows = dataset.to_dataset("id >= 0").to_table().sort_by("id")
+    assert rows.equals(dataset.read_table().sort_by("id"))
+
+
+def test_absolute_paths_and_names_with_other_case_are_found(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS})
+    elsewhere = Path(files.write(tmp_path / "else where" / "a%20b.parquet", {"ID": range(200, 300)}, rows_per_group=10))
+
+    def clone(action: dict[str, Any]) -> None:
+        if "add" in action:
+            uri = elsewhere.parent.as_uri() + "/a%2520b.parquet"
+            action["add"].update(path=uri, size=elsewhere.stat().st_size, stats=None)
+
+    edit_log(table, clone)
+    dataset = bp.Dataset.from_delta(table)
+    assert [file.path for file in dataset.files] == [str(elsewhere)]
+    assert (dataset.plan("id = 250").kept, dataset.read_table("id = 250").to_pylist()) == (1, [{"id": 250}])
+    with pytest.raises(bp.UnsupportedError, match="other names"):
+        dataset.to_dataset("id = 250")
+
+
+def test_names_that_a_url_encodes_are_found(tmp_path: Path) -> None:
+    data = {"id": IDS, "p": ["a b/%20=é", "c"] * 50}
+    table = make(tmp_path / "ä b#c", data, vectors=True, partition_by=["p"])
+    for add in delta_log.actions(table, "add"):
+        delta_log.delete_rows(table, add["path"], [5])
+    dataset = bp.Dataset.from_delta(table)
+    assert sorted(dataset.read_table()["id"].to_pylist()) == [n for n in IDS if n not in (10, 11)]
+    assert dataset.read_table("p = 'c'", ["p"])["p"].to_pylist() == ["c"] * 49  # no column of the file is read
+    assert dataset.read_table(columns=[]).num_rows == 98
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda file: file.unlink(), FileNotFoundError, "vacuumed"),
+        (lambda file: os.truncate(file, 100), bp.FileChangedError, "has 100 bytes"),
+    ],
+)
+def test_a_file_that_is_not_the_logs_is_an_error(tmp_path: Path, change: Any, error: Any, message: str) -> None:
+    table = make(tmp_path / "t", {"id": IDS})
+    dataset = bp.Dataset.from_delta(table)
+    change(Path(dataset.files[0].path))
+    with pytest.raises(error, match=message):
+        bp.Dataset.from_delta(table)
+    with pytest.raises((FileNotFoundError, bp.BloomParquetError)):
+        dataset.read_table("id = 5")
+
+
+def test_a_lost_deletion_vector_is_an_error(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS}, vectors=True)
+    delta_log.delete_rows(table, delta_log.actions(table, "add")[0]["path"], [5], inline=False)
+    next(table.glob("deletion_vector_*")).unlink()
+    with pytest.raises(bp.FormatError, match="which rows are live"):
+        bp.Dataset.from_delta(table)
+
+
+def test_files_without_field_ids_are_an_error_by_id(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS}, mapping="id")
+    (file,) = table.rglob("*.parquet")
+    files.write(file, {"id": IDS})
+
+    def resize(action: dict[str, Any]) -> None:
+        if "add" in action:
+            action["add"]["size"] = file.stat().st_size
+
+    edit_log(table, resize)
+    dataset = bp.Dataset.from_delta(table)
+    for read in (dataset.plan, dataset.read_table):
+        with pytest.raises(bp.FormatError, match=rf"{file.name}.*no field ids"):
+            read("id = 5")
+    with pytest.raises(bp.FormatError, match=rf"{file.name}.*no field ids"):
+        dataset.read_table()
+
+
+@pytest.mark.parametrize(
+    ("feature", "kind", "message"),
+    [
+        ("variantType", "variant", "column v has the type variant"),
+        ("not-yet-invented", "long", "not-yet-invented"),
+    ],
+)
+def test_unsupported_features_and_types_are_named(tmp_path: Path, feature: str, kind: str, message: str) -> None:
+    table = make(tmp_path / "t", {"id": IDS})
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
+    delta_log.commit(table, {"protocol": protocol})
+    new = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
+    delta_log.change_schema(table, lambda fields, _: fields.append(new))
+    with pytest.raises(bp.UnsupportedError, match=message):
+        bp.Dataset.from_delta(table)
+
+
+def test_what_pyarrow_cannot_describe_is_an_error(tmp_path: Path) -> None:
+    mapped = make(tmp_path / "mapped", {"id": IDS}, mapping="name")
+    with pytest.raises(bp.UnsupportedError, match="column mapping"):
+        bp.Dataset.from_delta(mapped).to_dataset()
+    table = make(tmp_path / "t", {"id": IDS}, vectors=True)
+    make(table, {"id": range(200, 300)})
+    path = delta_log.actions(table, "add")[0]["path"]
+    delta_log.delete_rows(table, path, [5])
+    dataset = bp.Dataset.from_delta(table)
+    for refused in (lambda: dataset.to_dataset("id < 50"), bp.plan(dataset, "id < 50").to_dataset):
+        with pytest.raises(bp.UnsupportedError, match=path):
+            refused()
+    kept = dataset.to_dataset("id = 250")  # its file has no deleted rows
+    assert kept.to_table().num_rows == 10
+    assert kept.to_table(filter=pa.dataset.field("id") == 250).to_pylist() == [{"id": 250}]
+
+
+def test_the_index_and_advice_of_a_table(tmp_path: Path) -> None:
+    scattered = [i * 37 % 101 for i in IDS]
+    table = make(tmp_path / "t", {"id": IDS, "key": scattered}, mapping="name")
+    delta_log.change_schema(table, rename("key", "word"))
+    files.write(table / "stray.parquet", {"word": IDS})
+    dataset = bp.Dataset.from_delta(table)
+    before = dataset.plan("word = 50")
+    assert (before.kept, before.indexed) == (10, 0)
+    info = dataset.build_index({"word": bp.Bloom()})
+    assert (info.files, Path(info.directory).parent) == (1, table)
+    after = dataset.plan("word = 50")
+    assert (after.kept, after.skipped["bloom"], after.indexed) == (1, 9, 1)
+    assert dataset.read_table("word = 50", ["word"]).to_pylist() == [{"word": 50}]
+    assert [row["advice"] for row in dataset.advise().to_pylist()] == ["none", "add"]
+    with pytest.raises(bp.PlanError, match="key"):
+        dataset.build_index(["key"])
+
+
+def test_a_missing_package_or_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match="no Delta Lake table"):
+        bp.Dataset.from_delta(tmp_path)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(bp.UnsupportedError, match=r"bloomparquet\[delta\]"):
+        bp.Dataset.from_delta(tmp_path)
+
+
+def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", {"id": IDS, "p": IDS}, partition_by=["p"])
+    DeltaTable(table).delete()
+    shutil.rmtree(table / "p=0")
+    dataset = bp.Dataset.from_delta(table)
+    assert (dataset.plan("p = 3 AND id = 3").total, dataset.read_table("p = 3").schema.names) == (0, ["id", "p"])
+    assert dataset.to_dataset().to_table().num_rows == 0

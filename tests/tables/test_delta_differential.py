@@ -1,0 +1,84 @@
+"""Random histories of Delta Lake tables: the same rows as ``deltalake`` reads, whatever the predicate skips.
+
+More cases by hand: ``python -m tests.tables.test_delta_differential FIRST_SEED HISTORIES``.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import bloomparquet as bp
+from tests.support.delta_histories import History, ask, canonical
+
+STEPS = 6
+QUESTIONS = 4
+
+
+def check(seed: int, directory: Path) -> Counter[str]:
+    """Check one history at its end and at a former version. Returns what happened, to prove that something did."""
+    history = History(directory / "table", seed)
+    choose = random.Random(seed)
+    counts: Counter[str] = Counter()
+    versions = []
+    for _ in range(STEPS):
+        history.step()
+        versions.append((history.table.version(), dict(history.columns)))
+    counts.update(history.log)
+    for version, kinds in (versions[-1], choose.choice(versions)):
+        table = DeltaTable(history.path, version=version)
+        described = f"seed {seed}, version {version}, {history.mapping}, {history.partitions}, {history.log}"
+        try:
+            dataset = bp.Dataset.from_delta(history.path, version=version)
+        except FileNotFoundError:
+            assert "vacuum" in history.log, described
+            counts["vacuumed"] += 1
+            continue
+        expected = pa.table(table.scan())
+        assert dataset.read_table().schema.names == expected.schema.names, described
+        assert canonical(dataset.read_table()) == canonical(expected), described
+        if choose.random() < 0.3:
+            dataset.build_index()
+            counts["indexed"] += 1
+        rows = expected.to_pylist()
+        for _ in range(QUESTIONS):
+            question = ask(choose, expected.schema, kinds)
+            matching = [row for row in rows if question.holds(row) is True]
+            plan, answer = dataset.plan(question.where), dataset.read_table(question.where)
+            wanted = sorted(repr(sorted(row.items())) for row in matching)
+            assert canonical(answer) == wanted, f"{described}: {question.where!r}"
+            counts.update(f"skipped by {reason}" for reason in plan.skipped)
+            counts["questions"] += 1
+            counts["rows"] += len(matching)
+        counts["deletion vectors"] += sum(each is not None for each in dataset.deletes)
+    return counts
+
+
+@pytest.mark.parametrize("first", range(0, 48, 8))
+def test_rows_are_those_of_deltalake(first: int, tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + 8):
+        (tmp_path / str(seed)).mkdir()
+        counts += check(seed, tmp_path / str(seed))
+    assert counts["rows"]
+    assert all(counts[f"skipped by {reason}"] for reason in ("statistics", "bloom"))
+    assert counts["deletion vectors"]
+
+
+def main(first: int, histories: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + histories):
+        with tempfile.TemporaryDirectory() as directory:
+            counts += check(seed, Path(directory))
+    print(dict(counts.most_common()))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

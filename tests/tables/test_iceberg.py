@@ -1,0 +1,301 @@
+"""Iceberg tables: columns by field id, values of partitions, and deleted rows, by Iceberg's specification."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+import bloomparquet as bp
+from tests.support import iceberg
+from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
+
+# ---- columns ----
+
+
+def test_a_filter_is_used_under_the_new_name(table: Table) -> None:
+    with_filters(table, rows(), "id", "name")
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+        update.move_first("day")
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("label = 'n15'").to_pylist() == [{"day": DAYS[0], "id": 15, "label": "n15"}]
+    assert dataset.plan("label = 'n15'").skipped == {"bloom": 2}
+    with pytest.raises(bp.PlanError, match="name"):
+        dataset.plan("name = 'n15'")
+
+
+def test_a_column_dropped_and_added_again_is_null(table: Table) -> None:
+    table.append(rows())
+    with table.update_schema() as update:
+        update.delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", StringType())
+    table.append(rows(100, 1))
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("name = 'n5'").num_rows == 0
+    assert ids_of(dataset, "name IS NULL") == [*range(30)]
+    assert ids_of(dataset, "name = 'n100'") == [100]
+
+
+def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
+    schema = Schema(
+        NestedField(1, "id", IntegerType()), NestedField(2, "x", FloatType()), NestedField(3, "d", DecimalType(9, 2))
+    )
+    table = make(catalog, schema)
+    values = {"id": [*range(30)], "x": [i / 8 for i in range(30)], "d": [Decimal(i) / 4 for i in range(30)]}
+    with_filters(table, pa.table(values, schema.as_arrow()), "id", "x", "d")
+    with table.update_schema() as update:
+        update.update_column("id", LongType())
+        update.update_column("x", DoubleType())
+        update.update_column("d", DecimalType(20, 2))
+    dataset = bp.Dataset.from_iceberg(table)
+    for where in ("id = 15", "x = 1.875", "d = 3.75"):
+        assert ids_of(dataset, where) == [15]
+        assert dataset.plan(where).skipped == {"bloom": 2}, where
+    for where in ("id = 3000000000", "x = 0.1", "d = 3.755"):
+        assert ids_of(dataset, where) == []
+        assert dataset.plan(where).kept == 0, where
+    assert dataset.read_table().schema.types == [pa.int64(), pa.float64(), pa.decimal128(20, 2)]
+
+
+def test_an_initial_default_is_the_value_in_old_files(table: Table) -> None:
+    table.append(rows(0, 5))
+    with table.update_schema() as update:
+        update.add_column("n", IntegerType())
+    table.append(rows(100, 1).append_column("n", pa.array([7], pa.int32())))
+    table.append(rows(200, 1))
+    newer = iceberg.as_version_3(table, {table.schema().find_field("n").field_id: 3})
+    dataset = bp.Dataset.from_iceberg(newer)
+    assert newer.scan().to_arrow().sort_by("id").to_pylist() == dataset.read_table().sort_by("id").to_pylist()
+    assert ids_of(dataset, "n = 3") == [*range(5)]
+    assert ids_of(dataset, "n = 7") == [100]
+    assert ids_of(dataset, "n IS NULL") == [200], "null was written, not left out"
+
+
+def test_a_default_inside_a_struct_is_refused(catalog: SqlCatalog) -> None:
+    table = make(catalog, Schema(NestedField(1, "s", StructType(NestedField(2, "a", LongType())))))
+    with pytest.raises(bp.UnsupportedError, match=r"'a' \(field id 2\) has an initial default"):
+        bp.Dataset.from_iceberg(iceberg.as_version_3(table, {2: 3}))
+
+
+def test_fields_in_lists_and_maps_are_found_by_id(catalog: SqlCatalog) -> None:
+    pair = StructType(NestedField(11, "a", IntegerType()), NestedField(12, "b", StringType()))
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "tags", ListType(3, StringType(), False)),
+        NestedField(4, "pairs", ListType(5, pair, False)),
+        NestedField(6, "by_name", MapType(7, StringType(), 8, StructType(NestedField(13, "c", LongType())), False)),
+    )
+    table = make(catalog, schema)
+    made = [
+        {"id": i, "tags": [f"t{i}"], "pairs": [{"a": i, "b": f"b{i}"}], "by_name": [("k", {"c": i})]} for i in range(30)
+    ]
+    with_filters(table, pa.Table.from_pylist(made, table.schema().as_arrow()), "tags.list.element")
+    with table.update_schema() as update:
+        update.rename_column("tags", "labels")
+        update.rename_column(("pairs", "element", "a"), "number")
+        update.delete_column(("pairs", "element", "b"))
+    with table.update_schema() as update:
+        update.add_column(("pairs", "b"), LongType())
+        update.rename_column(("by_name", "value", "c"), "count")
+    dataset = bp.Dataset.from_iceberg(table)
+    found = dataset.read_table("array_contains(labels, 't15')")
+    assert found.to_pylist() == [
+        {"id": 15, "labels": ["t15"], "pairs": [{"number": 15, "b": None}], "by_name": [("k", {"count": 15})]}
+    ]
+    assert dataset.plan("array_contains(labels, 't15')").skipped == {"bloom": 2}
+
+
+def test_all_types_are_read_and_have_defaults(catalog: SqlCatalog) -> None:
+    utc = dt.timezone.utc
+    # by type: a value, as SQL writes it, and as Iceberg's JSON does
+    values: dict[Any, tuple[Any, str | None, Any]] = {
+        BooleanType(): (True, "TRUE", True),
+        IntegerType(): (7, "7", 7),
+        DoubleType(): (0.1, "0.1", 0.1),
+        DecimalType(9, 2): (Decimal("1.50"), "1.5", "1.50"),
+        StringType(): ("ä", "'ä'", "ä"),
+        DateType(): (DAYS[0], "DATE '2024-01-01'", "2024-01-01"),
+        TimeType(): (dt.time(1, 2, 3, 4), None, "01:02:03.000004"),
+        TimestampType(): (dt.datetime(2024, 1, 1, 2), "TIMESTAMP_NTZ '2024-01-01 02:00:00'", "2024-01-01T02:00:00"),
+        TimestamptzType(): (
+            dt.datetime(2024, 1, 1, 2, tzinfo=utc), "TIMESTAMP '2024-01-01 02:00:00Z'", "2024-01-01T02:00:00+00:00",
+        ),
+        UUIDType(): (uuid.UUID(int=7), f"'{uuid.UUID(int=7)}'", str(uuid.UUID(int=7))),
+        FixedType(3): (b"abc", "X'616263'", "616263"),
+        BinaryType(): (b"\xff", "X'ff'", "ff"),
+    }  # fmt: skip
+    table = make(catalog)
+    table.append(rows(0, 1))
+    with table.update_schema() as update:
+        for i, kind in enumerate(values):
+            update.add_column(f"c{i}", kind)
+    stored = [value.bytes if isinstance(value, uuid.UUID) else value for value, _, _ in values.values()]
+    row = {**rows(1, 1).to_pylist()[0], **{f"c{i}": value for i, value in enumerate(stored)}}
+    table.append(pa.Table.from_pylist([row], table.schema().as_arrow()))
+    defaults = {table.schema().find_field(f"c{i}").field_id: value for i, (_, _, value) in enumerate(values.values())}
+    newer = iceberg.as_version_3(table, defaults)
+    dataset = bp.Dataset.from_iceberg(newer)
+    everything = dataset.read_table().sort_by("id").to_pylist()
+    assert everything == newer.scan().to_arrow().sort_by("id").to_pylist()
+    assert [everything[1][f"c{i}"] for i in range(len(values))] == [value for value, _, _ in values.values()]
+    for i, (_, literal, _) in enumerate(values.values()):
+        if literal is not None:
+            assert ids_of(dataset, f"c{i} = {literal}") == [0, 1], literal
+
+
+# ---- files without field ids ----
+
+
+def test_files_without_ids_need_a_name_mapping(table: Table) -> None:
+    plain = pa.table({"id": range(30), "name": [f"n{i}" for i in range(30)], "other": range(30)})
+    path = iceberg.add_data_file(table, plain, row_group_size=10)
+    with pytest.raises(bp.FormatError, match=f"{Path(path).name}: .*no field ids"):
+        bp.Dataset.from_iceberg(table).read_table()
+    with table.transaction() as transaction:
+        mapping = '[{"field-id": 1, "names": ["nr", "id"]}, {"field-id": 2, "names": ["NAME"]}]'
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.read_table("id = 15").to_pylist() == [{"id": 15, "name": None, "day": None}], "names are exact"
+    assert dataset.plan("id = 15").skipped == {"statistics": 2}
+
+
+# ---- partitions ----
+
+
+def test_partitions_skip_files_without_reading_them(catalog: SqlCatalog) -> None:
+    table = make(
+        catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"),
+        PartitionField(1, 1001, BucketTransform(2), "bucket"),
+    )  # fmt: skip
+    table.append(rows())
+    dataset = bp.Dataset.from_iceberg(table)
+    plan = dataset.plan("day = DATE '2024-01-02'")
+    assert dataset.partition_names == ("day",), "a bucket is no column"
+    assert plan.skipped == {"partition": 4}
+    assert len(plan.table.files) == 2
+    assert ids_of(dataset, "day = DATE '2024-01-02'") == [*range(1, 30, 3)]
+    assert ids_of(dataset, "id = 5") == [5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "literal"),
+    [
+        (StringType(), "a/b=c%20 ä?#", "'a/b=c%20 ä?#'"),
+        (BooleanType(), True, "TRUE"),
+        (LongType(), -(2**63), str(-(2**63))),
+        (DecimalType(20, 3), Decimal("-1.250"), "-1.25"),
+        (DateType(), dt.date(1969, 12, 31), "DATE '1969-12-31'"),
+        (TimestampType(), dt.datetime(1969, 12, 31, 23, 0, 0, 1), "TIMESTAMP_NTZ '1969-12-31 23:00:00.000001'"),
+        (TimestamptzType(), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "TIMESTAMP '2024-01-01 00:00:00Z'"),
+        (BinaryType(), b"\xff\0", "X'FF00'"),
+        (FixedType(2), b"ab", "X'6162'"),
+        (DoubleType(), 0.5, "0.5"),
+    ],
+    ids=str,
+)
+def test_values_of_all_types_are_read_and_pruned_by_partitions(
+    kind: Any, value: Any, literal: str, catalog: SqlCatalog
+) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", kind))
+    table = make(catalog, schema, PartitionField(2, 1000, IdentityTransform(), "part"))
+    cells = {"id": [1, 2, 3], "p": [value, None, value]}
+    table.append(pa.table(cells, schema.as_arrow()))
+    dataset = bp.Dataset.from_iceberg(table)
+    everything = dataset.read_table().sort_by("id").to_pylist()
+    assert repr(everything) == repr(table.scan().to_arrow().sort_by("id").to_pylist())
+    assert ids_of(dataset, f"p = {literal}") == [1, 3]
+    assert ids_of(dataset, "p IS NULL") == [2]
+    evidence = "statistics" if isinstance(value, float) else "partition"  # 0.0 may be the partition of -0.0
+    assert dataset.plan(f"p = {literal}").skipped == {evidence: 1}
+
+
+@pytest.mark.parametrize("evolved", [False, True], ids=["one spec", "two specs"])
+def test_a_partition_tells_the_column_that_a_file_lacks(evolved: bool, catalog: SqlCatalog) -> None:
+    table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
+    bare = rows(0, 2).cast(iceberg.with_ids(IDS)).drop_columns(["day"])
+    iceberg.add_data_file(table, bare, [(DAYS[1] - dt.date(1970, 1, 1)).days])
+    if evolved:
+        with table.update_spec() as update:
+            update.remove_field("d")
+        table.append(rows(100, 3))
+    dataset = bp.Dataset.from_iceberg(table)
+    everything = sorted(dataset.read_table().to_pylist(), key=repr)
+    assert everything == sorted(table.scan().to_arrow().to_pylist(), key=repr)
+    assert ids_of(dataset, "day = DATE '2024-01-02'") == ([0, 1, 100] if evolved else [0, 1])
+    assert ids_of(dataset, "day <> DATE '2024-01-02'") == ([101, 102] if evolved else [])
+
+
+# ---- tables ----
+
+
+def test_a_snapshot_has_the_schema_of_its_time(table: Table) -> None:
+    assert bp.Dataset.from_iceberg(table).read_table().to_pylist() == []
+    assert bp.Dataset.from_iceberg(table).plan("id = 1").total == 0
+    table.append(rows(0, 3))
+    old = table.current_snapshot()
+    assert old is not None
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+    table.overwrite(rows(10, 2).rename_columns(["id", "label", "day"]))
+    assert ids_of(bp.Dataset.from_iceberg(table), "label = 'n11'") == [11]
+    assert ids_of(bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id), "name = 'n1'") == [1]
+    assert ids_of(bp.Dataset.from_iceberg(table.metadata_location), "label = 'n11'") == [11]
+    table.maintenance.expire_snapshots().by_id(old.snapshot_id).commit()
+    with pytest.raises(bp.PlanError, match=f"no snapshot {old.snapshot_id}, or it has expired"):
+        bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id)
+    with pytest.raises(bp.OptionError, match="table is a int; expected a pyiceberg"):
+        bp.Dataset.from_iceberg(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_index_brings_filters_to_untouched_files(version: int, catalog: SqlCatalog) -> None:
+    table = make(catalog, version=version)
+    table.append(rows())
+    table.append(rows(30))
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+    dataset = bp.Dataset.from_iceberg(table)
+    assert dataset.advise().num_rows
+    before = [Path(file.path).read_bytes() for file in dataset.files]
+    dataset.build_index({"label": bp.Bloom()})
+    plan = dataset.plan("label = 'n155'")
+    assert (plan.indexed, plan.kept) == (2, 0)
+    assert dataset.plan("label = 'n15'").kept == 1
+    assert ids_of(dataset, "label = 'n15'") == [15]
+    assert [Path(file.path).read_bytes() for file in dataset.files] == before
+    table.append(rows(60).rename_columns(["id", "label", "day"]))
+    newer = bp.Dataset.from_iceberg(table)
+    assert newer.plan("label = 'n65'").indexed == 2
+    assert ids_of(newer, "label = 'n65'") == [65]
