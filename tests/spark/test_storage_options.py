@@ -25,7 +25,10 @@ def test_endpoint_and_credentials_reach_the_driver_and_the_workers(spark: SparkS
         load = spark.read.format("bloomparquet").option("where", "id = 1201")
         rows = load.option("storageOptions", json.dumps(options | credentials)).load("s3://bucket/t").collect()
         assert [row.id for row in rows] == [1201]
-        assert {path for method, path in s3.requests if method == "GET"} >= {"/bucket/t/0.parquet", "/bucket/t/1.parquet"}
+        assert {path for method, path in s3.requests if method == "GET"} >= {
+            "/bucket/t/0.parquet",
+            "/bucket/t/1.parquet",
+        }
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     Predicate,
+    RowTest,
     StartsWith,
 )
 
@@ -31,7 +32,8 @@ _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, 
 
 
 def normalize(predicate: Predicate) -> Predicate:
-    """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
+    """The negation normal form of `predicate`. It is TRUE for exactly the same rows; for more, if there is a RowTest
+    in it.
 
     It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
     CaseIn and predicates on elements; these may have None there. And and Or have at least two children, none of their
@@ -43,6 +45,8 @@ def normalize(predicate: Predicate) -> Predicate:
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:
     if isinstance(node, Not):
         return _normalize(node.child, negated=not negated)
+    if isinstance(node, RowTest):
+        return Always(True) if negated else _normalize(node.implied, negated=False)
     if isinstance(node, Always):
         return Always(node.value is not None and node.value != negated)
     if not isinstance(node, Junction):

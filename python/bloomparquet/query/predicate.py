@@ -6,6 +6,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 
     Predicate
     ├── And, Or, Not, Always
+    ├── RowTest                                see `expressions`
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
@@ -19,7 +20,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -285,13 +286,29 @@ class ElementPredicate(FunctionPredicate):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class RowTest(Predicate):
+    """A condition that another library evaluates for batches of the top-level `columns`. Evidence is asked about
+    `implied`, which is TRUE wherever the condition is."""
+
+    columns: tuple[Column, ...]
+    text: str
+    implied: Predicate
+    evaluate: Callable[[Any], Any] = field(compare=False, repr=False)
+
+
 def columns(predicate: Predicate) -> set[Column]:
     """The columns of `predicate`, under the names that it uses."""
-    return {leaf.column for leaf in leaves(predicate)}
+    found = (node.columns if isinstance(node, RowTest) else (node.column,) for node in _operands(predicate))
+    return set().union(*found)
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """The leaf predicates of `predicate`, in no particular order."""
+    return (node for node in _operands(predicate) if isinstance(node, Leaf))
+
+
+def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:
     pending = [predicate]
     while pending:
         node = pending.pop()
@@ -299,7 +316,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
             pending.extend(node.children)
         elif isinstance(node, Not):
             pending.append(node.child)
-        elif isinstance(node, Leaf):
+        elif isinstance(node, Leaf | RowTest):
             yield node
 
 
@@ -341,6 +358,8 @@ def _to_operand(predicate: Predicate, max_values: int | None) -> str:
 
 
 def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
+    if isinstance(leaf, RowTest):
+        return leaf.text
     assert isinstance(leaf, Leaf)
     name = column_to_sql(leaf.column)
     if isinstance(leaf, Comparison):
