@@ -41,15 +41,19 @@ class Timing:
 
 
 def take_turns(
-    contenders: Sequence[Contender], rounds: int, agree: Callable[[int, Any], Any] | None = None
+    contenders: Sequence[Contender],
+    rounds: int,
+    agree: Callable[[int, Any], Any] | None = None,
+    *,
+    warm_up: int = 1,
 ) -> dict[str, Timing]:
-    """Run each contender once to warm up, then in `rounds` rounds. Returns timings by name.
+    """Run each contender in `warm_up` rounds that are not timed, then in `rounds` rounds. Returns timings by name.
 
     ``agree(round, result)`` raises if a result is wrong. It checks every result, and is not timed.
     """
     seconds: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
     results: dict[str, Any] = {}
-    for number in range(-1, rounds):
+    for number in range(-warm_up, rounds):
         shift = number % len(contenders)
         for contender in [*contenders[shift:], *contenders[:shift]]:
             if contender.before is not None:

@@ -9,12 +9,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -35,6 +33,7 @@ from tests.support.retrofit import (
     run_speculating,
     workers,
 )
+from tests.support.s3 import s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -152,38 +151,19 @@ def test_error_names_executors_without_the_package(spark: SparkSession, table: P
 
 
 def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        endpoint = {"endpoint_override": f"{host}:{port}", "scheme": "http", "region": "us-east-1"}
-        keys = {"access_key": "test", "secret_key": "test"}
-        s3 = pyarrow.fs.S3FileSystem(**endpoint, **keys, allow_bucket_creation=True)
-        s3.create_dir("bucket")
-        for name, content in contents(table).items():
-            with s3.open_output_stream(f"bucket/t/{name}") as out:
-                out.write(content)
-        environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "NO_PROXY": "127.0.0.1"}
-        url = "s3a://bucket/t?" + "&".join(f"{key}={value}" for key, value in endpoint.items())
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            workers(spark, tmp_path, f"import os; os.environ.update({environment!r})"),
-        ):
-            for key, value in environment.items():
-                patch.setenv(key, value)
+    with s3_server() as server:
+        server.upload(table, "t")
+        url = server.url("t").replace("s3://", "s3a://")
+        settings = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "NO_PROXY")}
+        with workers(spark, tmp_path, f"import os; os.environ.update({settings!r})"):
             for expected in ("added", "unchanged"):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error")
-                    outcomes = add_filters(spark, url, "id").collect()
+                outcomes = add_filters(spark, url, "id").collect()
                 assert [(row.action, row.error) for row in outcomes] == [(expected, None)] * 6
             assert {row.path for row in outcomes} == {f"bucket/t/{name}" for name in contents(table)}
             assert actions(shrink_filters(spark, url, fpp=0.3)) == {"shrunk": 6}
             assert len(bp.inspect(url)) == len(row_groups(table))
             assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
-        listed = s3.get_file_info(pyarrow.fs.FileSelector("bucket/t", recursive=True))
-        assert {info.path for info in listed if info.is_file} == {row.path for row in outcomes}
-    finally:
-        server.stop()
+        assert server.names("t") == sorted(Path(row.path).name for row in outcomes)
 
 
 def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
