@@ -59,6 +59,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 f, c = pc.field, pl.col
+OF_POLARS = pytest.mark.skipif(
+    not hasattr(c("id").meta, "is_row_separable"),
+    reason="polars 2.1, which needs Python 3.11, says what looks at single rows",
+)
 AT = dt.datetime(2026, 1, 3, 5, tzinfo=ZONE)
 NTZ = AT.replace(tzinfo=None)
 PRUNED: dict[str, Any] = {
@@ -118,14 +122,18 @@ def same_rows(where: Any, path: str, data: pa.Table = DATA) -> bp.ScanPlan:
     return bp.plan(path, where)
 
 
-@pytest.mark.parametrize("name", PRUNED)
+def named(cases: dict[str, Any]) -> list[Any]:
+    return [pytest.param(name, marks=OF_POLARS) if isinstance(cases[name], pl.Expr) else name for name in cases]
+
+
+@pytest.mark.parametrize("name", named(PRUNED))
 def test_what_is_understood_skips_row_groups(name: str, path: str) -> None:
     plan = same_rows(PRUNED[name], path)
     assert plan.total == ROWS // PER_GROUP
     assert 1 <= plan.kept <= 4, plan
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", named(KEPT))
 def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     assert same_rows(KEPT[name], path).kept == ROWS // PER_GROUP
 
@@ -194,7 +202,10 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
         tmp_path / "t",
         {f"day=2026-01-0{day}": {"id": [day], **({"more": [day]} if day == 3 else {})} for day in (1, 2, 3)},
     )
-    for where in (f("day") == dt.date(2026, 1, 2), c("day") == dt.date(2026, 1, 2)):
+    for where in (
+        f("day") == dt.date(2026, 1, 2),
+        *([c("day") == dt.date(2026, 1, 2)] if not OF_POLARS.args[0] else []),
+    ):
         assert bp.plan(root, where).skipped == {"partition": 2}
         assert bp.read_table(root, where)["id"].to_pylist() == [2]
     assert bp.read_table(root, f("more") == 3, ["id"])["id"].to_pylist() == [3]
@@ -206,10 +217,10 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
     [
         (f("nothing") == 1, "nothing"),
         (f("word") == 1, "has no kernel"),
-        (c("nothing") == 1, "nothing"),
-        (c("id") == c("id").max(), "may look at several rows"),
-        (c("id").cum_sum() > 3, "may look at several rows"),
-        (c("id") + 1, "which does not fit the files"),
+        pytest.param(c("nothing") == 1, "nothing", marks=OF_POLARS),
+        pytest.param(c("id") == c("id").max(), "may look at several rows", marks=OF_POLARS),
+        pytest.param(c("id").cum_sum() > 3, "may look at several rows", marks=OF_POLARS),
+        pytest.param(c("id") + 1, "which does not fit the files", marks=OF_POLARS),
     ],
 )
 def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, path: str) -> None:

@@ -61,7 +61,7 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
 def _require_row_by_row(expression: Any) -> None:
     if not hasattr(expression.meta, "is_row_separable"):
         raise UnsupportedError(
-            "this polars does not say whether an expression looks at one row alone; install a newer one"
+            "this release of polars does not say whether an expression looks at single rows; install polars 2.1"
         )
     if not _looks_at_single_rows(expression):
         raise PlanError(
