@@ -1,4 +1,4 @@
-# Everything runs in .venv. `make setup` makes it, and every target updates it.
+# `make setup` makes .venv. Targets update the virtual environments that they use: .venv, and for some another one.
 PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2
@@ -21,7 +21,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix lint bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix lint docs bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -92,6 +92,9 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
+
+docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
+	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site
 
 bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("bloomparquet").load(path)``; its options are in :mod:`pyspark_bloomparquet.options.load`."""
+    """``spark.read.format("bloomparquet").load(path)``; its options are in ``pyspark_bloomparquet.options.load``."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,9 +29,9 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The schema that Spark's own reader infers. Spark calls this only if the user gives no schema."""
         from pyspark_bloomparquet.options.load import Options
-        from pyspark_bloomparquet.read.listing import Listing
+        from pyspark_bloomparquet.read.listing import LoadListing
 
-        return Listing(Options.parse(self.options)).schema()
+        return LoadListing(Options.parse(self.options)).schema()
 
     def reader(self, schema: StructType) -> BloomParquetReader:
         """A reader of the columns of `schema`."""

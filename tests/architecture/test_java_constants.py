@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
 from pyspark_bloomparquet.jar import planner_worker, protocol
@@ -43,8 +43,8 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_java_and_python_agree(name: str) -> None:
-    values = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
-    assert CONSTANTS[name] in [eval(value) for value in values]  # literals are written alike in both
+    (value,) = re.findall(rf"static final \w+ {name} = (\S.*);", TEXT)
+    assert eval(value) == CONSTANTS[name]  # literals are written alike in both
 
 
 def test_java_and_python_agree_on_names_of_options() -> None:
@@ -52,3 +52,4 @@ def test_java_and_python_agree_on_names_of_options() -> None:
     assert tuple(re.findall(r'"(\w+)"', synonyms)) == load._MEANT_AS_WHERE
     (settings,) = re.findall(r"DRIVER_ONLY =.*?;", TEXT, re.DOTALL)
     assert tuple(re.findall(r'"(\w+)"', settings)) == load._DRIVER_SETTINGS
+    assert set(re.findall(r'planner\.put\(\s*"(\w+)"', TEXT)) == {option.name for option in PLANNER}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from pyspark_bloomparquet import attach
 from tests.bench.data import Shape, scatter
 from tests.bench.measure import Contender, Row, Timing, milliseconds, take_turns

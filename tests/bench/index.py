@@ -47,6 +47,7 @@ from tests.bench.plans import Lookups
 
 _FIRST_SECONDS, _WARM_SECONDS = 0.100, 0.005
 _MILLION_COLD, _MILLION_WARM, _MILLION_MANY = 1.0, 0.050, 2.0
+_REFRESHED_SHARE = 0.01
 _PER_FILE = 4
 _FILTER_BLOCKS = 32
 _MANY = 1_000
@@ -66,6 +67,7 @@ _FIRST_DUCKDB = """
 import json, sys, time
 import duckdb
 root, value = sys.argv[1:]
+duckdb.sql("SET enable_progress_bar = false")
 began, cpu = time.perf_counter(), time.process_time()
 rows = duckdb.sql(f"SELECT * FROM read_parquet('{root}/**/*.parquet') WHERE id = {value}").fetchall()
 print(json.dumps([time.perf_counter() - began, time.process_time() - cpu, len(rows), 0]))
@@ -120,6 +122,27 @@ def _real(rounds: int, shape: Shape) -> Iterator[Row]:
             ratios={other.name: timing.times_faster_than(other) for other in warm.values() if other is not timing},
             aims=tuple(aims) if timing.name == "index" else (),
         )  # fmt: skip
+    yield _refreshed(rounds, listed, root, to, built, case)
+
+
+def _refreshed(rounds: int, listed: Dataset, root: str, to: str, built: Timing, case: str) -> Row:
+    """A refresh after some files have changed. Their listing is compared apart: a build does not list more of them."""
+
+    def touch(_: int) -> None:
+        for file in listed.files[:: round(1 / _REFRESHED_SHARE)]:
+            os.utime(file.path)
+
+    listing = Contender("listing", lambda _: Dataset.open(root))
+    refresh = Contender("refresh", lambda _: bp.refresh_index(root, to=to), before=touch)
+    timings = take_turns([listing, refresh], rounds)
+    cpu = {name: float(np.median(timing.cpu_seconds)) for name, timing in timings.items()}
+    whole = float(np.median(built.cpu_seconds))
+    share = (cpu["refresh"] - cpu["listing"]) / (whole - cpu["listing"])
+    return milliseconds(
+        "index", f"refresh of {_REFRESHED_SHARE:.0%} of the files, {case}", timings["refresh"],
+        notes={"cpu ms": round(1e3 * cpu["refresh"]), "listing cpu ms": round(1e3 * cpu["listing"])},
+        aims=(Aim(f"<= 2 % of the build, without listing ({share:.1%})", share <= 0.02),),
+    )  # fmt: skip
 
 
 def _processes(name: str, script: str, rounds: int, arguments: Callable[[int], list[str]]) -> Timing:

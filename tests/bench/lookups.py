@@ -7,15 +7,18 @@ queries. The files are in the page cache of the operating system.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import datafusion
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from tests.bench.data import Shape, table
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.plans import Lookups
@@ -41,10 +44,25 @@ def lookups(rounds: int, shape: Shape) -> Iterator[Row]:
                 if result.to_pylist() != expected:
                     raise AssertionError(f"expected the rows {expected}, found {result.to_pylist()}")
 
-            timings = take_turns(list(_contenders(str(looked_up.root), column, value_of)), rounds, agree)
+            contenders = list(_contenders(str(looked_up.root), column, value_of))
+            timings = take_turns(contenders, rounds, agree)
             case = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
-            for timing in timings.values():
-                yield _row(case, timing, timings, with_aims=hit)
+            for contender in contenders:
+                row = _row(case, timings[contender.name], timings, with_aims=hit)
+                yield replace(row, notes={"MiB read": _bytes_read(contender, rounds) >> 20})
+
+
+def _bytes_read(contender: Contender, number: int) -> int:
+    """What one more run reads, also from the page cache. Linux counts the bytes of a process's read calls."""
+    if contender.before is not None:
+        contender.before(number)
+    began = _bytes_so_far()
+    contender.run(number)
+    return _bytes_so_far() - began
+
+
+def _bytes_so_far() -> int:
+    return int(Path("/proc/self/io").read_text().split("rchar: ")[1].split()[0])
 
 
 def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator[Contender]:
@@ -62,6 +80,7 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
     yield Contender(_DUCKDB_CACHED, lambda number: _ask_duckdb(cached, root, column, value(number)))
     yield Contender("DuckDB", lambda number: _ask_duckdb(plain, root, column, value(number)))
     yield Contender("DuckDB, new connection", fresh_duckdb)
+    yield Contender("DataFusion", lambda number: _ask_datafusion(root, column, value(number)))
     yield Contender(
         "polars", lambda number: pl.scan_parquet(root).filter(pl.col(column) == value(number)).collect().to_arrow()
     )
@@ -74,6 +93,11 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
 def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, value: Any) -> pa.Table:
     query = f"SELECT * FROM read_parquet('{root}/*.parquet') WHERE \"{column}\" = ?"
     return connection.sql(query, params=[value]).to_arrow_table()
+
+
+def _ask_datafusion(root: str, column: str, value: Any) -> pa.Table:
+    frame = datafusion.SessionContext().read_parquet(f"{root}/")
+    return frame.filter(datafusion.col(column) == datafusion.lit(value)).to_arrow_table()
 
 
 def _row(case: str, timing: Timing, timings: dict[str, Timing], *, with_aims: bool) -> Row:

@@ -91,6 +91,18 @@ def test_an_index_elsewhere_with_filters_of_its_own(run: Run, data: Path, tmp_pa
     assert not to.exists()
 
 
+def test_fpp_auto_counts_the_row_groups(run: Run, data: Path) -> None:
+    assert run("index", "build", data, "--columns", "id,name", "--fpp", "auto").code == 0
+    manifest = json.loads((data / "_bloomparquet_index" / "manifest.json").read_text())
+    name = manifest["columns"]["named"]["name"]
+    assert (name["fpp"], name["row_groups"]) == ("auto", 12)
+    planned = plan(run, data, "--where", "name = 'x407'")  # past all statistics
+    assert (planned["kept"], planned["total"], planned["indexed_files"]) == (0, 12, 3)
+    write(data / "new.parquet", 9)
+    assert run("index", "refresh", data).code == 0
+    assert plan(run, data, "--where", "name = 'N3607'")["kept"] == 1
+
+
 def test_relative_and_absolute_paths_are_the_same(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
     absolute = ("plan", data, "--json", "--index")
@@ -129,7 +141,7 @@ def test_files_that_are_left_out_are_named_with_the_reason(run: Run, data: Path)
         (("build", "--columns", "nothing"), 1, "has the columns nothing"),
         (("build", "--columns", "id,,name"), 2, "has an empty name"),
         (("build", "--fpp", "0.1"), 2, "name these columns"),
-        (("build", "--columns", "id", "--fpp", "2"), 2, "0<x<1"),
+        (("build", "--columns", "id", "--fpp", "2"), 2, "neither auto nor a number"),
     ],
 )
 def test_mistakes_are_told(run: Run, data: Path, arguments: tuple[str, ...], code: int, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -276,6 +277,15 @@ finally:
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stderr == "set()\n"
+
+
+def test_the_shell_completes_commands() -> None:
+    asked = {"_BLOOMPARQUET_COMPLETE": "bash_complete", "COMP_WORDS": "bloomparquet in", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pyspark_bloomparquet.cli"],
+        env={**os.environ, **asked}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, ["plain,index", "plain,inspect"])
 
 
 def test_a_closed_pipe_is_quiet(users: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.cli.render import human_bytes
-from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from tests.support import files
 from tests.support.commands import Run
 

@@ -28,7 +28,7 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
@@ -99,7 +99,7 @@ def assert_error_and_kept(
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_changed_bytes_of_filters_keep(plaintext_footer: bool, tmp_path: Path) -> None:
+def test_a_changed_filter_keeps_its_row_group(plaintext_footer: bool, tmp_path: Path) -> None:
     file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
     start, middle, end = file.filter(1, 0)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
@@ -114,7 +114,7 @@ def test_changed_bytes_of_filters_keep(plaintext_footer: bool, tmp_path: Path) -
     assert_error_and_kept(file, "a", 1)
 
 
-def test_changed_bytes_of_an_encrypted_footer_keep(tmp_path: Path) -> None:
+def test_a_changed_encrypted_footer_keeps_its_file(tmp_path: Path) -> None:
     """The last eight bytes are in plain text: the footer's length and the magic."""
     file = write_encrypted(tmp_path / "x.parquet")
     for at in range(file.footer_at, len(file.content) - 8, 1):
@@ -131,7 +131,7 @@ def test_changed_bytes_of_an_encrypted_footer_keep(tmp_path: Path) -> None:
         assert (plan.total, plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1, 1), at
 
 
-def test_changed_bytes_of_a_signed_footer_keep(tmp_path: Path) -> None:
+def test_a_changed_signed_footer_keeps_its_file(tmp_path: Path) -> None:
     """Bytes that do not parse are a FormatError. Bytes that parse do not match the signature."""
     file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=True)
     errors = {bp.EncryptionError: 0, bp.FormatError: 0}
@@ -167,7 +167,7 @@ def test_a_removed_signature_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["header", "bitset", "filter"])
 @pytest.mark.parametrize("other", ["row group", "column", "file"])
-def test_moved_modules_keep(part: str, other: str, tmp_path: Path) -> None:
+def test_a_moved_filter_keeps_its_row_group(part: str, other: str, tmp_path: Path) -> None:
     """Two filters of one size are swapped between row groups or columns, or one is copied from another file."""
     file = write_encrypted(tmp_path / "x.parquet")
     start, middle, end = file.filter(0, 0)
@@ -206,7 +206,7 @@ def write_footer(file: EncryptedFile, tree: FileMetaData) -> None:
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
 @pytest.mark.parametrize("swapped", [((0, 0), (1, 0)), ((0, 0), (0, 1))])
-def test_moved_column_metadata_keeps(
+def test_moved_column_metadata_keeps_its_row_groups(
     swapped: tuple[tuple[int, int], tuple[int, int]], plaintext_footer: bool, tmp_path: Path
 ) -> None:
     file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
@@ -220,7 +220,7 @@ def test_moved_column_metadata_keeps(
     assert_error_and_kept(file, "a", len({group for group, _ in swapped}))
 
 
-def test_changed_row_group_ordinals_keep(tmp_path: Path) -> None:
+def test_a_changed_ordinal_keeps_its_row_group(tmp_path: Path) -> None:
     file = write_encrypted(tmp_path / "x.parquet")
     tree, _ = read_struct(file.footer.raw, FileMetaData)
     for ordinal in (1, -1, 32767, 40000):
@@ -249,7 +249,7 @@ def test_a_filter_without_a_length_in_the_footer_is_read(tmp_path: Path) -> None
         assert bp.read_table(file.path, f"a = {even}", keys=KEYS).column("a").to_pylist() == [even]
 
 
-def test_a_column_of_another_type_in_the_schema_keeps(tmp_path: Path) -> None:
+def test_a_column_of_another_type_keeps_its_row_groups(tmp_path: Path) -> None:
     """The schema is encrypted with the footer key, the column metadata with the column's key."""
     file = write_encrypted(tmp_path / "x.parquet")
     for change in ({"type": 1}, {"type": 5}, {"name": b"z"}):  # INT32, DOUBLE; another name
@@ -289,7 +289,7 @@ def crypto_metadata_of_another_type(chunk: ColumnChunk) -> None:
     "forge", [no_encrypted_metadata, unknown_crypto_metadata, empty_crypto_metadata, crypto_metadata_of_another_type]
 )
 @pytest.mark.parametrize("case", ["no key", "the footer key, signed", "the footer key, encrypted"])
-def test_unencrypted_statistics_of_a_column_keep(
+def test_unencrypted_statistics_keep_their_row_groups(
     case: str, forge: Callable[[ColumnChunk], None], tmp_path: Path
 ) -> None:
     """Somebody without the column's key writes false statistics in plain text, with or without the footer key."""
@@ -346,7 +346,7 @@ def test_removed_encryption_is_an_error_for_strict_keys(tmp_path: Path) -> None:
         *(("bloom_filter_length", value) for value in (40, 1, 1 << 30)),
     ],
 )
-def test_filter_offsets_outside_the_file_keep(field: str, value: int, tmp_path: Path) -> None:
+def test_filter_offsets_outside_the_file_keep_row_groups(field: str, value: int, tmp_path: Path) -> None:
     file = write_encrypted(tmp_path / "x.parquet")
     tree, _ = read_struct(file.footer.raw, FileMetaData)
     cipher = file.footer.chunk_cipher(1, 0)

@@ -91,7 +91,7 @@ def test_added_or_removed_bytes_give_an_error_or_a_plan(
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_changed_bytes_of_a_filter_header_keep(
+def test_a_changed_filter_header_keeps_its_row_group(
     data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The footer's filter length confirms the size in the header, so no changed header is accepted."""
@@ -106,7 +106,7 @@ def test_changed_bytes_of_a_filter_header_keep(
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**69, -(2**63), -1])
 @pytest.mark.parametrize("field", ["num_values", "null_count", "offset", "length", "rows"])
-def test_numbers_out_of_range_are_an_error_or_keep(field: str, number: int, tmp_path: Path) -> None:
+def test_numbers_out_of_range_are_errors_or_skip_nothing(field: str, number: int, tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", TABLE, ["x"])
 
     def spoil(metadata: dict[int, Field]) -> None:

@@ -22,7 +22,7 @@ from bloomparquet.errors import BloomParquetError, FormatError, LimitError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
-from bloomparquet.planning.orc.cache import process_cache as cache
+from bloomparquet.planning.index.cache import process_cache as cache
 from tests.support.core import kept_indexes, plan_with
 from tests.support.orc import OrcFile, footer_message, forge
 from tests.support.orc_forged import filter_stream

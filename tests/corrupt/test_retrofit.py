@@ -182,7 +182,7 @@ def _assert_same_data(old: bytes, new: bytes, how: str) -> None:
 @pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=60 * MANY)
 @given(data=st.data())
-def test_changed_bytes_of_a_footer(
+def test_changed_footer_bytes_are_errors_or_lose_no_row(
     how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = bytearray(sources[CHANGES[how]])
@@ -196,7 +196,7 @@ def test_changed_bytes_of_a_footer(
 @pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=80 * MANY)
 @given(data=st.data())
-def test_changed_fields_of_a_footer(
+def test_changed_footer_fields_are_errors_or_lose_no_row(
     how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Wrong numbers, wrong types and missing fields in a well-formed footer."""
@@ -231,7 +231,7 @@ def test_changed_fields_of_a_footer(
 @pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=30 * MANY)
 @given(data=st.data())
-def test_changed_bytes_of_the_data(
+def test_changed_data_bytes_are_errors_or_lose_no_row(
     how: str, data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Changes in pages, page headers, filters and page indexes. Pages have checksums, so changed values are errors."""
@@ -244,7 +244,7 @@ def test_changed_bytes_of_the_data(
 
 @settings(max_examples=20 * MANY)
 @given(data=st.data())
-def test_truncated_files(
+def test_truncated_files_are_errors_or_lose_no_row(
     data: st.DataObject, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = sources["between"]

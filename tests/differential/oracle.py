@@ -1,7 +1,8 @@
 """The oracle: evaluates predicates row by row in plain Python, in SQL's three-valued logic.
 
 It also writes predicates as Spark's SQL. It is slow and obvious on purpose, and shares only the predicate classes with
-the package's row filter.
+the package's row filter. :mod:`tests.support.row_oracle` is another oracle: for the row filter alone, over tables in
+memory. This one knows files, partitions and what each reader makes of types.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compares the package with a row-by-row oracle in plain Python: every type, and tens of predicates for each data set.
 
-For every case, a row group with a matching row is kept (the law), `read_table` gives exactly the matching rows, and
+For every case, a row group with a matching row is kept, `read_table` gives exactly the matching rows, and
 every filter is usable. In files without statistics only the filters decide.
 """
 

@@ -167,7 +167,7 @@ def check_files(
     schema: Any,
     tally: Counter[str],
 ) -> None:
-    """Check the law, `read_table` and `pyspark_bloomparquet` for each case.
+    """Check for each case that no matching row is skipped, and the rows of `read_table` and `pyspark_bloomparquet`.
 
     `truths` are the ids of its rows; `rows` has all rows.
     """

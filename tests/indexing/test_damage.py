@@ -78,6 +78,11 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def index_of(segment: bytes) -> Tree:
+    """What a segment says of its sections and tiles."""
+    return json.loads(segment[HEAD : HEAD + int.from_bytes(segment[12:16], "little")])
+
+
 @pytest.mark.parametrize("name", ["manifest", "segment"])
 def test_no_flipped_bit_loses_a_row(name: str, data: Data, caplog: pytest.LogCaptureFixture) -> None:
     path: Path = getattr(data, name)
@@ -96,8 +101,7 @@ def test_no_flipped_bit_loses_a_row(name: str, data: Data, caplog: pytest.LogCap
 def test_a_damaged_tile_is_logged_once(data: Data, caplog: pytest.LogCaptureFixture) -> None:
     """Also by plans of other files of the data set, and other plans go on to use the rest of the index."""
     content = data.segment.read_bytes()
-    index = json.loads(content[HEAD : HEAD + int.from_bytes(content[12:16], "little")])
-    start = min(offset for offset, _, _ in index["tiles"].values())
+    start = min(offset for offset, _, _ in index_of(content)["tiles"].values())
     data.replace(data.segment, content[:start] + bytes(byte ^ 1 for byte in content[start:]))
     plan = plan_by("auto", data.root, "x = 7")
     assert (plan.indexed, plan.footer_reads.requests, plan.kept) == (2, 1, 0)  # the manifest is read
@@ -106,6 +110,30 @@ def test_a_damaged_tile_is_logged_once(data: Data, caplog: pytest.LogCaptureFixt
         assert outcome("auto", path, "x = 7") == outcome("off", path, "x = 7")
     (message,) = messages(caplog)
     assert str(data.segment) in message
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["all files", "one is gone"])
+def test_a_damaged_column_costs_the_footers_of_its_files(gone: bool, tmp_path: Path) -> None:
+    """Not those of other segments, nor a file that the segment has and the data set has no longer."""
+    make_data(tmp_path)
+    bp.build_index(tmp_path)
+    for name in ("2", "3"):
+        write(tmp_path / f"{name}.parquet", {"x": [7, 70], "y": ["v07", "v70"]}, ["x", "y"])
+    bp.refresh_index(tmp_path)
+    _, second = sorted(segments(tmp_path), key=lambda path: path.stat().st_mtime_ns)
+    content = second.read_bytes()
+    at = index_of(content)["sections"]["0/0"][0]
+    second.with_suffix(".new").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    second.with_suffix(".new").replace(second)
+    if gone:
+        (tmp_path / "3.parquet").unlink()
+    plan = plan_by("auto", tmp_path, "x = 7")
+    files = 3 if gone else 4
+    assert (plan.indexed, plan.footer_reads.requests) == (files, 1 + files - 2)  # the manifest is read too
+    assert outcome("auto", tmp_path, "x = 7") == outcome("off", tmp_path, "x = 7")
+    assert bp.read_table(tmp_path, "x = 7").num_rows == files - 2
+    whole = plan_by("auto", tmp_path, "y = 'v07'")
+    assert (whole.footer_reads.requests, whole.filter_reads.requests) == (0, 0)
 
 
 def fifo(data: Data, path: Path) -> None:
@@ -182,10 +210,12 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
     make_data(data.root)
 
 
-def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(data: Data) -> None:
-    """Between two plans of one process, which has the segment mapped into memory."""
+@pytest.mark.parametrize("read_bytes", [0, 1 << 20], ids=["mapped", "open"])
+def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
+    """Between two plans of one process, which has the segment mapped into memory, or open."""
     code = (
-        f"import os, bloomparquet as bp; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"
+        "import os, bloomparquet as bp; from bloomparquet.planning.index import lookup;"
+        f"lookup._READ_BYTES = {read_bytes}; root = {str(data.root)!r}; bp.plan(root, 'x = 7');"
         f"os.truncate({str(data.segment)!r}, 1024); print(bp.plan(root, \"y = 'v12'\"))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
-from tests.storage.test_atomic import mounted, needs_root
+from tests.support.file_systems import mounted, needs_root
 from tests.support.files import write
 from tests.support.kill import every_point, killed_at
 

@@ -15,7 +15,7 @@ from bloomparquet.indexing import build, commit, segment
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import section_file
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.parquet.cache import FooterCache
+from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
 from bloomparquet.storage.files import fill_views
@@ -74,7 +74,7 @@ class Planned:
     def __init__(self, s3: S3Server, path: str, where: str, **options: Any) -> None:
         dataset = Dataset.open(s3.url(path))
         before = len(s3.requests)
-        self.plan: ScanPlan = plan_dataset(dataset, where, PlanOptions(**{"cache": FooterCache(), **options}))
+        self.plan: ScanPlan = plan_dataset(dataset, where, PlanOptions(**{"cache": PlanCache(), **options}))
         self.requests = s3.requests[before:]
         self.kept = [(group.path, group.index) for group in self.plan.kept_row_groups()]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.scenarios")  # its helpers assert
+pytest.register_assert_rewrite("tests.support.scenarios", "tests.support.spark_rows")  # their helpers assert
 
 from tests.support.scenarios import PRUNED, PYTHON, Readers  # noqa: E402
 from tests.support.spark import application_conf, conf  # noqa: E402

@@ -101,7 +101,7 @@ def outcome(frame: DataFrame, reader: str, kind: str, units: tuple[int, ...]) ->
 
 
 @crossed(list(READERS))
-def test_change_between_load_and_action(table: Table, reader: str, kind: str) -> None:
+def test_an_action_reads_a_local_file_as_it_is_then(table: Table, reader: str, kind: str) -> None:
     """A local file is planned and read in its version at the time of the query."""
     changes.write(table.path, KEPT, "a")
     frame = READERS[reader](table)
@@ -110,7 +110,7 @@ def test_change_between_load_and_action(table: Table, reader: str, kind: str) ->
 
 
 @crossed(list(CASES))
-def test_change_between_plan_and_read(table: Table, reader: str, kind: str) -> None:
+def test_a_change_after_the_plan_gives_new_rows_or_an_error(table: Table, reader: str, kind: str) -> None:
     reader, units = CASES[reader]
     changes.write(table.path, units, "a")
     frame = READERS[reader](table)
@@ -121,7 +121,7 @@ def test_change_between_plan_and_read(table: Table, reader: str, kind: str) -> N
 
 
 @crossed(list(CASES))
-def test_change_between_two_actions(table: Table, reader: str, kind: str) -> None:
+def test_a_second_action_over_changed_files_is_an_error(table: Table, reader: str, kind: str) -> None:
     reader, units = CASES[reader]
     changes.write(table.path, units, "a")
     frame = READERS[reader](table)
@@ -135,7 +135,7 @@ def test_change_between_two_actions(table: Table, reader: str, kind: str) -> Non
 @pytest.mark.parametrize(
     ("reader", "units"), [("static", KEPT), ("plain", KEPT), ("plain", SKIPPED), ("join", KEPT), ("join", SKIPPED)]
 )
-def test_change_between_actions_without_adaptive_execution(table: Table, reader: str, units: tuple[int, ...]) -> None:
+def test_changes_are_errors_without_adaptive_execution(table: Table, reader: str, units: tuple[int, ...]) -> None:
     changes.write(table.path, units, "a")
     with conf(table.spark, {"spark.sql.adaptive.enabled": "false"}):
         frame = READERS[reader](table)
@@ -147,7 +147,7 @@ def test_change_between_actions_without_adaptive_execution(table: Table, reader:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_two_actions_over_a_shuffle(table: Table, kind: str) -> None:
+def test_a_kept_shuffle_keeps_its_rows(table: Table, kind: str) -> None:
     changes.write(table.path, SKIPPED, "a")
     frame = table.load().where(WHERE).groupBy("v").count()
     assert frame.collect() == []
@@ -156,7 +156,7 @@ def test_change_between_two_actions_over_a_shuffle(table: Table, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_during_a_read(table: Table, kind: str, tmp_path: Path) -> None:
+def test_a_change_during_a_read_gives_old_rows_or_an_error(table: Table, kind: str, tmp_path: Path) -> None:
     """The file changes between two tasks that read it."""
     changes.write(table.path, KEPT, "a")
     path, done = str(table.path), str(tmp_path / "done")

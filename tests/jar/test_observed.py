@@ -64,7 +64,7 @@ def nodes(plan: Any, name: str) -> Iterator[Any]:
 # ---- last_plan
 
 
-def test_a_plan_before_and_after_the_query_ran(t: DataFrame, path: str) -> None:
+def test_the_plan_is_the_same_before_and_after_the_query(t: DataFrame, path: str) -> None:
     frame = t.where("id = 6").select("s")
     before = last_plan(frame)
     assert rows(frame) == [("s6",)]
@@ -98,7 +98,7 @@ def test_every_scan_of_a_query_is_listed(jar_spark: SparkSession, t: DataFrame, 
     assert sorted(shown) == sorted(plans)
 
 
-def test_a_scan_that_waits_for_a_subquery(jar_spark: SparkSession, t: DataFrame) -> None:
+def test_a_scan_that_waits_for_a_subquery_says_so(jar_spark: SparkSession, t: DataFrame) -> None:
     frame = jar_spark.sql("SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)")
     reasons = [plan.reason for plan in last_plan(frame)]
     assert sorted(map(str, reasons)) == [
@@ -129,7 +129,7 @@ def test_an_insert_has_the_plans_of_its_query(jar_spark: SparkSession, t: DataFr
         jar_spark.sql("DROP TABLE copies")
 
 
-def test_micro_batches_of_a_stream(jar_spark: SparkSession, path: str, tmp_path: Path) -> None:
+def test_a_stream_has_the_plans_of_its_latest_batch(jar_spark: SparkSession, path: str, tmp_path: Path) -> None:
     stream = jar_spark.readStream.schema("id BIGINT, s STRING").parquet(path).where("id = 6")
     query = stream.writeStream.format("memory").queryName("observed").trigger(availableNow=True).start()
     assert query.awaitTermination(120)
@@ -137,7 +137,7 @@ def test_micro_batches_of_a_stream(jar_spark: SparkSession, path: str, tmp_path:
     assert rows(jar_spark.table("observed")) == [(6, "s6")]
 
 
-def test_a_stream_without_a_micro_batch(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_without_a_micro_batch_is_an_error(jar_spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     stream = jar_spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "empty"))
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
@@ -169,7 +169,7 @@ def test_scans_that_are_not_pruned_have_a_reason(jar_spark: SparkSession, t: Dat
         assert (plan.planned, plan.reason) == (False, "planning is off")
 
 
-def test_scans_of_orc(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_scans_of_orc_are_counted_in_stripes(jar_spark: SparkSession, tmp_path: Path) -> None:
     jar_spark.range(0, 100, 1, 2).write.orc(str(tmp_path / "orc"))
     frame = jar_spark.read.orc(str(tmp_path / "orc"))
     (plan,) = last_plan(frame.where("id = 6"))
@@ -246,7 +246,7 @@ def numbers(scan: dict[str, str]) -> tuple[str, ...]:
 ONE = ("8", "1", "4", "3")
 
 
-def test_metrics_of_a_query_that_runs_twice(jar_spark: SparkSession, t: DataFrame) -> None:
+def test_a_plan_that_is_used_twice_is_counted_once(jar_spark: SparkSession, t: DataFrame) -> None:
     frame = t.where("id = 6").select("s")
     (scan,) = shown(jar_spark, frame.collect)
     assert numbers(scan) == ONE
@@ -270,14 +270,25 @@ def rows_with_null(frame: DataFrame) -> None:
     assert sorted(map(str, frame.collect())) == ["Row(id=6, k=0)", "Row(id=None, k=1)"]
 
 
-def test_metrics_of_writes(jar_spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_used_counts_nothing(jar_spark: SparkSession, t: DataFrame) -> None:
+    """With this setting Spark splits a file into no parts, and returns no row. So its partitions do not show what to
+    prune, and everything is left to it."""
+    with conf(jar_spark, {"spark.sql.files.maxPartitionBytes": "-1"}):
+        frame = t.where("id = 6").select("s")
+        (scan,) = shown(jar_spark, frame.collect)
+        assert rows(frame) == rows(t) == []
+    assert scan == {}
+    assert [plan.reason for plan in last_plan(frame)] == ["Spark reads the files in another way than usual"]
+
+
+def test_scans_of_a_write_have_metrics(jar_spark: SparkSession, t: DataFrame, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     scans = shown(jar_spark, lambda: t.where("id = 6").repartition("s").write.parquet(out))
     assert [numbers(scan) for scan in scans] == [ONE]
     assert rows(jar_spark.read.parquet(out)) == [(6, "s6")]
 
 
-def test_metrics_of_a_stream(jar_spark: SparkSession, path: str) -> None:
+def test_each_micro_batch_has_metrics(jar_spark: SparkSession, path: str) -> None:
     def run() -> None:
         stream = jar_spark.readStream.schema("id BIGINT, s STRING").option("maxFilesPerTrigger", 4).parquet(path)
         assert (

@@ -62,7 +62,7 @@ def table(jar_spark: SparkSession) -> Iterator[str]:
 
 
 def own_names(source: Source) -> set[str]:
-    return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)} | {"tableLog"}
+    return {each.name for each in OPTIONS if "." not in each.name and each.source in (None, source)}
 
 
 def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source: Source, path: str) -> None:
@@ -71,13 +71,13 @@ def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source:
         jar_spark.read.format(source).option("zzzzzzzzzzzz", "1").load(path)
     match = re.search(r"has no option 'zzzzzzzzzzzz'; expected one of (.*), or an option of Spark's", str(raised.value))
     assert match is not None
-    of_python = {each.name for each in OPTIONS if each.reader == PYTHON}
+    of_python = {each.name for each in OPTIONS if each.used_by == PYTHON}
     assert set(match[1].split(", ")) == own_names(source) - of_python
     for each in OPTIONS:
         options = {each.name: VALUES.get(each.name, "true")}
         if each.name in ("path", "paths", "basePath") or "." in each.name:
             continue
-        if each.reader != PYTHON and each.source in (None, source):
+        if each.used_by != PYTHON and each.source in (None, source):
             assert jar_spark.read.format(source).options(**options).load(path).count() == 3, each.name
         else:
             with pytest.raises(Exception, match=rf"'?{each.name}'?(: that is one of| is for|.* is not for filters)"):

@@ -53,7 +53,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_ways_to_name_files(jar_spark: SparkSession, lake: Path) -> None:
+def test_all_ways_to_name_files_are_pruned(jar_spark: SparkSession, lake: Path) -> None:
     def load(*paths: Path, **options: str) -> DataFrame:
         return jar_spark.read.schema("id BIGINT").options(**options).parquet(*map(str, paths))
 
@@ -76,7 +76,7 @@ def test_ways_to_name_files(jar_spark: SparkSession, lake: Path) -> None:
         assert plain.compare(jar_spark, lambda: recursive.groupBy().count()).kept == [1]
 
 
-def test_damaged_and_missing_files(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_and_missing_files_fail_as_in_spark(jar_spark: SparkSession, tmp_path: Path) -> None:
     whole = Path(even(tmp_path / "a.parquet")).read_bytes()
     even(tmp_path / "b.parquet")
     even(tmp_path / "c.parquet", 1)
@@ -103,7 +103,7 @@ def test_damaged_and_missing_files(jar_spark: SparkSession, tmp_path: Path) -> N
                 frame.where("id = 18").collect()
 
 
-def test_schemas_that_differ(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_files_with_other_columns_lose_no_row(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Files lack columns, have them in another order, in another case or as another integer."""
     root = tmp_path / "t"
     even(root / "a.parquet", extra=[f"e{i}" for i in range(20)])
@@ -125,7 +125,7 @@ def test_schemas_that_differ(jar_spark: SparkSession, tmp_path: Path) -> None:
     assert (len(pruned.rows), pruned.kept) == (1, [1])
 
 
-def test_names_with_dots_and_of_two_cases(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_name_with_a_dot_or_in_two_cases_is_one_column(jar_spark: SparkSession, tmp_path: Path) -> None:
     data = {"a.b": range(40), "a": [{"b": 100 + i} for i in range(40)], "k": range(40)}
     path = files.write(tmp_path / "t" / "a.parquet", data, ["a.b"], rows_per_group=10)
     for where in ("`a.b` = 7", "a.b = 107", "`a.b` = 107", "a.b = 7", "A.B = 107", "`A.B` = 7"):
@@ -137,7 +137,7 @@ def test_names_with_dots_and_of_two_cases(jar_spark: SparkSession, tmp_path: Pat
         assert ask(jar_spark, path, "a = 47").kept == [0]
 
 
-def test_fields_matched_by_id(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_matched_by_id_are_not_pruned_by_name(jar_spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql.types import LongType, StructField, StructType
 
     fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(i)}) for i, name in enumerate("ab", 1)]
@@ -157,7 +157,7 @@ def test_fields_matched_by_id(jar_spark: SparkSession, tmp_path: Path) -> None:
 # -- columns about files -----------------------------------------------------------------------------------------------
 
 
-def test_metadata_columns(jar_spark: SparkSession, lake: Path) -> None:
+def test_metadata_columns_are_those_of_spark(jar_spark: SparkSession, lake: Path) -> None:
     fields = "id; _metadata.file_path; _metadata.file_name; _metadata.file_size; _metadata.file_modification_time"
     for vectorized in ("true", "false"):
         with conf(jar_spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
@@ -181,7 +181,7 @@ def test_metadata_columns(jar_spark: SparkSession, lake: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_data_columns_with_the_names_of_metadata(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_data_columns_named_as_metadata_are_not_mixed_up(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Each file holds names of files in its columns: the wrong ones."""
     for i in range(4):
         rows = ", ".join(
@@ -222,7 +222,7 @@ def test_data_columns_with_the_names_of_metadata(jar_spark: SparkSession, tmp_pa
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def test_samples_limits_and_orders(jar_spark: SparkSession, lake: Path) -> None:
+def test_samples_limits_and_orders_return_the_same_rows(jar_spark: SparkSession, lake: Path) -> None:
     frame = jar_spark.read.parquet(str(lake / "[ab].parquet"))
     for query in (
         lambda: frame.where("id IN (18, 19, 20)").sample(1.0),
@@ -246,7 +246,7 @@ def test_samples_limits_and_orders(jar_spark: SparkSession, lake: Path) -> None:
         assert len(taken.toPandas()) == len(taken.toArrow()) == 2
 
 
-def test_a_file_of_many_row_groups(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_of_300_row_groups_is_split_without_loss(jar_spark: SparkSession, tmp_path: Path) -> None:
     ids = [i * 7919 % 10007 for i in range(3000)]
     path = files.write(tmp_path / "t.parquet", {"id": ids, "k": range(3000)}, ["id"], rows_per_group=10, fpp=0.001)
     assert pq.ParquetFile(path).num_row_groups == 300

@@ -89,7 +89,7 @@ def inserted(frame: DataFrame) -> bool:
     return "dynamicpruning" in frame._jdf.queryExecution().toString()
 
 
-def ask(joined: SparkSession, sql: str) -> tuple[list[str], DataFrame]:
+def assert_same_rows(joined: SparkSession, sql: str) -> tuple[list[str], DataFrame]:
     """Run `sql` with pruning off and on, and compare the rows."""
     with conf(joined, OFF):
         oracle = texts(joined.sql(sql).collect())
@@ -190,7 +190,7 @@ PRUNED: dict[str, tuple[str, Kept]] = {
 @pytest.mark.parametrize("case", PRUNED)
 def test_the_keys_of_one_side_prune_the_other(joined: SparkSession, adaptive: None, case: str) -> None:
     sql, expected = PRUNED[case]
-    rows, frame = ask(joined, sql)
+    rows, frame = assert_same_rows(joined, sql)
     if kept(frame):
         assert kept(frame) == expected
     else:  # adaptive execution dropped the scan, because a side is empty
@@ -219,28 +219,28 @@ NOT_PRUNED = {
 
 @pytest.mark.parametrize("case", NOT_PRUNED)
 def test_spark_s_plan_stays_where_keys_cannot_prune(joined: SparkSession, case: str) -> None:
-    rows, frame = ask(joined, NOT_PRUNED[case])
+    rows, frame = assert_same_rows(joined, NOT_PRUNED[case])
     assert rows
     assert not inserted(frame)
     assert set(kept(frame)) <= {None, FILES}
 
 
-def test_keys_of_a_partition_and_of_a_column(joined: SparkSession, adaptive: None) -> None:
+def test_keys_prune_partitions_and_row_groups_together(joined: SparkSession, adaptive: None) -> None:
     """Spark prunes the partitions, and the row groups of the rest are pruned by the other key."""
     by_part = "SELECT f.id FROM f JOIN d ON f.part = d.p WHERE d.name = 'n12'"
-    rows, frame = ask(joined, by_part)
+    rows, frame = assert_same_rows(joined, by_part)
     assert len(rows) == FILES * ROWS // 2
-    rows, frame = ask(joined, by_part.replace("WHERE", "AND f.id + 1 > 0 AND f.s = 's013' WHERE"))
+    rows, frame = assert_same_rows(joined, by_part.replace("WHERE", "AND f.id + 1 > 0 AND f.s = 's013' WHERE"))
     (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
     assert (rows, plan.total, plan.kept) == (["(13,)"], FILES // 2, 1)
     two = "SELECT f.id FROM f JOIN d ON f.part = d.p AND f.narrow = d.k + 1 WHERE d.name = 'n12'"
-    rows, frame = ask(joined, two)
+    rows, frame = assert_same_rows(joined, two)
     (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
     assert (rows, plan.total, plan.kept) == (["(13,)"], FILES // 2, 1)
     two_joins = (
         "SELECT f.id FROM f JOIN d a ON f.part = a.p JOIN d b ON f.id = b.k WHERE a.name = 'n40' AND b.name = 'n44'"
     )
-    rows, frame = ask(joined, two_joins)
+    rows, frame = assert_same_rows(joined, two_joins)
     (plan,) = (plan for plan in last_plan(frame) if plan.paths[0].endswith("facts"))
     assert (rows, plan.total, plan.kept) == (["(44,)"], FILES // 2, 1)
 
@@ -262,28 +262,28 @@ def test_nothing_is_inserted_that_nothing_takes_out(joined: SparkSession, adapti
         assert not inserted(frame)
 
 
-def test_a_join_that_is_hinted_not_to_broadcast(joined: SparkSession, adaptive: None) -> None:
+def test_a_join_that_does_not_broadcast_is_not_pruned(joined: SparkSession, adaptive: None) -> None:
     """Spark replaces the keys by TRUE."""
-    rows, frame = ask(joined, A_KEY.replace("SELECT", "SELECT /*+ MERGE(d) */", 1))
+    rows, frame = assert_same_rows(joined, A_KEY.replace("SELECT", "SELECT /*+ MERGE(d) */", 1))
     assert rows == ["(44, 's044', 'n44')"]
     assert kept(frame) == [None]
 
 
-def test_without_generated_code(joined: SparkSession, adaptive: None) -> None:
+def test_interpreted_filters_do_not_evaluate_the_keys(joined: SparkSession, adaptive: None) -> None:
     """A filter that kept the keys would fail in the tasks."""
     with conf(joined, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
         for sql in (A_KEY, PRUNED["a union below"][0], PRUNED["a column of the file's metadata"][0]):
-            ask(joined, sql)
+            assert_same_rows(joined, sql)
 
 
-def test_pruning_switched_off_between_optimizing_and_planning(joined: SparkSession) -> None:
+def test_keys_leave_the_plan_if_pruning_is_switched_off(joined: SparkSession) -> None:
     frame = joined.sql(A_KEY)
     frame._jdf.queryExecution().optimizedPlan()
     with conf(joined, {**OFF, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
         assert texts(frame.collect()) == ["(44, 's044', 'n44')"]
 
 
-def test_new_sessions_and_the_user_s_own_rules(joined: SparkSession) -> None:
+def test_new_sessions_prune_joins_beside_rules_of_the_user(joined: SparkSession) -> None:
     new = joined.newSession()
     for table in ("f", "d"):
         joined.table(table).createOrReplaceGlobalTempView(f"joins_{table}")
@@ -299,7 +299,7 @@ def test_new_sessions_and_the_user_s_own_rules(joined: SparkSession) -> None:
         joined.catalog.dropGlobalTempView(f"joins_{table}")
 
 
-def test_rows_of_a_program(joined: SparkSession, adaptive: None) -> None:
+def test_rows_of_a_program_prune_if_they_are_broadcast(joined: SparkSession, adaptive: None) -> None:
     """Spark does not know their number, so the query says that they are broadcast."""
     local = joined.createDataFrame([(44,), (45,), (None,)], "k long")
     frame = joined.table("f").join(local.hint("broadcast"), joined.table("f").id == local.k).select("s")
@@ -307,15 +307,15 @@ def test_rows_of_a_program(joined: SparkSession, adaptive: None) -> None:
     assert kept(frame) == [2]
 
 
-def test_more_keys_than_are_looked_up(joined: SparkSession) -> None:
+def test_more_than_ten_thousand_keys_are_not_looked_up(joined: SparkSession) -> None:
     for count, expected in ((10_000, 0), (10_001, FILES)):
         keys = f"range(1000, {1000 + count})"
         sql = f"SELECT /*+ BROADCAST(r) */ f.s FROM f JOIN {keys} r ON f.narrow = r.id WHERE r.id > 0 AND f.s > 's'"
-        rows, frame = ask(joined, sql)
+        rows, frame = assert_same_rows(joined, sql)
         assert (rows, kept(frame)) == ([], [expected])
 
 
-def test_char_columns(joined: SparkSession, tmp_path: Path) -> None:
+def test_keys_of_char_columns_lose_no_row(joined: SparkSession, tmp_path: Path) -> None:
     joined.sql(f"CREATE TABLE padded (c CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{tmp_path / 'padded'}'")
     try:
         joined.sql("INSERT INTO padded VALUES ('ab', 'ab'), ('cd ', 'cd'), ('x', 'x')")
@@ -323,20 +323,20 @@ def test_char_columns(joined: SparkSession, tmp_path: Path) -> None:
             with conf(joined, {"spark.sql.readSideCharPadding": setting}):
                 for column in ("c", "v"):
                     sql = f"SELECT * FROM padded JOIN (VALUES ('ab'), ('ab   ')) AS o(k) ON padded.{column} = o.k"
-                    ask(joined, sql)
+                    assert_same_rows(joined, sql)
     finally:
         joined.sql("DROP TABLE padded")
 
 
-def test_a_dimension_that_changes_between_two_runs(joined: SparkSession, tmp_path: Path, adaptive: None) -> None:
+def test_a_dimension_that_changes_is_read_again(joined: SparkSession, tmp_path: Path, adaptive: None) -> None:
     for wanted in (44, 45, 44):
         files.write(tmp_path / "d.parquet", {"k": [wanted, 1], "name": ["it", "not"]})
         joined.read.parquet(str(tmp_path / "d.parquet")).where("name = 'it'").createOrReplaceTempView("chosen")
-        rows, frame = ask(joined, "SELECT f.id FROM f JOIN chosen ON f.id = chosen.k")
+        rows, frame = assert_same_rows(joined, "SELECT f.id FROM f JOIN chosen ON f.id = chosen.k")
         assert (rows, kept(frame)) == ([f"({wanted},)"], [1])
 
 
-def test_caches(joined: SparkSession, adaptive: None) -> None:
+def test_cached_results_and_dimensions_return_their_rows(joined: SparkSession, adaptive: None) -> None:
     result = joined.sql(A_KEY).cache()
     dimension = joined.table("d").where("name = 'n44'").cache()
     try:
@@ -350,11 +350,11 @@ def test_caches(joined: SparkSession, adaptive: None) -> None:
         dimension.unpersist()
 
 
-def test_orc_files(joined: SparkSession, tmp_path: Path) -> None:
+def test_keys_prune_orc_files(joined: SparkSession, tmp_path: Path) -> None:
     for i in range(3):
         joined.range(100 * i, 100 * (i + 1)).coalesce(1).write.mode("append").orc(str(tmp_path / "facts"))
     joined.read.orc(str(tmp_path / "facts")).createOrReplaceTempView("o")
-    rows, frame = ask(joined, "SELECT o.id FROM o JOIN d ON o.id = d.k WHERE d.name = 'n44'")
+    rows, frame = assert_same_rows(joined, "SELECT o.id FROM o JOIN d ON o.id = d.k WHERE d.name = 'n44'")
     assert (rows, kept(frame)) == (["(44,)"], [1])
 
 

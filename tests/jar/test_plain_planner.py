@@ -38,7 +38,7 @@ def look_up(readers: Readers, path: str, value: int = 6) -> ScanSummary:  # noqa
 
 
 @pytest.mark.parametrize("case", ["there is no such program", "it ends at once", "it prints text"])
-def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Path, case: str) -> None:  # noqa: F811
+def test_a_program_that_is_no_planner_is_warned_of_once(readers: Readers, path: str, tmp_path: Path, case: str) -> None:  # noqa: F811
     text, message = BROKEN[case]
     program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
     with warnings(readers) as lines, planner(readers, program, "20s"):
@@ -51,7 +51,7 @@ def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Pat
     assert "Spark reads everything, as without bloomparquet" in lines[0]
 
 
-def test_a_planner_that_never_answers(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
+def test_queries_do_not_wait_for_a_silent_planner(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
     interpreter = Interpreter(tmp_path, "exec sleep 20000")
     with warnings(readers) as lines, planner(readers, interpreter.program, "300ms"):
         plans = [look_up(readers, path) for _ in range(2)]
@@ -60,7 +60,7 @@ def test_a_planner_that_never_answers(readers: Readers, path: str, tmp_path: Pat
     assert len(lines) == 1, lines
 
 
-def test_a_planner_killed_between_queries(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_planner_killed_between_queries_is_restarted(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
     interpreter = Interpreter(tmp_path)
     with planner(readers, interpreter.program):
         assert look_up(readers, path).kept == 1
@@ -71,7 +71,7 @@ def test_a_planner_killed_between_queries(readers: Readers, path: str, tmp_path:
     assert len(interpreter.started()) == 2
 
 
-def test_a_planner_killed_while_it_plans(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
+def test_queries_survive_a_planner_killed_while_it_plans(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
     interpreter = Interpreter(tmp_path)
     with planner(readers, interpreter.program):
         assert look_up(readers, path).kept == 1
@@ -96,7 +96,7 @@ def test_a_stopped_planner_is_replaced(readers: Readers, path: str, tmp_path: Pa
     assert len(lines) == 1, lines
 
 
-def test_settings_of_a_session(readers: Readers, path: str) -> None:  # noqa: F811
+def test_a_session_can_switch_planning_off(readers: Readers, path: str) -> None:  # noqa: F811
     with conf(readers.spark, {"spark.datasource.bloomparquet.planning": "off", **PRUNED}):
         assert "planning is off" in str(look_up(readers, path).reason)
     with conf(readers.spark, PRUNED):

@@ -1,7 +1,7 @@
 """Random files, predicates and settings: Spark's own scans return the same rows with pruning as without.
 
 Many predicates are asked by one query, a union of scans, each of which is planned by itself. `BLOOMPARQUET_CASES` is
-how many predicates to try; the default is for each run of the tests.
+how many predicates to try.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row["id"] for row in frame.collect())
 
 
-def test_one_frame_in_many_queries(session: SparkSession, root: Path) -> None:
+def test_each_query_of_one_frame_has_its_own_plan(session: SparkSession, root: Path) -> None:
     frame = session.read.parquet(str(root))
     one, two = frame.where("id = 1"), frame.where("id IN (2, 3)")
     assert (one.count(), frame.count(), ids(two), ids(one)) == (1, 160, [2, 3], [1])
@@ -126,7 +126,7 @@ def test_a_plan_that_keeps_all_leaves_sparks_scan(session: SparkSession, root: P
     assert [each.kept for each in last_plan(grown)] == [12 + 40]
 
 
-def test_listings_of_many_frames(session: SparkSession, root: Path) -> None:
+def test_frames_beyond_the_cached_listings_are_planned(session: SparkSession, root: Path) -> None:
     """More than the planner and the jar remember, twice, and by a planner that knows none of them."""
     frames = [
         session.read.parquet(*[str(root / f"{number}.parquet")] * (1 + i)) for i, number in enumerate([1, 2] * 10)
@@ -138,7 +138,7 @@ def test_listings_of_many_frames(session: SparkSession, root: Path) -> None:
             assert [plan.planned for plan in last_plan(query)] == [True]
 
 
-def test_checkpoints(session: SparkSession, root: Path, tmp_path: Path) -> None:
+def test_checkpoints_keep_the_rows_of_a_pruned_frame(session: SparkSession, root: Path, tmp_path: Path) -> None:
     frame = session.read.parquet(str(root)).where("id IN (5, 6)")
     local = frame.localCheckpoint()
     session.sparkContext.setCheckpointDir(str(tmp_path / "checkpoints"))
@@ -154,7 +154,7 @@ def test_checkpoints(session: SparkSession, root: Path, tmp_path: Path) -> None:
     assert ids(reliable) == sorted(row.id for row in rdd.collect()) == [5, 6]
 
 
-def test_views(session: SparkSession, root: Path) -> None:
+def test_views_and_path_queries_return_their_rows(session: SparkSession, root: Path) -> None:
     session.read.parquet(str(root)).createOrReplaceTempView("all_rows")
     session.sql("CREATE OR REPLACE TEMPORARY VIEW few AS SELECT id AS key, v FROM all_rows WHERE id IN (1, 2, 3)")
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW named USING parquet OPTIONS (path '{root}')")
@@ -170,7 +170,7 @@ def test_views(session: SparkSession, root: Path) -> None:
         assert plain.compare(session, lambda: session.sql(sql)).rows == rows  # noqa: B023
 
 
-def test_threads(jar_spark: SparkSession, root: Path) -> None:
+def test_each_thread_gets_the_plan_of_its_own_query(jar_spark: SparkSession, root: Path) -> None:
     with conf(jar_spark, PRUNED):
         frame = jar_spark.read.parquet(str(root))
 
@@ -182,16 +182,15 @@ def test_threads(jar_spark: SparkSession, root: Path) -> None:
             assert list(threads.map(look_up, range(16))) == [([value], [1]) for value in range(16)]
 
 
-def test_sessions(jar_spark: SparkSession, root: Path) -> None:
-    """Sessions made from one with the jar are pruned, unless their setting says no."""
-    for other in (jar_spark.newSession(), jar_spark.newSession()):
-        query = other.read.parquet(str(root)).where("id = 5")
+def test_the_setting_of_a_session_affects_no_other(jar_spark: SparkSession, root: Path) -> None:
+    """The setting of one new session does not affect another one, or those made later."""
+    first, second = jar_spark.newSession(), jar_spark.newSession()
+    first.sql("SET spark.bloomparquet.transparent = false")
+    for session, is_pruned in ((first, False), (second, True), (jar_spark.newSession(), True)):
+        query = session.read.parquet(str(root)).where("id = 5")
         assert ids(query) == [5]
-        assert [plan.kept for plan in last_plan(query)] == [1]
-        other.sql("SET spark.bloomparquet.transparent = false")
-        query = other.read.parquet(str(root)).where("id = 5")
-        assert ids(query) == [5]
-        assert plain.NODE not in plain.executed(query)
+        assert (plain.NODE in plain.executed(query)) == is_pruned
+        assert [plan.kept for plan in last_plan(query) if plan.planned] == [1] * is_pruned
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------
@@ -231,7 +230,7 @@ def test_a_stream_is_pruned(jar_spark: SparkSession, tmp_path: Path, kind: str) 
     assert 0 < some < everything
 
 
-def test_batches_of_a_stream(jar_spark: SparkSession, root: Path, tmp_path: Path) -> None:
+def test_a_batch_can_be_read_twice_and_joined(jar_spark: SparkSession, root: Path, tmp_path: Path) -> None:
     """A function of each batch reads it twice, and joins it with a table."""
     batches: list[list[int]] = []
     table = jar_spark.read.parquet(str(root))

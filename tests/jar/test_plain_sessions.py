@@ -1,4 +1,4 @@
-"""Settings and sessions of plain scans: Spark's reader goes by the session that made a relation."""
+"""Settings and sessions of Spark's own scans: the reader goes by the session that made a relation."""
 
 from __future__ import annotations
 

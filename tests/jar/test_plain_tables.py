@@ -81,7 +81,7 @@ def bucketed(jar_spark: SparkSession) -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("settings", BUCKET_SETTINGS)
-def test_bucketed_scans(jar_spark: SparkSession, bucketed: tuple[str, str, str], settings: str) -> None:
+def test_bucketed_tables_are_pruned(jar_spark: SparkSession, bucketed: tuple[str, str, str], settings: str) -> None:
     one, two, more = bucketed
     values = {f"spark.sql.{key}": value for key, value in BUCKET_SETTINGS[settings].items()}
     with conf(jar_spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", **values}):
@@ -104,7 +104,7 @@ def test_bucketed_scans(jar_spark: SparkSession, bucketed: tuple[str, str, str],
     assert skipped > 100
 
 
-def test_the_partitions_of_buckets_stay(jar_spark: SparkSession, bucketed: tuple[str, str, str]) -> None:
+def test_a_pruned_bucket_remains_one_partition(jar_spark: SparkSession, bucketed: tuple[str, str, str]) -> None:
     with conf(jar_spark, {"spark.sql.sources.bucketing.autoBucketedScan.enabled": "false"}):
         for where, settings in (("id = 3", PRUNED), ("id = -1", PRUNED), ("id = 3", UNPRUNED)):
             with conf(jar_spark, settings):
@@ -115,7 +115,9 @@ def test_the_partitions_of_buckets_stay(jar_spark: SparkSession, bucketed: tuple
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_partitions_at_other_locations(jar_spark: SparkSession, tmp_path: Path, name: str, kind: str) -> None:
+def test_partitions_at_other_locations_are_pruned(
+    jar_spark: SparkSession, tmp_path: Path, name: str, kind: str
+) -> None:
     create(jar_spark, name, "PARTITIONED BY (p)", NUMBERS, kind)
     other = tmp_path / "p=7"
     jar_spark.table(name).where("p = 1").drop("p").selectExpr("id + 1000 AS id", "k", "b").write.format(kind).save(
@@ -140,7 +142,7 @@ def test_partitions_at_other_locations(jar_spark: SparkSession, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_dynamic_partition_pruning(jar_spark: SparkSession, name: str, adaptive: str) -> None:
+def test_a_join_prunes_partitions_and_then_row_groups(jar_spark: SparkSession, name: str, adaptive: str) -> None:
     create(jar_spark, name, "PARTITIONED BY (p)", NUMBERS)
     jar_spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW days AS SELECT * FROM VALUES (0, 'a'), (1, 'b'), (2, 'c') AS t(p, day)"
@@ -161,7 +163,7 @@ def test_dynamic_partition_pruning(jar_spark: SparkSession, name: str, adaptive:
                 )
 
 
-def test_a_partition_column_that_is_also_in_the_files(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_value_overrides_a_column_of_the_file(jar_spark: SparkSession, tmp_path: Path) -> None:
     for p in (1, 2):
         frame = jar_spark.sql(f"SELECT id, id % 5 AS p FROM range({p * 100}, {p * 100 + 40}, 1, 1)")
         frame.write.option("parquet.block.row.count.limit", "10").parquet(str(tmp_path / "t" / f"p={p}"))
@@ -175,7 +177,7 @@ def test_a_partition_column_that_is_also_in_the_files(jar_spark: SparkSession, t
 # -- changed and special columns ---------------------------------------------------------------------------------------
 
 
-def test_columns_that_were_added(jar_spark: SparkSession, name: str) -> None:
+def test_added_columns_have_their_default_or_null(jar_spark: SparkSession, name: str) -> None:
     create(jar_spark, name, "", "SELECT id, CAST(id * 3 AS INT) AS n FROM range(0, 40, 1, 1)")
     jar_spark.sql(f"ALTER TABLE {name} ADD COLUMNS (s STRING, d INT DEFAULT 42)")
     jar_spark.sql(f"INSERT INTO {name} SELECT id, id, concat('s', id), id FROM range(100, 120, 1, 1)")
@@ -195,7 +197,7 @@ def test_columns_that_were_added(jar_spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_padded_and_bounded_text(jar_spark: SparkSession, name: str, kind: str) -> None:
+def test_padded_and_collated_text_loses_no_row(jar_spark: SparkSession, name: str, kind: str) -> None:
     collation = "COLLATE UTF8_LCASE" if kind == "parquet" else ""  # Spark cannot read such a column of ORC files
     jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, c CHAR(5), v VARCHAR(5), u STRING {collation}) USING {kind}")
     jar_spark.sql(
@@ -218,7 +220,7 @@ def test_padded_and_bounded_text(jar_spark: SparkSession, name: str, kind: str) 
         assert len(jar_spark.sql(f"SELECT * FROM {name} WHERE c = 'c7' AND lower(u) = 'u7'").collect()) == 1
 
 
-def test_narrow_files_of_a_wide_table(jar_spark: SparkSession, name: str, tmp_path: Path) -> None:
+def test_files_of_narrower_types_are_pruned(jar_spark: SparkSession, name: str, tmp_path: Path) -> None:
     options = {"parquet.block.row.count.limit": "5", "parquet.bloom.filter.enabled": "true"}
     types = (("INT", "FLOAT", "DECIMAL(9, 2)"), ("BIGINT", "DOUBLE", "DECIMAL(12, 3)"))
     for i, (integer, real, decimal) in enumerate(types):
@@ -244,7 +246,7 @@ def test_narrow_files_of_a_wide_table(jar_spark: SparkSession, name: str, tmp_pa
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def test_statements_that_read_and_write(jar_spark: SparkSession, name: str) -> None:
+def test_statements_write_the_rows_of_pruned_scans(jar_spark: SparkSession, name: str) -> None:
     create(jar_spark, name, "", "SELECT id, id % 5 AS k FROM range(0, 40, 1, 2)")
     jar_spark.sql(f"INSERT INTO {name} SELECT id + 1000, k FROM {name} WHERE id = 33")
     jar_spark.sql(f"INSERT INTO {name} SELECT id + 1000, k FROM {name} WHERE id IN (33, 1033)")

@@ -101,7 +101,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Path, case: str) -> None:
+def test_a_program_that_is_no_planner_is_warned_of_once(readers: Readers, path: str, tmp_path: Path, case: str) -> None:
     text, message = BROKEN[case]
     program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
     with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program}):
@@ -113,7 +113,7 @@ def test_a_program_that_is_no_planner(readers: Readers, path: str, tmp_path: Pat
     assert "Spark reads everything, as without bloomparquet" in lines[0]
 
 
-def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_python_without_this_package_is_explained(readers: Readers, path: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
     with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
         plan, _ = unplanned(readers, path)
@@ -133,8 +133,9 @@ def test_a_python_without_this_package(readers: Readers, path: str, tmp_path: Pa
         ("echo 1234; exec sleep 20000", 1),  # parsed as a length of 800 MiB
     ],
 )
-def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Path, text: str, values: int) -> None:
-    """The query does not wait for it."""
+def test_a_query_does_not_wait_for_a_silent_program(
+    readers: Readers, path: str, tmp_path: Path, text: str, values: int
+) -> None:
     interpreter = Interpreter(tmp_path, text)
     among = ", ".join(map(str, range(1000, 1000 + values)))
     with application_conf(readers.spark, {PYTHON: interpreter.program}):
@@ -146,7 +147,7 @@ def test_a_program_that_never_answers(readers: Readers, path: str, tmp_path: Pat
     assert len(interpreter.started()) == 1
 
 
-def test_a_program_that_never_answers_is_ended(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_silent_program_is_ended(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "exec sleep 20000")
     with application_conf(readers.spark, {PYTHON: interpreter.program}):
         unplanned(readers, path, planningTimeout="300ms")
@@ -192,7 +193,7 @@ def test_a_wrong_option_value_is_an_error(readers: Readers, path: str, option: s
         readers.jar(path, **{option: value}).where("id = 6").collect()
 
 
-def test_storage_that_the_planner_cannot_open(readers: Readers, path: str) -> None:
+def test_storage_the_planner_cannot_open_is_read_unplanned(readers: Readers, path: str) -> None:
     with warnings(readers) as lines:
         hadoop = readers.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
         hadoop.set("fs.viewfs.mounttable.harm.link./data", Path(path).as_uri())
@@ -202,7 +203,7 @@ def test_storage_that_the_planner_cannot_open(readers: Readers, path: str) -> No
     assert len(lines) == 1
 
 
-def test_a_damaged_file_among_good_ones(readers: Readers, tmp_path: Path) -> None:
+def test_a_damaged_file_fails_or_is_ignored_as_in_spark(readers: Readers, tmp_path: Path) -> None:
     for i in range(4):
         files.write(tmp_path / f"{i}.parquet", {"id": [i, i + 4]}, ["id"], fpp=1e-4)
     damaged = tmp_path / "2.parquet"
@@ -220,7 +221,7 @@ def test_a_damaged_file_among_good_ones(readers: Readers, tmp_path: Path) -> Non
         assert texts(ours) == texts(theirs)
 
 
-def test_files_deleted_after_listing(readers: Readers, tmp_path: Path) -> None:
+def test_a_deleted_file_fails_or_is_ignored_as_in_spark(readers: Readers, tmp_path: Path) -> None:
     for ignore in ("true", "false"):
         for i in range(3):
             files.write(tmp_path / f"{i}.parquet", {"id": [i, 7]}, ["id"], fpp=1e-4)
@@ -310,7 +311,7 @@ def test_the_last_line_of_stderr_is_bounded(readers: Readers, path: str, tmp_pat
     assert "exited with code 7: the é end; check that this Python" in str(plan.reason)
 
 
-def test_a_program_that_does_not_read_requests(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_a_program_that_does_not_read_requests_is_ended(readers: Readers, path: str, tmp_path: Path) -> None:
     among = ", ".join(map(str, range(1000, 21_000)))  # larger than a pipe's buffer
     with application_conf(readers.spark, {PYTHON: script(tmp_path, "exec <&-; exec sleep 60")}):
         ran = run(readers.jar(path, planningTimeout=PATIENT).where(f"id IN (6, {among})"))
@@ -379,7 +380,7 @@ def test_a_planner_killed_between_queries_is_restarted(readers: Readers, path: s
     assert len(interpreter.started()) == 2
 
 
-def test_a_planner_killed_while_it_plans(readers: Readers, path: str, tmp_path: Path) -> None:
+def test_queries_survive_a_planner_killed_while_it_plans(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path)
     with application_conf(readers.spark, {PYTHON: interpreter.program}):
         planned(readers, path)

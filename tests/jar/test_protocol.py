@@ -31,7 +31,7 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import listing as jar_listing
-from pyspark_bloomparquet.jar.listing import Listing
+from pyspark_bloomparquet.jar.listing import ScanListing
 from pyspark_bloomparquet.jar.planner_worker import ranges, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from tests.support import files
@@ -145,8 +145,8 @@ def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
     return struct.pack(f">{len(numbers)}q", *numbers) + names.encode("utf-8", "surrogateescape")
 
 
-def parse(data: bytes, count: int) -> Listing:
-    return Listing.parse(data, count, hashlib.sha256(data).hexdigest())
+def parse(data: bytes, count: int) -> ScanListing:
+    return ScanListing.parse(data, count, hashlib.sha256(data).hexdigest())
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])

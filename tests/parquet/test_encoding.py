@@ -1,7 +1,4 @@
-"""The law, type by type: a row group that holds a value is never skipped by its filter (statistics are off).
-
-One long file, so that every type and its traps can be compared with ``encoding.py`` in one place.
-"""
+"""Type by type: a row group that holds a value is never skipped by its filter (statistics are off)."""
 
 from __future__ import annotations
 
@@ -18,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values import encoding
+from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.domains import family_of as arrow_family_of
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
@@ -150,7 +150,7 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
 NOT_PRUNED = {"int96"}
 
 
-def law(path: str, values: list[Any], *, prunes: bool | None, **planning: Any) -> None:
+def check_found(path: str, values: list[Any], *, prunes: bool | None, **planning: Any) -> None:
     """No row group that holds a value is skipped. If `prunes`, nearly all others are; None accepts both."""
     others = skipped = 0
     for i, value in enumerate(values):
@@ -181,7 +181,7 @@ def test_a_written_value_is_never_skipped_by_its_filter(name: str, tmp_path: Pat
     path = write(
         tmp_path / "x.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False, **options
     )
-    law(path, values, prunes=name not in NOT_PRUNED)
+    check_found(path, values, prunes=name not in NOT_PRUNED)
 
 
 @pytest.mark.parametrize("precision", range(1, 39))
@@ -191,7 +191,7 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
     values = list(dict.fromkeys(_decimals(precision, scale)))
     array = pa.array(values, pa.decimal128(precision, scale))
     path = write(tmp_path / "fixed.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False)
-    law(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
+    check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
     if precision <= 18:
         path = write(
             tmp_path / "int.parquet",
@@ -202,7 +202,7 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
             store_decimal_as_integer=True,
         )
         assert pq.read_metadata(path).schema.column(0).physical_type == ("INT32" if precision <= 9 else "INT64")
-        law(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
+        check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
 
 
 @pytest.mark.parametrize("precision", [19, 20, 21, 28, 38])
@@ -220,10 +220,6 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 @pytest.mark.parametrize("wider", [4, 9, 16])
 def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs. The file's type_length decides."""
-    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
-    from bloomparquet.parquet.values.encoding import encode_values
-    from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
-
     traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.profiles[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
     encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
@@ -291,154 +287,17 @@ def test_a_value_that_the_column_cannot_hold_matches_nothing(
     assert bp.read_table(path, bp.NotEq("x", value)).num_rows == 2
 
 
-def test_signed_zeros_are_one_value(tmp_path: Path) -> None:
-    for kind in (pa.float64(), pa.float32(), pa.float16()):
-        for statistics in (True, False):
-            for stored in (0.0, -0.0):
-                path = write(
-                    tmp_path / "x.parquet", {"x": pa.array([stored] * 3, kind)}, ["x"], write_statistics=statistics
-                )
-                for asked in (0.0, -0.0, 0, Decimal(0), Decimal("-0.0")):
-                    assert bp.plan(path, bp.Eq("x", asked)).kept == 1, (kind, statistics, stored, asked)
-                    assert bp.plan(path, bp.In("x", [7.0, asked])).kept == 1
-                    assert bp.read_table(path, bp.Eq("x", asked)).num_rows == 3
-                for at_most in (bp.LtEq("x", -0.0), bp.GtEq("x", 0.0), bp.LtEq("x", 0.0), bp.GtEq("x", -0.0)):
-                    assert bp.plan(path, at_most).kept == 1
-
-
-@pytest.mark.parametrize("statistics", [True, False])
-@pytest.mark.parametrize("others", [[], [1.0], [-1.0, 1.0]])
-def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Path) -> None:
-    """As in Spark, NaN equals NaN of any bit pattern, and is greater than every number."""
-    odd_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)
-    values = np.concatenate([odd_nan, np.array([math.nan, *others])])
-    path = write(tmp_path / "x.parquet", {"x": pa.array(values)}, ["x"], write_statistics=statistics)
-    for predicate in (
-        bp.Eq("x", math.nan),
-        bp.EqNullSafe("x", math.nan),
-        bp.In("x", [5.0, math.nan]),
-        bp.Gt("x", 1e308),
-        bp.Gt("x", math.inf),
-        bp.GtEq("x", math.inf),
-        bp.GtEq("x", math.nan),
-        bp.LtEq("x", math.nan),
-        bp.NotEq("x", 1.0),
-        bp.NotIn("x", [1.0, -1.0]),
-    ):
-        assert bp.plan(path, predicate).kept == 1, predicate
-        assert bp.read_table(path, predicate).num_rows >= 2, predicate
-    assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == len(others)
-
-
-def test_a_nan_literal_for_an_integer_column_keeps(tmp_path: Path) -> None:
-    for kind in (pa.int32(), pa.decimal128(5, 2)):
-        path = write(tmp_path / "x.parquet", {"x": pa.array([1, 2], kind)}, ["x"])
-        assert bp.read_table(path, bp.Eq("x", math.nan)).num_rows == 0
-        assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == 2
-        assert bp.read_table(path, bp.Gt("x", -math.inf)).num_rows == 2
-
-
-@pytest.mark.parametrize("day", [dt.date(1582, 10, 14), dt.date(1000, 1, 1), dt.date(1, 1, 1)])
-def test_dates_before_the_gregorian_calendar_are_never_pruned(day: dt.date, tmp_path: Path) -> None:
-    """The file may store them in the Julian calendar, as other days than the reader returns."""
-    elsewhere = pa.array([dt.date(1, 6, 6), dt.date(1581, 1, 1)])
-    path = write(tmp_path / "x.parquet", {"x": elsewhere}, ["x"])
-    for predicate in (
-        bp.Eq("x", day),
-        bp.In("x", [dt.date(2020, 1, 1), day]),
-        bp.Lt("x", day),
-        bp.Gt("x", day),
-        bp.NotEq("x", day),
-    ):
-        assert bp.plan(path, predicate).kept == 1
-    assert bp.plan(path, bp.Eq("x", dt.date(2020, 1, 1))).kept == 0
-
-
-def test_timestamps_before_1900_are_never_pruned(tmp_path: Path) -> None:
-    for kind in (pa.timestamp("us"), pa.timestamp("ms", "UTC")):
-        path = write(tmp_path / "x.parquet", {"x": pa.array([dt.datetime(1899, 1, 1)], kind)}, ["x"])
-        moment = dt.datetime(1850, 5, 5, tzinfo=UTC if kind.tz else None)
-        for predicate in (bp.Eq("x", moment), bp.Lt("x", moment), bp.In("x", [moment])):
-            assert bp.plan(path, predicate).kept == 1
-
-
-def test_a_boolean_is_never_pruned_by_a_filter(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": pa.array([True, True, None])})
-    assert bp.plan(path, bp.Eq("x", False)).skipped["bloom"] == 0
-    assert bp.plan(path, bp.Eq("x", True)).kept == 1
-
-
-def test_a_naive_literal_is_in_the_session_zone(tmp_path: Path) -> None:
-    moment = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
-    path = write(
-        tmp_path / "x.parquet", {"x": pa.array([moment], pa.timestamp("us", "UTC"))}, ["x"], write_statistics=False
-    )
-    for naive, zone in (
-        (dt.datetime(2024, 7, 1, 14), "Europe/Berlin"),
-        (dt.datetime(2024, 7, 1, 12), "UTC"),
-        (dt.datetime(2024, 7, 1, 17, 30), "+05:30"),
-    ):
-        assert bp.plan(path, bp.Eq("x", naive), timezone=zone).kept == 1
-        assert bp.read_table(path, bp.Eq("x", naive), timezone=zone).num_rows == 1
-    assert bp.plan(path, bp.Eq("x", dt.datetime(2024, 7, 1, 12)), timezone="Europe/Berlin").kept == 0
-    assert bp.plan(path, bp.Eq("x", dt.datetime(2024, 7, 1, 3)), timezone=None).kept == 1
-
-
-def test_int96_is_pruned_only_in_files_by_spark(tmp_path: Path) -> None:
-    """pyarrow copies Spark's footer keys to a rewritten file, but writes nanoseconds, which readers truncate."""
-    stored = [np.datetime64("1969-12-30T13:00:00.000005001"), np.datetime64("2020-01-01T00:00:00.123456789")]
-    table = pa.table({"x": pa.array(stored, pa.timestamp("ns"))})
-    table = table.replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
-    path = write(tmp_path / "x.parquet", table, ["x"], use_deprecated_int96_timestamps=True)
-    for value in bp.read_table(path).column("x").to_pylist():
-        assert bp.plan(path, bp.Eq("x", value)).kept == 1
-        assert bp.read_table(path, bp.Eq("x", value)).num_rows == 1
-
-
-@pytest.mark.parametrize("key", ["__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"])
-def test_char_and_collated_text_is_never_pruned(key: str, tmp_path: Path) -> None:
-    table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata(
-        {"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'}
-    )
-    path = write(tmp_path / "x.parquet", table, ["x", "n"])
-    for predicate in (
-        bp.Eq("x", "zzz"),
-        bp.In("x", ["zzz"]),
-        bp.Gt("x", "zzz"),
-        bp.StartsWith("x", "zzz"),
-        bp.NotEq("x", "abc  "),
-    ):
-        assert bp.plan(path, predicate).kept == 1
-    assert bp.plan(path, bp.Eq("n", 7)).kept == 0
-
-
-def test_a_decimal_in_bytes_of_any_width_is_never_pruned(parquet_testing_dir: Path) -> None:
-    path = str(parquet_testing_dir / "byte_array_decimal.parquet")
-    column = pq.read_schema(path).names[0]
-    for value in (Decimal(1), Decimal(10**9), Decimal("3.33")):
-        assert bp.plan(path, bp.Eq(column, value)).kept == 1
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["int32_decimal", "int64_decimal", "fixed_length_decimal", "fixed_length_decimal_legacy", "byte_array_decimal"],
-)
-def test_decimals_of_other_writers_are_found_by_statistics(name: str, parquet_testing_dir: Path) -> None:
-    path = str(parquet_testing_dir / f"{name}.parquet")
-    column = pq.read_schema(path).names[0]
-    values = pq.read_table(path).column(0).to_pylist()
-    for value in values:
-        assert bp.read_table(path, bp.Eq(column, value)).num_rows == values.count(value)
-
-
-def test_zeros_and_nans_of_another_writer_are_found(parquet_testing_dir: Path) -> None:
-    for name in ("float16_zeros_and_nans", "nan_in_stats"):
-        path = str(parquet_testing_dir / f"{name}.parquet")
-        column = pq.read_schema(path).names[0]
-        values = [value for value in pq.read_table(path).column(0).to_pylist() if value is not None]
-        for value in values:
-            alike = [other for other in values if other == value or (math.isnan(other) and math.isnan(value))]
-            assert bp.read_table(path, bp.Eq(column, float(value))).num_rows == len(alike)
+def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default would hash wrong bytes, or order values wrongly."""
+    monkeypatch.setattr(encoding, "family_of", lambda node: "duration")
+    int32, fixed = SchemaNode("x", "OPTIONAL", "INT32"), SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", 4)
+    for node in (int32, fixed):
+        with pytest.raises(TypeError, match="no encoding of duration values is known"):
+            encoding._order_keys(LeafColumn(0, ("x",), node, False), [bytes(4)])
+    with pytest.raises(TypeError, match="no encoding of duration values is known"):
+        encoding._hash(fixed, np.array([1]))
+    with pytest.raises(TypeError, match="no encoding of duration values is known"):
+        encoding._physical_range(SchemaNode("x", "OPTIONAL", "DOUBLE"))
 
 
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))

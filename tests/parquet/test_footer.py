@@ -109,8 +109,8 @@ def test_char_and_collation_metadata_is_a_trait(tmp_path: Path) -> None:
     altered = write(tmp_path / "a.parquet", pa.table({"c": ["x"]}).replace_schema_metadata(key))
     plain = write(tmp_path / "b.parquet", pa.table({"c": ["x"]}))
     first, second = footers([altered, plain])
-    assert first.profile.traits.any_altered_text
-    assert not second.profile.traits.any_altered_text
+    assert first.profile.traits.has_padded_or_collated_text
+    assert not second.profile.traits.has_padded_or_collated_text
     assert first.profile is not second.profile
 
 

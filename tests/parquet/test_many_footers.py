@@ -110,7 +110,7 @@ def test_footers_of_one_writer_are_parsed_together(monkeypatch: pytest.MonkeyPat
     require_equal_columns(parsed)
 
 
-def test_footers_of_several_writers_and_schemas_are_parsed_together() -> None:
+def test_footers_of_several_schemas_are_parsed_together() -> None:
     rng = random.Random(2)
     writers: list[dict[str, Any]] = [
         {},
@@ -186,7 +186,7 @@ def test_a_plan_is_the_same_whether_footers_are_parsed_together(
     wheres = ["i = -1", "i IS NULL", "s = 'x'", "i > 5 AND s IS NOT NULL", "i IN (0, 7)"]
 
     def kept() -> list[Any]:
-        bp.planning.parquet.cache.process_cache.clear()
+        bp.planning.index.cache.process_cache.clear()
         return [[(group.path, group.index) for group in bp.plan(tmp_path, where).kept_row_groups()] for where in wheres]
 
     together = kept()

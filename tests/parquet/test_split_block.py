@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.errors import FormatError, LimitError, OptionError
-from bloomparquet.parquet.bloom_filter import split_block
+from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int64
-
-Hashes = npt.NDArray[np.uint64]
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
+from tests.support.block_filters import Hashes, filled, values
 
 SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 
@@ -50,24 +47,6 @@ class ReferenceFilter:
 
     def to_bytes(self) -> bytes:
         return b"".join(word.to_bytes(4, "little") for block in self.blocks for word in block)
-
-
-def values(start: int, count: int) -> Hashes:
-    """Hashes of the INT64 values from `start` to `start + count`."""
-    return xxh64_int64(np.arange(start, start + count, dtype=np.int64))
-
-
-def filled(n_blocks: int, hashes: Hashes) -> SplitBlockBloomFilter:
-    made = SplitBlockBloomFilter.empty(n_blocks)
-    made.insert(hashes)
-    return made
-
-
-def measured_fpp(of: SplitBlockBloomFilter, probes: int) -> float:
-    """The share of `probes` absent values that check true."""
-    step = 4_000_000
-    hits = sum(int(of.check(values(10**12 + at, min(step, probes - at))).sum()) for at in range(0, probes, step))
-    return hits / probes
 
 
 # --- the bits are those of the other implementations
@@ -217,92 +196,6 @@ def test_a_block_fails_if_one_word_fails() -> None:
     assert not check_blocks(lacking, mask).any()
 
 
-# --- true is a maybe: how large a filter must be
-
-
-@pytest.mark.parametrize(
-    ("bits", "fpp"), [(6.0, 1e-1), (10.5, 1e-2), (16.9, 1e-3), (26.4, 1e-4), (41.0, 1e-5)], ids=str
-)
-def test_the_specifications_bits_per_value_hold(bits: float, fpp: float) -> None:
-    n_blocks = 1 << 14
-    made = filled(n_blocks, values(0, round(256 * n_blocks / bits)))
-    assert measured_fpp(made, max(4_000_000, round(1000 / fpp))) == pytest.approx(fpp, rel=0.1)
-
-
-@pytest.mark.parametrize(("ndv", "fpp"), [(26_214, 0.0126), (52_428, 0.18), (13_107, 0.0004)])
-def test_the_specifications_examples_hold(ndv: int, fpp: float) -> None:
-    made = filled(1024, values(0, ndv))
-    measured = measured_fpp(made, 4_000_000)
-    assert measured == pytest.approx(fpp, rel=0.1)
-    assert made.estimated_fpp == pytest.approx(measured, rel=0.05)
-    assert split_block.expected_fpp(ndv, 1024) == pytest.approx(measured, rel=0.1)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 7, 1000, 1 << 14])
-@pytest.mark.parametrize("bits", [6, 12])
-def test_estimates_are_near_the_truth(n_blocks: int, bits: int) -> None:
-    ndv = 256 * n_blocks // bits
-    made = filled(n_blocks, np.tile(values(0, ndv), 2))
-    assert made.estimated_fpp == pytest.approx(measured_fpp(made, 2_000_000), rel=0.05)
-    assert made.estimated_ndv == pytest.approx(ndv, rel=1 / math.sqrt(ndv))
-
-
-def test_estimates_of_empty_and_full_filters() -> None:
-    nothing, everything = (SplitBlockBloomFilter.from_bytes(bits * 96) for bits in (b"\x00", b"\xff"))
-    assert (nothing.bits_set, nothing.estimated_ndv, nothing.estimated_fpp) == (0, 0.0, 0.0)
-    assert (everything.bits_set, everything.estimated_ndv, everything.estimated_fpp) == (768, math.inf, 1.0)
-
-
-def test_the_fpp_is_the_mean_over_unequal_blocks() -> None:
-    assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 + b"\x00" * 32).estimated_fpp == 0.5
-    assert SplitBlockBloomFilter.from_bytes(b"\xff\xff\x00\x00" * 8).estimated_fpp == 0.5**8
-
-
-def test_expected_fpp_at_its_limits() -> None:
-    assert split_block.expected_fpp(0, 1024) == 0.0
-    assert split_block.expected_fpp(1, 1) == pytest.approx(2.0**-40, abs=1e-12)
-    assert split_block.expected_fpp(10**9, 1) == 1.0
-
-
-@pytest.mark.parametrize(("fpp", "ndv", "bits"), [
-    (0.1, 10, 57), (0.01, 10, 96), (0.001, 10, 146), (0.01, 1000, 9681), (0.001, 1000, 14607),
-    (0.1, 1_000_000, 5_772_541), (0.01, 1_000_000, 9_681_526),
-])  # fmt: skip
-def test_the_formula_gives_the_bits_that_arrow_rs_asserts(fpp: float, ndv: int, bits: int) -> None:
-    assert int(split_block.bits_per_value(fpp) * ndv) == bits
-
-
-@pytest.mark.parametrize(("ndv", "fpp", "num_bytes"), [
-    (256, 0.01, 512), (200, 0.01, 256), (1500, 0.05, 2048),              # Arrow C++, whose numbers are in bits
-    (10_000, 0.01, 16_384),                                              # parquet-java
-    (100, 0.01, 128), (100, 0.5, 64), (100, 0.001, 256), (100, 1e-4, 512),  # DuckDB, less its header of 16 bytes
-    (0, 0.01, 32), (1, 0.01, 32), (10**400, 0.01, 128 << 20), (10**9, 1e-300, 128 << 20), (math.inf, 0.5, 128 << 20),
-    (7, math.nextafter(1.0, 0.0), 32), (1, 5e-324, 128 << 20),
-])  # fmt: skip
-def test_filters_are_as_large_as_other_writers_make_them(ndv: float, fpp: float, num_bytes: int) -> None:
-    assert split_block.optimal_num_bytes(ndv, fpp) == num_bytes
-
-
-@given(st.integers(0, 10**10), st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_sizes_are_the_least_power_of_two_by_the_formula(ndv: int, fpp: float) -> None:
-    size = split_block.optimal_num_bytes(ndv, fpp)
-    needed = split_block.bits_per_value(fpp) * ndv / 8
-    assert size.bit_count() == 1
-    assert 32 <= size <= 128 << 20
-    assert size >= needed or size == 128 << 20
-    assert size < 2 * needed + 2 or size == 32
-
-
-def test_an_oversized_filter_folds_to_the_size_it_needs() -> None:
-    large = SplitBlockBloomFilter.for_ndv(1_000_000, 0.05)
-    large.insert(values(0, 1000))
-    right = SplitBlockBloomFilter.for_ndv(1000, 0.05)
-    right.insert(values(0, 1000))
-    folded = large.fold((large.n_blocks // right.n_blocks).bit_length() - 1)
-    assert folded.to_bytes() == right.to_bytes()
-    assert 0.05 / 2.1 < measured_fpp(folded, 1_000_000) < 0.05
-
-
 # --- memory
 
 
@@ -383,31 +276,3 @@ def test_unhashed_values_are_an_error(wrong: Hashes) -> None:
         SplitBlockBloomFilter.empty(1).check(wrong)
     with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
         SplitBlockBloomFilter.empty(1).insert(wrong)
-
-
-@pytest.mark.parametrize("fpp", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
-def test_an_impossible_fpp_is_an_error_with_advice(fpp: float) -> None:
-    with pytest.raises(OptionError, match=r"such as 0\.01"):
-        split_block.optimal_num_bytes(100, fpp)
-
-
-@pytest.mark.parametrize("ndv", [-1, math.nan])
-def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
-    with pytest.raises(OptionError, match="ndv is"):
-        SplitBlockBloomFilter.for_ndv(ndv)
-
-
-@given(
-    st.integers(0, 6).map(lambda power: 1 << power) | st.sampled_from([3, 12, 96]),
-    st.integers(0, 3_000),
-    st.sampled_from([0.9, 0.3, 0.05, 0.01, 1e-4, 1e-8]),
-)
-def test_fitted_equals_folding_step_by_step(n_blocks: int, values: int, fpp: float) -> None:
-    bloom = SplitBlockBloomFilter.empty(n_blocks)
-    bloom.insert(xxh64_int64(np.arange(values)))
-    expected = bloom
-    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= split_block.TOLERANCE * fpp:
-        expected = expected.fold()
-    fitted = bloom.fitted(fpp)
-    assert np.array_equal(fitted.blocks, expected.blocks)
-    assert (fitted is bloom) is (expected is bloom)

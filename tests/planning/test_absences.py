@@ -9,7 +9,7 @@ import numpy as np
 import bloomparquet as bp
 from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.support.files import write
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import file_profile
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, cache_in, restart, summary, ten_files, uncached, use_disk
@@ -60,7 +60,7 @@ def test_another_process_uses_the_stored_cache(data: Path, directory: Path) -> N
     process_cache.persist()
     code = (
         "import sys, bloomparquet as bp\n"
-        "from bloomparquet.planning.parquet.cache import process_cache\n"
+        "from bloomparquet.planning.index.cache import process_cache\n"
         "from bloomparquet.planning.options import PlanOptions\n"
         "from bloomparquet.planning.planner import plan_dataset\n"
         "cache = process_cache.on_disk(sys.argv[1], 1 << 30)\n"

@@ -23,8 +23,10 @@ import bloomparquet as bp
 from bloomparquet.planning.evidence import cache_file
 from bloomparquet.planning.evidence.cache_file import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC, DamagedFileError
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
+from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
     ROOM,
     cache_directory,
@@ -194,6 +196,21 @@ def test_damaged_data_files_are_read_again(data: Path, directory: Path) -> None:
         assert (summary(again), again.requests) == (expected, 1)
 
 
+def test_evidence_stays_with_its_file_beside_others_that_are_not_cached(tmp_path: Path, directory: Path) -> None:
+    """As many files are read as may be cached or are damaged: one has changed, one is sound, one is damaged."""
+    for i, value in enumerate((1, 3, 5)):
+        write(tmp_path / "data" / f"{i}.parquet", {"x": [value]}, ["x"])
+    (tmp_path / "data" / "2.parquet").write_bytes(b"damaged beyond repair")
+    listed = bp.Dataset.open(tmp_path / "data")
+    os.utime(tmp_path / "data" / "0.parquet", ns=(0, 5))
+    for forget in (lambda: None, restart):
+        kept = bp.plan(listed, "x = 3", skip_corrupt=True).kept_row_groups()
+        assert {Path(group.path).name for group in kept} == {"0.parquet", "1.parquet"}
+        forget()
+        plan = bp.plan(tmp_path / "data" / "1.parquet", "x = 3")
+        assert (plan.kept, plan.footer_reads.requests) == (1, 0)
+
+
 def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -> None:
     use_disk(None)
     bp.plan(data, "x = 31")
@@ -267,15 +284,15 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     table = bp.plan(data, "x = 31").table
     bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
-    small = FooterCache(cached_bytes=1)
+    small = PlanCache(cached_bytes=1)
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
-        small.row_groups(one.storage, one.files, ReadCount(), keys=None, skip_corrupt=False)
+        plan_dataset(one, None, PlanOptions(cache=small))
     assert len(small._tables) == 1
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:
-    from bloomparquet.planning.parquet.cache import process_cache as own
+    from bloomparquet.planning.index.cache import process_cache as own
 
     opened = bp.Dataset.open(data)
     for i in range(25):
@@ -307,7 +324,7 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
 
 
 def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.planning.parquet.cache import process_cache as own
+    from bloomparquet.planning.index.cache import process_cache as own
 
     use_disk(directory)
     bp.plan(data, "x = 31")
@@ -398,6 +415,22 @@ def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> 
         assert {
             name: {key: array.tolist() for key, array in entry.section(name).items()} for name in entry.sections
         } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}
+
+
+def test_open_cache_files_may_be_removed_and_truncated(tmp_path: Path) -> None:
+    """A mapped file that shrinks would kill the process."""
+    directory, section = CacheDirectory(tmp_path, ROOM), {"table": {"x": np.arange(10_000)}}
+    directory.write(directory.path("x"), section)
+    removed = open_cache_file(directory.path("x"))
+    directory.path("x").unlink()
+    assert removed.section("table")["x"].tolist() == list(range(10_000))
+    directory.write(directory.path("x"), section)
+    truncated = open_cache_file(directory.path("x"))
+    read = truncated.section("table")["x"]
+    os.truncate(directory.path("x"), 1000)
+    assert read.tolist() == list(range(10_000))
+    with pytest.raises(DamagedFileError, match="truncated"):
+        truncated.section("table")
 
 
 def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet import filter_index, filters
-from bloomparquet.planning.parquet.cache import process_cache
 from bloomparquet.storage.files import ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
@@ -266,7 +266,7 @@ def test_no_process_crashes_over_a_missing_column_key(tmp_path: Path) -> None:
     touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
     ours = f"""
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 path, keys = {str(path)!r}, bp.Keys({FOOTER!r})
 assert bp.plan(path, "id = 7").kept == bp.plan(path, "id = 7", keys=keys).kept == {GROUPS}
 assert bp.read_table(path, "at = 8", columns=["at"], keys=keys).num_rows == 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from tests.support.encrypted_table import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 
 

@@ -10,8 +10,8 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import FooterCache
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.storage.staleness import are_same_times
 from tests.support import files
@@ -34,7 +34,7 @@ def plan(data: Path, wanted: int, **listed: int) -> bp.ScanPlan:
     dataset = bp.Dataset.open(data, filesystem=REMOTE)
     first = dataset.files[0]._replace(**listed)
     dataset = replace(dataset, files=(first, *dataset.files[1:]))
-    return plan_dataset(dataset, f"id = {wanted}", PlanOptions(cache=FooterCache(), index=str(data.parent / "index")))
+    return plan_dataset(dataset, f"id = {wanted}", PlanOptions(cache=PlanCache(), index=str(data.parent / "index")))
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions, hash_longs
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
-from bloomparquet.planning.evidence.section_file import MappedSource, SectionFile
+from bloomparquet.planning.evidence.section_file import OpenSource, SectionFile
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import WRITER
-from bloomparquet.planning.orc.cache import process_cache as stripes
 from tests.planning.test_orc import EVERY, LEAVES, ROWS, STRIDE, STRIPE, true_for, values_of
 from tests.planning.test_orc_cases import JAVA
 from tests.support.core import watch_reads
@@ -44,7 +44,7 @@ def compare(path: Any, where: Any, *, indexed: int | None = None, **options: Any
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process() -> None:
-    stripes.clear()
+    process_cache.clear()
     forget_indexes()
 
 
@@ -80,7 +80,7 @@ def test_every_type_is_planned_alike_without_reading_files(
     assert skipped["bloom" if evidence == "filters only" else "statistics"] > 50
 
 
-def test_filters_of_every_writer_prove_what_they_prove_without_an_index(tmp_path: Path) -> None:
+def test_filters_of_every_writer_prove_the_same_in_an_index(tmp_path: Path) -> None:
     cases: list[tuple[Path, list[Any]]] = []
     for name, (kind, attributes, values, hashes, absent) in JAVA.items():
         path = with_filters(folder(tmp_path, name) / "x.orc", kind, *hashes, **attributes)
@@ -195,7 +195,7 @@ def test_a_remote_data_set_is_planned_with_few_requests(tmp_path: Path) -> None:
 def test_only_named_columns_are_indexed(tmp_path: Path) -> None:
     data_set(tmp_path)
     bp.build_index(tmp_path, ["x"])
-    stripes.clear()
+    process_cache.clear()
     assert bp.plan(tmp_path, "x = 31").requests == 1
     other = bp.plan(tmp_path, "s = 'x'")
     assert (other.kept, other.indexed) == (0, 4)
@@ -238,7 +238,7 @@ def test_damage_to_a_segment_changes_no_answer(
         (other,) = (tmp_path / "other" / "_bloomparquet_index").glob("*.segment")
         segment.write_bytes(other.read_bytes())
     else:
-        opened = SectionFile(MappedSource(segment, private=False), WRITER)
+        opened = SectionFile(OpenSource(str(segment)), WRITER)
         tile = next(name for name in opened.tiles if name.startswith("0/0/"))
         places = {name: opened._sections[name][0] for name in opened.sections}
         first = {**places, "head": 30, "tile": opened._tiles[tile][0], "truncated": 0}[part]
@@ -247,7 +247,7 @@ def test_damage_to_a_segment_changes_no_answer(
             raw[at] ^= 16
         segment.write_bytes(raw[:-1] if part == "truncated" else raw)
     forget_indexes()
-    stripes.clear()
+    process_cache.clear()
     reads = watch_reads(monkeypatch)
     plan = bp.plan(root, "x IN (31, 33)")
     data_reads = [call for call in reads.calls if call[0].endswith(".orc")]

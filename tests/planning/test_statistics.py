@@ -94,7 +94,7 @@ def test_infinity_is_beyond_every_integer(bound: float, numbers: str) -> None:
         ("s LIKE 'a%'", {0}),
         ("s LIKE 'z%'", {2}),
         ("s LIKE 'ä%'", {2}),
-        ("NOT s LIKE 'b%'", {0, 2, 3}),
+        ("NOT s LIKE 'b%'", {0, 2}),
         ("s NOT LIKE 'ba%'", {0, 1, 2}),
         ("s < 'b'", {0}),
         ("s >= 'z'", {2}),
@@ -108,8 +108,7 @@ def test_infinity_is_beyond_every_integer(bound: float, numbers: str) -> None:
 def test_strings_and_prefixes_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
     groups = [["", "aa", "ab"], ["ba", "bb", "bc"], ["z", "ä", "äö"], [None]]
     path = write_groups(tmp_path / "x.parquet", [{"s": pa.array(group, pa.string())} for group in groups])
-    kept = kept_indexes(bp.plan(path, where))
-    assert kept - {3} == expected - {3}
+    assert kept_indexes(bp.plan(path, where)) == expected
     matching = bp.read_table(path, where).column("s").to_pylist()
     everything = bp.read_table(path)
     assert matching == everything.filter(mask(parse_where(where), everything)).column("s").to_pylist()

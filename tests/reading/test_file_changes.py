@@ -11,8 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning import planner
-from bloomparquet.planning.orc.cache import process_cache as orc_cache
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage.files import FileInfo
 from tests.support import changes
@@ -61,7 +60,9 @@ def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_plan_and_read(path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_file_changed_after_the_plan_is_an_error(
+    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, kind, KEPT)
     with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
@@ -72,7 +73,7 @@ def test_change_between_plan_and_read(path: Path, kind: str, reader: str, monkey
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_before_a_read_without_predicate(
+def test_a_file_changed_before_a_full_read_is_an_error(
     path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes.write(path, KEPT, "a")
@@ -83,7 +84,7 @@ def test_change_before_a_read_without_predicate(
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_after_the_plan(
+def test_a_skipped_file_changed_later_gives_the_old_rows(
     path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scan that planned before the change has the rows of its plan."""
@@ -94,7 +95,7 @@ def test_change_of_a_skipped_file_after_the_plan(
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_during_a_read(path: Path, kind: str) -> None:
+def test_a_file_changed_during_a_read_is_an_error(path: Path, kind: str) -> None:
     changes.write(path, KEPT, "a")
     batches = bp.scan_batches(path, ALL, columns=["id", "v"])
     first = next(iter(batches))
@@ -106,14 +107,15 @@ def test_change_during_a_read(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "disk"])
 @pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...], stored: bool, disk: Path) -> None:
+def test_the_next_scan_reads_the_new_version(
+    path: Path, kind: str, first: tuple[int, ...], stored: bool, disk: Path
+) -> None:
     """No cache, in memory or on disk, uses the old version for the new one."""
     changes.write(path, first, "a")
     for reader in READERS:
         assert read(reader, path.parent) == changes.matching(first, "a")
     if stored:
         restart()
-        orc_cache.clear()
     changes.change(path, kind, first)
     for reader in READERS:
         assert read(reader, path.parent) == changes.after(kind, first)
@@ -121,7 +123,7 @@ def test_change_between_two_scans(path: Path, kind: str, first: tuple[int, ...],
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_after_the_data_set_was_listed(path: Path, kind: str) -> None:
+def test_a_file_changed_after_its_listing_is_an_error(path: Path, kind: str) -> None:
     changes.write(path, KEPT, "a")
     listed = bp.Dataset.open(path)
     assert len(bp.read_table(listed, WHERE)) == 500
@@ -130,7 +132,7 @@ def test_change_after_the_data_set_was_listed(path: Path, kind: str) -> None:
         read("read_table", listed)  # type: ignore[arg-type]
 
 
-def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_of_two_versions_skips_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a plan read statistics and filters of two versions, it skips nothing."""
     changes.write(path, SKIPPED, "a")
     listed = bp.Dataset.open(path)
@@ -138,7 +140,6 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
     bp.plan(listed, WHERE)
     os.utime(path)
     process_cache.clear()
-    orc_cache.clear()
     made = bp.plan(listed, f"id = {BASE + 5000}")
     assert made.kept == made.total == 2, "none of it is known to be of the file that was listed"
     with pytest.raises(bp.FileChangedError, match=CHANGED):
@@ -146,7 +147,9 @@ def test_change_while_evidence_is_read(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["replaced", "grown", "shrunk"])
-def test_change_on_remote_storage(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_file_changed_after_the_plan_is_an_error(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyarrow.fs
 
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())

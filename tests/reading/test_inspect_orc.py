@@ -22,20 +22,9 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
 from tests.orc.test_files import TABLE
 from tests.support.commands import Run
-from tests.support.core import watch_reads
-from tests.support.files import write as write_parquet
 from tests.support.orc import forge
 from tests.support.orc_forged import filter_stream, longs, with_filters
-
-STRIPE, STRIDE = 300, 100
-MAYBE, ABSENT = bp.Verdict.MIGHT_MATCH, bp.Verdict.CANNOT_MATCH
-
-
-def write(path: Path, table: pa.Table, **options: Any) -> str:
-    """A file with stripes of 300 rows, row groups of 100, and filters on every column, nested ones too."""
-    given = {"bloom_filter_columns": list(range(1, 40)), "bloom_filter_fpp": 0.001, "row_index_stride": STRIDE}
-    orc.write_table(table, path, stripe_size=1, batch_size=STRIPE, **{**given, **options})
-    return str(path)
+from tests.support.orc_probes import ABSENT, MAYBE, STRIDE, STRIPE, might_match, write
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +36,6 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
     if column.type == pa.timestamp("ns"):
         return [None if not value.is_valid else np.datetime64(value.value, "ns") for value in column]
     return list(column.to_pylist())
-
-
-def might_match(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC") -> list[int]:
-    answers = bp.probe(path, column=column, value=value, timezone=timezone)
-    assert [answer.row_group for answer in answers] == list(range(len(answers)))
-    return [answer.row_group for answer in answers if answer.verdict is MAYBE]
 
 
 @pytest.mark.parametrize("name", TABLE.column_names)
@@ -350,49 +333,6 @@ def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
             bp.probe(path, column=name, value=5)
     path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
     assert might_match(path, 5, "tiny") == [0]
-
-
-@pytest.mark.parametrize("parquet", ["a.orc", "z.orc"])
-def test_files_of_two_formats_are_an_error_naming_both(tmp_path: Path, parquet: str) -> None:
-    inner = write(tmp_path / "m.parquet", pa.table({"a": [1]}))
-    outer = write_parquet(tmp_path / parquet, {"a": [1]}, ["a"])
-    for look in (bp.inspect, lambda path: bp.probe(path, column="a", value=1)):
-        with pytest.raises(bp.PlanError, match="one format") as raised:
-            look(tmp_path)
-        assert inner in str(raised.value)
-        assert outer in str(raised.value)
-
-
-def test_the_format_is_found_from_bytes_at_no_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_parquet(tmp_path / "x.orc", {"a": list(range(90_000))}, ["a"])
-    reads = watch_reads(monkeypatch)
-    assert bp.inspect(path)["file"].to_pylist() == [path]
-    assert might_match(path, 1, "a") == [0]
-    footer, header, bitset, block = reads.of(path)
-    assert sum(footer) == Path(path).stat().st_size
-    assert header[0] > 0
-    assert bitset[1] > 2**16
-    assert block[1] == 32
-    assert might_match(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
-
-
-def test_a_file_of_neither_format_is_an_error(tmp_path: Path) -> None:
-    for data in (b"x" * 100, b"ORC", b""):
-        (tmp_path / "f").write_bytes(data)
-        with pytest.raises(bp.FormatError, match=r"Parquet|empty"):
-            bp.inspect(str(tmp_path / "f"))
-    (tmp_path / "f").write_bytes(b"ORC" + b"x" * 100)
-    with pytest.raises(bp.FormatError, match="not an ORC file"):
-        bp.inspect(str(tmp_path / "f"))
-
-
-def test_keys_that_forbid_plain_files_forbid_orc(tmp_path: Path) -> None:
-    path = write(tmp_path / "f", pa.table({"a": [1]}))
-    keys = bp.Keys(footer=bytes(16))
-    if keys.allow_plaintext_files:
-        keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
-    with pytest.raises(bp.EncryptionError, match="not encrypted"):
-        bp.inspect(path, keys=keys)
 
 
 def test_the_probe_command_takes_values_as_text(run: Run, written: str) -> None:

@@ -20,7 +20,7 @@ from bloomparquet.writing.retrofit.retrofit import AddFilters
 from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.options.load import Options, PlannerOptions
-from pyspark_bloomparquet.read.listing import Listing
+from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 
 Provider = Callable[[str], str]
@@ -111,12 +111,12 @@ def test_keys_that_decrypt_nothing_are_fetched_again_later(
     began = time.monotonic()
     for _ in range(2):
         with pytest.raises(bp.EncryptionError, match="the key is wrong"):
-            Listing(options).schema()
+            LoadListing(options).schema()
     assert calls(name) == 1
     monkeypatch.setattr(time, "monotonic", lambda: began + 6)
     with pytest.raises(bp.EncryptionError):
-        Listing(options).schema()
-    assert Listing(options).schema().fieldNames() == ["x"]
+        LoadListing(options).schema()
+    assert LoadListing(options).schema().fieldNames() == ["x"]
     assert calls(name) == 2
 
 

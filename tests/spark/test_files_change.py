@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bloomparquet as bp
 from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
-from pyspark_bloomparquet.read.listing import Listing
+from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.reader import make_reader
 from pyspark_bloomparquet.read.splits import SkippedFiles, Split
 from tests.support import changes
@@ -54,7 +54,7 @@ def outcome(frame: DataFrame, kind: str, units: tuple[int, ...]) -> str:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_load_and_action(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
+def test_an_action_reads_the_files_as_they_are_then(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
     """The source lists files when a query runs, so it reads the new files."""
     changes.write(path, KEPT, "a")
     frame = load(spark, path, reader)
@@ -65,7 +65,7 @@ def test_change_between_load_and_action(spark: SparkSession, path: Path, kind: s
 @pytest.mark.parametrize("units", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_two_actions(
+def test_a_second_action_over_changed_files_is_an_error(
     spark: SparkSession, path: Path, kind: str, reader: str, units: tuple[int, ...]
 ) -> None:
     changes.write(path, units, "a")
@@ -80,7 +80,7 @@ class Worker:
 
     def __init__(self, path: Path, **options: str) -> None:
         given = Options.parse({"path": str(path.parent), "pushFilters": "off", **options})
-        self.reader = make_reader(given, Listing(given).schema())
+        self.reader = make_reader(given, LoadListing(given).schema())
         self.splits: list[Any] = pickle.loads(pickle.dumps(self.reader.partitions()))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ def as_rows(batches: Any) -> list[Row]:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_between_plan_and_read(path: Path, kind: str, reader: str) -> None:
+def test_a_kept_file_changed_after_the_plan_is_an_error(path: Path, kind: str, reader: str) -> None:
     changes.write(path, KEPT, "a")
     worker = Worker(path, **READERS[reader])
     changes.change(path, kind, KEPT)
@@ -104,7 +104,7 @@ def test_change_between_plan_and_read(path: Path, kind: str, reader: str) -> Non
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_of_a_skipped_file_after_the_plan(path: Path, kind: str) -> None:
+def test_a_skipped_file_changed_later_is_an_error(path: Path, kind: str) -> None:
     changes.write(path, SKIPPED, "a")
     worker = Worker(path, where=WHERE)
     assert len(worker.splits) == 1, "one split without row groups, to check the files"
@@ -114,7 +114,7 @@ def test_change_of_a_skipped_file_after_the_plan(path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_change_during_a_read(path: Path, kind: str) -> None:
+def test_a_file_changed_during_a_read_is_an_error(path: Path, kind: str) -> None:
     changes.write(path, KEPT, "a")
     batches = Worker(path, where=f"id >= {BASE + changes.ROWS}").batches()
     next(batches)

@@ -21,7 +21,7 @@ def parse(**given: str) -> Options:
 
 def test_options_and_fields_correspond() -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
-    heeded = (option.name for option in LOADING if option.reader != JAR)
+    heeded = (option.name for option in LOADING if option.used_by != JAR)
     names = {re.sub(r"(?=[A-Z])", "_", name).lower() for name in heeded}
     assert names == fields | {"path"}
 
@@ -117,7 +117,7 @@ def test_options_of_the_jar_are_checked_and_ignored() -> None:
         Options.parse({"path": "x", "planning": "of"})
 
 
-def test_the_planner_takes_what_the_jar_sends() -> None:
+def test_planner_options_are_parsed_and_checked() -> None:
     given = {"onFilterError": "fail", "cacheMaxBytes": "2k", "cacheDirectory": "/c", "cache": "false", "index": "/i"}
     assert PlannerOptions.parse(given) == PlannerOptions("fail", False, "/i", "/c", 2048)
     with pytest.raises(OptionError, match="cacheMaxBytes is 'many'"):

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from pyspark_bloomparquet import add_filters, shrink_filters
 from tests.support import files
 from tests.support.retrofit import (

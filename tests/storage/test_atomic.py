@@ -1,4 +1,4 @@
-"""A file is replaced whole or not at all, by one writer at a time, and keeps its owner, mode and attributes."""
+"""A file is replaced whole or not at all, and by one writer at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,32 +19,12 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.storage import atomic
 from bloomparquet.storage.atomic import remove_leftover, replacing, temporary_name
-from bloomparquet.storage.files import FileInfo, LocalStorage
+from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
+from tests.support.file_systems import LOCAL, file_info, names
 from tests.support.kill import every_point, start
 from tests.support.stored import assert_filters_hold_all
-
-LOCAL = LocalStorage()
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others, and mount")
-
-
-def file_info(path: Path) -> FileInfo:
-    (file,) = LOCAL.list_files(str(path), recursive=False)
-    return file
-
-
-@pytest.fixture
-def parquet(tmp_path: Path) -> Path:
-    path = tmp_path / "data" / "a.parquet"
-    path.parent.mkdir()
-    data = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
-    pq.write_table(data, path, row_group_size=1_000)
-    return path
-
-
-def names(path: Path) -> list[str]:
-    return sorted(os.listdir(path.parent))
 
 
 def test_a_file_is_invisible_until_it_is_complete(tmp_path: Path) -> None:
@@ -115,185 +94,6 @@ def test_a_source_that_ends_early_is_an_error(tmp_path: Path) -> None:
     ):
         output.copy(LOCAL, str(tmp_path / "source"), 0, 6)
     assert names(tmp_path / "a") == ["source"]
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o600, 0o444, 0o640, 0o6755])
-def test_the_mode_is_kept(parquet: Path, mode: int) -> None:
-    parquet.chmod(mode)
-    add_filters(parquet, bloom="a")
-    assert stat.S_IMODE(parquet.stat().st_mode) == mode
-
-
-def test_a_new_file_has_the_default_mode(parquet: Path) -> None:
-    parquet.chmod(0o600)
-    before = os.umask(0o027)
-    try:
-        add_filters(parquet, parquet.parent / "new" / "b.parquet", bloom="a")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((parquet.parent / "new" / "b.parquet").stat().st_mode) == 0o640
-
-
-@needs_root
-@pytest.mark.parametrize("change", ["add", "shrink"])
-def test_the_owner_is_kept(parquet: Path, change: str) -> None:
-    graft_filters(str(parquet), 1 << 15)
-    os.chown(parquet, 4_711, 815)
-    parquet.chmod(0o640)
-    if change == "add":
-        add_filters(parquet, bloom="b")
-    else:
-        shrink_filters(parquet)
-    status = parquet.stat()
-    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (4_711, 815, 0o640)
-
-
-@needs_root
-def test_an_owner_that_cannot_be_kept_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.chown(parquet, 4_711, 815)
-    before = parquet.read_bytes()
-
-    def refuse(*_: Any) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "fchown", refuse)
-    with pytest.raises(PermissionError, match=r"owner \(user 4711, group 815\) cannot be kept"):
-        add_filters(parquet, bloom="a")
-    assert parquet.read_bytes() == before
-    assert names(parquet) == ["a.parquet"]
-
-
-def test_extended_attributes_are_kept(parquet: Path) -> None:
-    try:
-        os.setxattr(parquet, "user.mine", b"kept")
-    except OSError as error:
-        pytest.skip(f"this file system has no extended attributes: {error}")
-    add_filters(parquet, bloom="a")
-    assert os.getxattr(parquet, "user.mine") == b"kept"
-
-
-def test_the_target_of_a_symbolic_link_is_replaced(parquet: Path, tmp_path: Path) -> None:
-    graft_filters(str(parquet), 1 << 15)
-    link = tmp_path / "links" / "link.parquet"
-    link.parent.mkdir()
-    link.symlink_to(parquet)
-    size = parquet.stat().st_size
-    shrink_filters(link)
-    assert link.is_symlink()
-    assert parquet.stat().st_size < size
-    assert (names(link), names(parquet)) == (["link.parquet"], ["a.parquet"])
-    Path(temporary_name(str(parquet))).write_bytes(b"left")
-    add_filters(link, bloom="b")
-    assert names(parquet) == ["a.parquet"]
-
-
-def test_another_hard_link_keeps_the_old_content(parquet: Path) -> None:
-    other = parquet.with_name("b.parquet")
-    other.hardlink_to(parquet)
-    before = parquet.read_bytes()
-    add_filters(parquet, bloom="a")
-    assert other.read_bytes() == before
-    assert parquet.read_bytes() != before
-
-
-@contextlib.contextmanager
-def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    folder.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@needs_root
-@pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
-def test_a_full_disk_leaves_the_file_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
-    content = graft_filters(str(parquet), 1 << 16) and parquet.read_bytes()
-    room = len(content) + 20_000
-    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", f"size={room}", "tmpfs") as small:
-        path = small / "a.parquet"
-        path.write_bytes(content)
-        changes: dict[str, Any] = {
-            "add": lambda: add_filters(path, bloom="b"),
-            "elsewhere": lambda: add_filters(parquet, small / "b.parquet", bloom="b"),
-            "shrink": lambda: shrink_filters(path),
-        }
-        with pytest.raises(OSError, match="No space left on device") as caught:
-            changes[change]()
-        assert caught.value.errno == errno.ENOSPC
-        assert path.read_bytes() == content
-        assert names(path) == ["a.parquet"]
-        if change != "elsewhere":
-            (outcome,) = add_filters(path, bloom="b", on_error="report")
-            assert (outcome.action, names(path)) == ("failed", ["a.parquet"])
-            assert "No space left" in str(outcome.error)
-
-
-@needs_root
-def test_a_read_only_directory_is_an_error(parquet: Path, tmp_path: Path) -> None:
-    graft_filters(str(parquet), 1 << 15)
-    before = parquet.read_bytes()
-    with mounted(tmp_path / "ro", "--bind", str(parquet.parent)) as folder:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        with pytest.raises(OSError, match="Read-only"):
-            shrink_filters(folder / "a.parquet")
-        assert (folder / "a.parquet").read_bytes() == before
-        (outcome,) = add_filters(folder, tmp_path / "copies", bloom="b")
-        assert outcome.action == "added"
-    assert names(parquet) == ["a.parquet"]
-
-
-def run_as_nobody(function: Any) -> int:
-    """Run the function as a user who is not root. Returns 0 if it succeeds, 13 if it is not permitted."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.setgid(65_534)
-            os.setuid(65_534)
-            function()
-            code = 0
-        except PermissionError:
-            code = 13
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-@needs_root
-def test_a_read_only_leftover_is_removed(tmp_path: Path) -> None:
-    """A writer that is killed at the end has given the temporary file the mode of the old one."""
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    for parent in [*folder.parents][:-1]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    os.chown(folder, 65_534, 65_534)
-    hidden = folder / ".a.bloomparquet-tmp"
-    hidden.write_bytes(b"left")
-    hidden.chmod(0o444)
-    os.chown(hidden, 65_534, 65_534)
-    assert run_as_nobody(lambda: remove_leftover(LOCAL, str(folder / "a"))) == 0
-    assert os.listdir(folder) == []
-
-
-@needs_root
-def test_a_directory_without_permission_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "a").write_bytes(b"old")
-    for parent in [*folder.parents][:-1]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    folder.chmod(0o755)
-
-    def write() -> None:
-        with replacing(LOCAL, str(folder / "a"), file_info(folder / "a")) as output:
-            output.commit()
-
-    assert run_as_nobody(write) == 13
-    assert (folder / "a").read_bytes() == b"old"
 
 
 CHANGED = "changed while it was"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
+from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write
 
@@ -48,7 +48,7 @@ def summary(plan: bp.ScanPlan) -> list[Any]:
 def uncached(path: Any, where: Any, **options: Any) -> list[Any]:
     """The summary of a plan with an empty cache."""
     dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path)
-    return summary(plan_dataset(dataset, where, PlanOptions(cache=FooterCache(), **options)))
+    return summary(plan_dataset(dataset, where, PlanOptions(cache=PlanCache(), **options)))
 
 
 def restart() -> None:

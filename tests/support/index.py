@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import bloomparquet as bp
+from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import FooterCache
 from bloomparquet.planning.planner import plan_dataset
 
 
@@ -17,7 +17,7 @@ def plan_by(index: str, path: Any, where: Any, **options: Any) -> bp.ScanPlan:
     directory."""
     keys = options.pop("keys", None)
     dataset = path if isinstance(path, bp.Dataset) else bp.Dataset.open(path, keys=keys)
-    return plan_dataset(dataset, where, PlanOptions(cache=FooterCache(), index=index, **options))
+    return plan_dataset(dataset, where, PlanOptions(cache=PlanCache(), index=index, **options))
 
 
 def outcome(index: str, path: Any, where: Any, **options: Any) -> tuple[Any, ...]:

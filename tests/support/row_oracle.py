@@ -1,4 +1,8 @@
-"""An oracle in plain Python for the truth of a predicate, row by row, and tables of every type to ask it about."""
+"""An oracle in plain Python for the truth of a predicate, row by row, and tables of every type to ask it about.
+
+:mod:`tests.differential.oracle` is the oracle of plans and reads of random files. The two share no code, so that an
+error in one of them shows.
+"""
 
 from __future__ import annotations
 

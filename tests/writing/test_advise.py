@@ -19,7 +19,8 @@ import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.cli.json_rows import write_json_lines
 from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise, right_sizes
@@ -254,8 +255,8 @@ def test_reads_stay_within_the_sample(
     sample: int, table: str, advised: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = bp.Dataset.open(table)
-    groups = process_cache.row_groups(
-        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    groups = open_row_groups(
+        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
     )
     assert len(groups.footers) == FILES  # reads the footers, if they were not read
     reads, count = watch_reads(monkeypatch), ReadCount()
@@ -278,8 +279,8 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
         path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
         set_filter_location(path, length=-1)  # older writers do not store the length
     dataset = bp.Dataset.open(tmp_path)
-    groups = process_cache.row_groups(
-        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    groups = open_row_groups(
+        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
     )
     reads, count = watch_reads(monkeypatch), ReadCount()
     (row,) = advice.advise_on(dataset, groups, 0.01, sample, count).to_pylist()
@@ -315,8 +316,8 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
 
 def test_recommended_columns_are_paths(table: str) -> None:
     dataset = bp.Dataset.open(table)
-    groups = process_cache.row_groups(
-        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    groups = open_row_groups(
+        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
     )
     paths = advice.recommended_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
     names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
@@ -385,8 +386,8 @@ def test_advice_for_files_in_memory_is_equal(table: str, advised: dict[str, dict
         memory.pipe(f"/advice/{file.name}", file.read_bytes())
     assert by_column(advise("memory://advice")) == advised
     dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
-    groups = process_cache.row_groups(
-        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=False
+    groups = open_row_groups(
+        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
     )
     advice.advise_on(dataset, groups, 0.01, 50_000, count)
     assert 25_000 <= count.bytes <= 50_000

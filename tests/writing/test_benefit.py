@@ -24,9 +24,9 @@ from bloomparquet.writing.advice.benefit import (
     why_unused,
 )
 
-PLAIN = WriterTraits(spark=False, legacy_int96=False, any_altered_text=False, column_orders=(True,))
-SPARK = WriterTraits(spark=True, legacy_int96=False, any_altered_text=False, column_orders=(True,))
-ALTERED = WriterTraits(spark=True, legacy_int96=False, any_altered_text=True, column_orders=(True,))
+PLAIN = WriterTraits(spark=False, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(True,))
+SPARK = WriterTraits(spark=True, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(True,))
+ALTERED = WriterTraits(spark=True, legacy_int96=False, has_padded_or_collated_text=True, column_orders=(True,))
 STRING = Annotation("STRING")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import struct
 import subprocess
@@ -15,57 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xxhash
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from bloomparquet.errors import UnsupportedError
-from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, expected_fpp, smallest_num_bytes
-from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.pages.headers import walk_pages
-from bloomparquet.storage.files import LocalStorage, ReadCount
-from bloomparquet.writing.filters import build as filling
-from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
 from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
+from tests.support.chunk_filters import assert_complete, filters_of, leaves
 from tests.support.core import column_metadata, edit_footer
 from tests.support.files import write_groups
-from tests.support.stored import bitsets, hashes_by_chunk, lacking
+from tests.support.stored import bitsets, lacking
 
 ROWS = 900
-
-
-def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """The filters of all suitable chunks, by row group and leaf."""
-    storage, count = LocalStorage(), ReadCount()
-    (file,) = storage.list_files(str(path), recursive=False)
-    (footer,) = read_footers(storage, [file], count, keys=None)
-    assert footer is not None
-    return {
-        (i, leaf.index): filter_chunk(storage, file, footer, i, leaf, bloom or Bloom(), count)
-        for i in range(len(footer.rows))
-        for leaf in footer.profile.schema.leaves
-        if why_unsuitable(leaf, named=True) is None
-    }
-
-
-def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
-    """Assert that filters hold all values and few other hashes, and that only chunks without values have none."""
-    filters = filters_of(path)
-    hashes = hashes_by_chunk(str(path), int96)
-    others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
-    for chunk_id, bloom in filters.items():
-        if bloom is None:
-            assert not hashes[chunk_id]
-            continue
-        assert not lacking(bloom.to_bytes(), hashes[chunk_id]), f"{chunk_id} lacks values that are stored"
-        assert bloom.check(others).mean() <= 0.05, f"{chunk_id} proves nothing"
-    return filters
-
-
-def leaves(path: Path | str) -> list[str]:
-    schema = pq.ParquetFile(path).schema
-    return [schema.column(i).path for i in range(len(schema))]
 
 
 KINDS: dict[str, interop.Kind] = {
@@ -306,7 +265,7 @@ def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> N
     program = (
         "import sys, pyarrow as pa\n"
         "from bloomparquet.parquet.pages import headers as pages\n"
-        "from tests.writing.test_from_chunk import filters_of\n"
+        "from tests.support.chunk_filters import filters_of\n"
         "pages.Chunk.is_dictionary_encoded = property(lambda chunk: False)\n"
         "(bloom,) = filters_of(sys.argv[1]).values()\n"
         "print(bloom.num_bytes, pa.default_memory_pool().max_memory())\n"
@@ -317,46 +276,6 @@ def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> N
     num_bytes, most = map(int, done.stdout.split())
     assert num_bytes <= 32 * 512
     assert most < 300_000_000, "1,500 rows of 400,000 bytes each"
-
-
-SPELLINGS = {
-    "float64": (pa.float64(), "<f8"),
-    "float32": (pa.float32(), "<f4"),
-    "float16": (pa.float16(), "<f2"),
-}
-
-
-@pytest.mark.parametrize("dictionary", [True, False])
-@pytest.mark.parametrize("column", SPELLINGS)
-@pytest.mark.parametrize("stored", [-0.0, 0.0])
-def test_filter_holds_both_zeros_and_nan(tmp_path: Path, column: str, stored: float, dictionary: bool) -> None:
-    """Spark, DuckDB and DataFusion probe for the bit pattern in the query."""
-    arrow, numpy = SPELLINGS[column]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": pa.array([stored, 1.5], arrow)}), path, use_dictionary=dictionary)
-    (bloom,) = assert_complete(path).values()
-    assert bloom is not None
-    for value, expected in [(0.0, True), (-0.0, True), (np.nan, True), (-np.nan, True), (1.5, True), (2.5, False)]:
-        digest = xxhash.xxh64_intdigest(np.array([value], numpy).tobytes())
-        assert bool(bloom.check(np.array([digest], np.uint64))[0]) is expected, value
-
-
-@pytest.mark.parametrize("column", SPELLINGS)
-def test_filter_without_zero_holds_no_zero(tmp_path: Path, column: str) -> None:
-    arrow, numpy = SPELLINGS[column]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": pa.array([1.5, 2.5], arrow)}), path)
-    (bloom,) = filters_of(path).values()
-    assert bloom is not None
-    digests = [xxhash.xxh64_intdigest(np.array([value], numpy).tobytes()) for value in (0.0, -0.0)]
-    assert not bloom.check(np.array(digests, np.uint64)).any()
-
-
-def test_nans_of_every_bit_pattern_are_inserted(tmp_path: Path) -> None:
-    patterns = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0x7FFDEADBEEF00001], np.uint64)
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": pa.array(patterns.view(np.float64))}), path, use_dictionary=False)
-    assert_complete(path)
 
 
 def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
@@ -375,77 +294,3 @@ def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
     bloom = filters_of(path)[0, 6]
     assert bloom is not None
     assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(f"column{i}".encode()) for i in range(9)})
-
-
-@settings(max_examples=60)
-@given(ndv=st.integers(1, 30_000), fpp=st.sampled_from([0.2, 0.1, 0.05, 0.01, 0.001]), dictionary=st.booleans())
-def test_size_and_fpp_follow_the_distinct_values(
-    ndv: int, fpp: float, dictionary: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """For any NDV and number of rows, the fpp is at most twice the target, and the size at most twice the least one."""
-    path = tmp_path_factory.getbasetemp() / f"sizes-{next(_numbers)}.parquet"
-    values = np.random.default_rng(ndv).permutation(np.arange(max(2 * ndv, 100)) % ndv) * 7919
-    pq.write_table(pa.table({"v": values}), path, use_dictionary=dictionary, compression="none")
-    (bloom,) = filters_of(path, Bloom(fpp)).values()
-    path.unlink()
-    assert bloom is not None
-    least = smallest_num_bytes(ndv, fpp)
-    assert least <= 2 * bloom.num_bytes <= 4 * least
-    if bloom.n_blocks >= 8:  # in fewer, chance has its way
-        assert bloom.estimated_fpp <= 2 * fpp
-        assert expected_fpp(ndv, bloom.n_blocks) <= 2 * fpp
-        assert bloom.estimated_ndv == pytest.approx(ndv, rel=0.25)
-    if bloom.n_blocks > 1:
-        assert bloom.fold().estimated_fpp > fpp
-
-
-_numbers = itertools.count()
-
-
-def test_measured_fpp_is_the_one_asked_for(tmp_path: Path) -> None:
-    absent = np.array([xxhash.xxh64_intdigest(struct.pack("<q", -i)) for i in range(1, 40_001)], np.uint64)
-    path = tmp_path / "a.parquet"
-    for ndv in (500, 3_000, 20_000, 50_000):
-        pq.write_table(pa.table({"v": np.arange(ndv)}), path)
-        for fpp in (0.1, 0.01):
-            (bloom,) = filters_of(path, Bloom(fpp)).values()
-            assert bloom is not None
-            assert bloom.check(absent).mean() <= 2 * fpp
-
-
-def test_ndv_and_max_bytes_are_obeyed(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": np.arange(10_000)}), path)
-    sizes = {
-        None: smallest_num_bytes(10_000, 0.01),
-        Bloom(ndv=100_000): smallest_num_bytes(100_000, 0.01),
-        Bloom(ndv=100): smallest_num_bytes(100, 0.01),
-        Bloom(max_bytes=5_000): 4_096,
-        Bloom(max_bytes=32): 32,
-        Bloom(ndv=10**9, max_bytes=1 << 16): 1 << 16,
-    }
-    for bloom, size in sizes.items():
-        ((chunk_id, built),) = filters_of(path, bloom).items()
-        assert built is not None
-        assert built.num_bytes == size, bloom
-        assert not lacking(built.to_bytes(), hashes_by_chunk(str(path))[chunk_id])
-
-
-def test_long_lists_are_inserted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lists = [[1_000 * i + j for j in range(997)] for i in range(20)]
-    pq.write_table(pa.table({"l": lists, "v": range(20)}), tmp_path / "a.parquet")
-    whole = filters_of(tmp_path / "a.parquet")
-    monkeypatch.setattr(filling, "_MOST_VALUES", 100)
-    parts = assert_complete(tmp_path / "a.parquet")
-    for chunk_id, bloom in whole.items():
-        assert bloom is not None
-        assert np.array_equal(bloom.blocks, parts[chunk_id].blocks)  # type: ignore[union-attr]
-
-
-def test_pyarrow_must_write_one_row_group_per_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    array, write = pa.array(range(100)), pq.write_table
-    monkeypatch.setattr(
-        pq, "write_table", lambda *given, row_group_size, **options: write(*given, row_group_size=60, **options)
-    )
-    with pytest.raises(UnsupportedError, match=r"of \(60, 40\) values; expected \[1024\] bytes for \(100,\)"):
-        filling._filter_of(array, 1024)

@@ -17,8 +17,8 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
 from tests.parquet.test_page_headers import chunk_of
+from tests.support.chunk_filters import filters_of
 from tests.support.core import Field, column_metadata, decode, edit_footer, encode, read_footer
-from tests.writing.test_from_chunk import filters_of
 
 
 def forge(path: Path, **changes: int) -> Path:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
+from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.split_block import expected_fpp
+from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
 from bloomparquet.writing.filters.build import filter_options
 
 ROWS = 3_000

@@ -58,7 +58,7 @@ def _advice_cells(column: Mapping[str, Any]) -> list[str]:
 
 def _false_row_groups(columns: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     """The false row groups of each column that has filters, or should; nothing for few row groups with good filters."""
-    from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE
+    from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
     from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, auto_fpp
 
     row_groups = max((column["row_groups"] for column in columns), default=0)

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bloomparquet.cli.options import ignore_table_log, json_option, one_or_many, paths, split_names, storage_options
+from bloomparquet.cli.options import (
+    FalsePositives,
+    ignore_table_log,
+    json_option,
+    one_or_many,
+    paths,
+    split_names,
+    storage_options,
+)
 from bloomparquet.cli.progress import file_progress
 
 if TYPE_CHECKING:
     from bloomparquet.indexing.build import IndexInfo
     from bloomparquet.storage.table_formats import OnTableLog
+    from bloomparquet.writing.filters.spec import Fpp
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -48,13 +57,13 @@ def index() -> None:
 @click.option("--columns", metavar="A,B,…", help="Columns to index, comma-separated. By default, all.")
 @click.option(
     "--fpp",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Make filters of this false positive probability for the --columns that have none in the files. "
-    "Reads these columns, and changes no file.",
+    type=FalsePositives(),
+    help="Make filters of this false positive probability for the --columns that have none in the files. Reads these "
+    "columns, and changes no file. With auto, a lookup over all files reads about one row group in vain.",
 )
 @_common
 def build(
-    path: tuple[str, ...], columns: str | None, fpp: float | None, to: str | None, table_log: OnTableLog, as_json: bool
+    path: tuple[str, ...], columns: str | None, fpp: Fpp | None, to: str | None, table_log: OnTableLog, as_json: bool
 ) -> None:
     """Build the index of the files at PATH. It replaces an index that is there."""
     import bloomparquet as bp

@@ -3,8 +3,7 @@ has ``index``; the installed command also has ``jar``, from :mod:`pyspark_bloomp
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
-Exit codes: 0 done; 1 the data, a path or a predicate is wrong (one line ``error: …`` on stderr); 2 the command line is
-wrong; 3 from ``probe`` only: the value is proven absent; 130 interrupted; 141 the reader of a pipe is gone.
+``docs/observing.md`` lists the exit codes.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
 _ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
+_COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -232,6 +232,10 @@ cli.add_command(shrink)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
+    if instruction := os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "bloomparquet", _COMPLETION, instruction))
     try:
         # Not `cli.main`, which has its own exit codes for a closed pipe and an interrupt.
         with cli.make_context("bloomparquet", sys.argv[1:] if arguments is None else arguments) as context:

@@ -9,6 +9,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
 from bloomparquet.indexing.commit import begin_build
@@ -22,10 +25,12 @@ from bloomparquet.indexing.segment import (
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError, SectionFile
-from bloomparquet.planning.index.listing import files_of_segment
+from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.evidence.stored_arrays import MALFORMED
+from bloomparquet.planning.index.listing import TABLE, StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex, absolute
 from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
+from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
@@ -63,7 +68,7 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A data set and its index. `root` ends with a slash; `recorded` is what its manifest says of it."""
+    """A data set, the place of its index, and `recorded`, the root of the data as the index's manifest names it."""
 
     dataset: Dataset
     target: Target
@@ -89,7 +94,8 @@ def build_index(
     no index, until :func:`refresh_index`. An index that was there is replaced.
 
     * `columns`: which columns; None for all. ``{"user_id": bp.Bloom()}`` makes filters that the files do not have, and
-      ``"lower(email)"`` a filter of the lower-case values.
+      ``"lower(email)"`` a filter of the lower-case values. For ``bp.Bloom("auto")``, this process first reads
+      the footers of all files, to count their row groups.
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 
@@ -159,12 +165,12 @@ def read_index_info(
     place = locate_index(path, to, filesystem, table_log)
     manifest = _require_manifest(place.target)
     opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
-    files, covered = set(place.dataset.files), set[FileInfo]()
-    for segment in opened.open_segments(ReadCount()):
-        covered |= _live_files(segment, opened.root, files)
+    files = place.dataset.files
+    _, segment = _find_files(opened, place.dataset.storage, files)
+    others = [files[i] for i in np.flatnonzero(segment < 0).tolist()]
     report = Report()
-    outdated, _ = _reader_of(manifest.format).read_files(place.dataset.storage, sorted(files - covered), report)
-    return replace(_info(place.target, manifest, report), covered=len(covered), outdated=len(outdated))
+    outdated, _ = _reader_of(manifest.format).read_files(place.dataset.storage, others, report)
+    return replace(_info(place.target, manifest, report), covered=len(files) - len(others), outdated=len(outdated))
 
 
 Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], Report]]
@@ -175,6 +181,8 @@ def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
     """Build the index of `place` of segments that `make` writes."""
     with begin_build(place.target) as build:
         dataset = replace(place.dataset, format=_find_format(place.dataset))
+        if columns.needs_row_groups and dataset.format is FileFormat.PARQUET:
+            columns = columns.for_row_groups(_count_row_groups(dataset))
         segments, report = make(place.target, dataset, columns)
         if report.missing:
             raise PlanError(
@@ -195,8 +203,7 @@ def refresh_with(make: Make, place: Place) -> IndexInfo:
             raise PlanError(
                 f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again"
             ) from error
-        kept, covered = _kept_segments(target, manifest, set(dataset.files))
-        new = [file for file in dataset.files if file not in covered]
+        kept, new = _kept_segments(target, manifest, dataset)
         dataset = _with_files(replace(dataset, format=manifest.format), new)
         made, report = make(target, dataset, wanted) if new else ([], Report())
         return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
@@ -283,6 +290,17 @@ def _reader_of(file_format: FileFormat) -> Reader:
     return ORC
 
 
+def _count_row_groups(dataset: Dataset) -> int:
+    """The row groups of all files that can be read. Reads their footers."""
+    batches = range(0, len(dataset.files), _FILES_AT_ONCE)
+    files = (dataset.files[first : first + _FILES_AT_ONCE] for first in batches)
+    return sum(
+        PARQUET.row_groups(footer)
+        for some in files
+        for footer in PARQUET.read_files(dataset.storage, some, Report())[1]
+    )
+
+
 def _portions(
     storage: Storage, files: Sequence[FileInfo], report: Report, reader: Reader
 ) -> Iterator[tuple[list[FileInfo], list[Any]]]:
@@ -315,28 +333,34 @@ def _require_manifest(target: Target) -> Manifest:
     return read
 
 
-def _kept_segments(target: Target, manifest: Manifest, live: set[FileInfo]) -> tuple[list[SegmentEntry], set[FileInfo]]:
-    """The segments that a refresh keeps, and the files that they cover."""
+def _kept_segments(target: Target, manifest: Manifest, dataset: Dataset) -> tuple[list[SegmentEntry], list[FileInfo]]:
+    """The segments that a refresh keeps, and the files that they do not cover."""
     opened = OpenIndex(target.storage, target.directory, target.root, manifest)
-    by_path = {f"{target.directory}/{entry.name}": entry for entry in manifest.segments}
+    entries, segment = _find_files(opened, dataset.storage, dataset.files)
     small = [entry for entry in manifest.segments if entry.row_groups < SMALL_ROW_GROUPS]
     merged = small if len(small) >= MOST_SMALL_SEGMENTS else []
-    kept: list[SegmentEntry] = []
-    covered: set[FileInfo] = set()
-    for file in opened.open_segments(ReadCount()):
-        entry = by_path[file.path]
-        current = _live_files(file, target.root, live)
-        if entry not in merged and len(current) * 2 >= entry.files:
-            kept.append(entry)
-            covered |= current
-    return kept, covered
+    live = np.bincount(segment[segment >= 0], minlength=len(entries)).tolist()
+    is_kept = [entry not in merged and count * 2 >= entry.files for entry, count in zip(entries, live, strict=True)]
+    is_covered = np.array([*is_kept, False])[segment]  # a file in no segment has the number -1
+    new = [dataset.files[i] for i in np.flatnonzero(~is_covered).tolist()]
+    return [entry for entry, kept in zip(entries, is_kept, strict=True) if kept], new
 
 
-def _live_files(file: SectionFile, root: str, live: set[FileInfo]) -> set[FileInfo]:
-    try:
-        return live.intersection(files_of_segment(file, root, ReadCount()))
-    except DamagedFileError:
-        return set()
+def _find_files(
+    index: OpenIndex, storage: Storage, files: Sequence[FileInfo]
+) -> tuple[list[SegmentEntry], NDArray[np.int64]]:
+    """The segments that can be used; and for each of `files`, which lie on `storage`, the number of its segment there,
+    -1 for none."""
+    by_path = {f"{index.directory}/{entry.name}": entry for entry in index.manifest.segments}
+    entries, listings = [], []
+    for file in index.open_segments(ReadCount()):
+        try:
+            listings.append(StoredFiles(file.section(TABLE), index.root).arrays)
+        except MALFORMED:
+            continue
+        entries.append(by_path[file.path])
+    places = Places(listings, index.root, times_are_rounded=not isinstance(storage, LocalStorage))
+    return entries, places.find(files)[0]
 
 
 def _info(target: Target, manifest: Manifest, report: Report) -> IndexInfo:

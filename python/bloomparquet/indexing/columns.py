@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, shorten
@@ -62,13 +62,25 @@ class IndexColumns:
             if bloom is None and _EXPRESSION.fullmatch(name):
                 named[name] = Bloom()
             elif bloom is not None:
-                parse_bloom({name: bloom})  # raises an error for an fpp that needs the number of row groups
+                parse_bloom({name: bloom}, counts_row_groups=True)  # raises an error for an impossible quality
         return cls(named, case_sensitive)
 
     @property
     def makes_filters(self) -> bool:
         """Whether filters are made of values."""
         return any(bloom is not None for bloom in (self.names or {}).values())
+
+    @property
+    def needs_row_groups(self) -> bool:
+        """Whether an fpp depends on the number of row groups."""
+        return any(bloom is not None and bloom.needs_row_groups for bloom in (self.names or {}).values())
+
+    def for_row_groups(self, row_groups: int) -> IndexColumns:
+        """These columns of files with so many row groups."""
+        named = (self.names or {}).items()
+        return replace(
+            self, names={name: None if bloom is None else bloom.for_row_groups(row_groups) for name, bloom in named}
+        )
 
     def to_json(self) -> dict[str, Any]:
         if self.names is None:

@@ -19,8 +19,8 @@ from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.section_file import NewTile, Section
 from bloomparquet.planning.evidence.stored_arrays import tile_arrays
 from bloomparquet.planning.index.listing import Listing
-from bloomparquet.planning.orc.cache import StripeCache
 from bloomparquet.planning.orc.filters import never_filled
+from bloomparquet.planning.orc.open import read_stripes
 from bloomparquet.planning.orc.serialized import column_name, column_section, table_sections
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Tail]]:
-    opened = StripeCache().open(storage, files, report.reads, keys=None)
+    opened = read_stripes(storage, files, report.reads)
     report.left_out.update((file.path, readable(error)) for file, error in opened.errors.items())
     kept: list[FileInfo] = []
     tails: list[Tail] = []

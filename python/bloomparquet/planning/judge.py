@@ -32,7 +32,7 @@ from bloomparquet.storage.files import ReadCount
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """A predicate in negation normal form that rows must match. `strict`: what does not fit the data is an error."""
+    """A normalized predicate that rows must match. `strict`: a literal of the wrong type is an error."""
 
     predicate: Predicate
     strict: bool
@@ -46,7 +46,7 @@ class PartitionEvidence:
         self._values: pa.Table | None = None
 
     def verdicts_or(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
-        """The :meth:`verdicts` on `leaf`, or `alive` if it is not about a partition column."""
+        """The :meth:`verdicts` on `leaf`; if it is not about a partition column, the files `alive`, which stay."""
         verdicts = self.verdicts(leaf, strict)
         return alive if verdicts is None else verdicts
 
@@ -183,8 +183,8 @@ class _Evidence:
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
             if leaf_column is None:
-                # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In
-                # negation normal form, Not stands only around <=>, LIKE and CaseIn. The last two are NULL; keeping them
+                # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In a
+                # normalized predicate, Not stands only around <=>, LIKE and CaseIn. The last two are NULL; keeping them
                 # is harmless. Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:

@@ -6,7 +6,6 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from threading import Lock
@@ -19,10 +18,9 @@ from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_parti
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
-from bloomparquet.planning.parquet.indexed import indexed_row_groups
-from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import checked
 
@@ -42,7 +40,7 @@ def open_table(
     *,
     skip_corrupt: bool,
     unreadable: dict[FileInfo, BloomParquetError] | None = None,
-    cache: FooterCache = process_cache,
+    cache: PlanCache = process_cache,
     index: OpenIndex | None = None,
 ) -> Table:
     """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what neither `index` nor
@@ -54,15 +52,11 @@ def open_table(
     """
     storage = dataset.storage
 
-    def read_parquet(some: Sequence[FileInfo]) -> RowGroups:
-        return cache.row_groups(
-            storage, some, reads, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable
-        )
-
     def open_parquet() -> Table:
-        if index is None or index.manifest.format is not FileFormat.PARQUET:
-            return read_parquet(files)
-        return indexed_row_groups(index, storage, files, reads, dataset.keys, read_parquet)
+        return open_row_groups(
+            storage, files, reads, cache=cache, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable,
+            index=index if index is not None and index.manifest.format is FileFormat.PARQUET else None,
+        )  # fmt: skip
 
     if dataset.keys is not None and not dataset.keys.allow_plaintext_files:
         index = None  # the files in an index are not encrypted: they are read to say so
@@ -87,11 +81,9 @@ def open_table(
                 opened = {*table.files, *(unreadable or ())}
                 _refuse_orc(storage, [file for file in files if file not in opened], reads)
                 return table
-    from bloomparquet.planning.orc.cache import (
-        process_cache as stripe_cache,  # lazy import: keeps ORC off the start-up path
-    )
+    from bloomparquet.planning.orc.open import open_stripes  # lazy import: keeps ORC off the start-up path
 
-    known = stripe_cache.open(storage, files, reads, keys=dataset.keys, disk=cache.disk)
+    known = open_stripes(storage, files, reads, cache=cache, keys=dataset.keys)
     if is_orc or known.is_orc:
         if not is_orc:
             _remember(storage, ((file, True) for file in known.table.files))
@@ -129,34 +121,25 @@ def has_expression_filters(dataset: Dataset, index: str) -> bool:
     return opened is not None and opened.manifest.has_expressions
 
 
-def persist(cache: FooterCache) -> None:
-    """Write what the plans that were given `cache` have read, of both formats, to its directory."""
-    cache.persist()
-    stripe_caches = sys.modules.get("bloomparquet.planning.orc.cache")
-    if stripe_caches is not None and cache.disk is not None:
-        stripe_caches.process_cache.persist(cache.disk)
-
-
 def _open_indexed_orc(
     dataset: Dataset,
     files: Sequence[FileInfo],
     reads: ReadCount,
     index: OpenIndex,
-    cache: FooterCache,
+    cache: PlanCache,
     skip_corrupt: bool,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table | None:
     """The stripes of `files`; None if `index` has none of them."""
-    from bloomparquet.planning.orc.cache import process_cache as stripe_cache  # lazy import: see open_table
-    from bloomparquet.planning.orc.indexed import indexed_stripes
+    from bloomparquet.planning.orc.open import open_indexed, open_stripes  # lazy import: see open_table
     from bloomparquet.planning.orc.stripes import Stripes
 
-    def read_stripes(some: Sequence[FileInfo]) -> Stripes:
-        known = stripe_cache.open(dataset.storage, some, reads, keys=dataset.keys, disk=cache.disk)
+    def open_cached(some: Sequence[FileInfo]) -> Stripes:
+        known = open_stripes(dataset.storage, some, reads, cache=cache, keys=dataset.keys)
         beside = sorted({*files}.difference(some))[:1]
         return known.require(skip_corrupt, unreadable, dataset.format is FileFormat.ORC, beside)
 
-    return indexed_stripes(index, dataset.storage, files, reads, read_stripes)
+    return open_indexed(index, dataset.storage, files, reads, open_cached)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

@@ -1,4 +1,4 @@
-"""How a plan is made."""
+"""The options of a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from bloomparquet.errors import OptionError
 from bloomparquet.planning.evidence.interface import ReaderTypes
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
+from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.query.predicate import Predicate
 
 OnFilterError = Literal["keep", "fail"]
@@ -15,7 +15,7 @@ OnFilterError = Literal["keep", "fail"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How one plan is made. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
+    """All options of one plan. Readers with their own rules, such as Spark, set more than the options of :func:`plan`.
 
     * `timezone`, `case_sensitive`, `on_filter_error`, `skip_corrupt`: as for :func:`plan`.
     * `strict`: an unknown column, a comparison with a struct, a list or a map, and a literal of the wrong type are
@@ -24,7 +24,7 @@ class PlanOptions:
     * `reader_types`: the types that the reader gives to columns. Where the reader's values may differ from the stored
       ones, a column skips nothing. For elements of lists and maps, the path ends with `element`, `key` or `value`.
     * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
-    * `cache`: keeps Parquet footers and filters.
+    * `cache`: keeps the footers and filters that plans read.
     * `index`: where the index of the data set is: ``"auto"`` beside the data, ``"off"`` for none, or a directory.
     """
 
@@ -36,7 +36,7 @@ class PlanOptions:
     exact_names: bool = False
     reader_types: ReaderTypes = field(default_factory=dict)
     pushed: Predicate | None = None
-    cache: FooterCache = process_cache
+    cache: PlanCache = process_cache
     index: str = "auto"
 
     def __post_init__(self) -> None:

@@ -46,7 +46,6 @@ Family = Literal[
 Number = int | float | Fraction | Decimal
 
 NANOSECONDS_PER_SECOND = 1_000_000_000
-"""In a second."""
 
 DAY_NANOSECONDS = 86_400 * NANOSECONDS_PER_SECOND
 EPOCH = dt.datetime(1970, 1, 1)

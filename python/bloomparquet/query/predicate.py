@@ -260,7 +260,7 @@ class StartsWith(Leaf):
 
 
 class FunctionPredicate(Leaf):
-    """Base of the predicates on what a function makes of a column."""
+    """Base of the predicates on the result of a function of a column, such as an element or ``lower(column)``."""
 
     __slots__ = ()
 

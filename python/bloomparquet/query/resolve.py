@@ -115,7 +115,7 @@ def merge_equalities(predicate: Predicate) -> Predicate:
 
 
 def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
-    """The leaf of `schema` that a leaf predicate in negation normal form is about."""
+    """The leaf column that the leaf predicate `predicate` tests."""
     if isinstance(predicate, ElementIn):
         return find_element(schema, predicate.column, predicate.part, case_sensitive=case_sensitive)
     (column,) = columns(predicate)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bloomparquet.errors import shorten
-from bloomparquet.parquet.bloom_filter.split_block import TOLERANCE, SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.writing.advice.benefit import why_unused
 from bloomparquet.writing.filters.spec import Bloom

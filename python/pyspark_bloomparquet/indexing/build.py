@@ -38,8 +38,8 @@ def build_index(
     files_per_task: int | None = None,
     table_log: OnTableLog = "error",
 ) -> IndexInfo:
-    """Build the index of the Parquet files at `path` on Spark's executors: :func:`bloomparquet.build_index` for large
-    data sets.
+    """Build the index of the Parquet or ORC files at `path` on Spark's executors: :func:`bloomparquet.build_index` for
+    large data sets.
 
     The driver lists the files, executors read their footers and filters and write the index, and the driver puts it in
     place when all is written. If Spark aborts the job, because it was cancelled or executors were killed, Spark's error

@@ -29,7 +29,7 @@ _revisions = count(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Listing:
+class ScanListing:
     """The files of a scan. `paths` and `known`: the paths and the versions of the files of `dataset`.
 
     `revision` is a number of this process that no other listing has, and that changes with the versions. `versions`
@@ -43,7 +43,7 @@ class Listing:
     versions: bytes = b""
 
     @classmethod
-    def parse(cls, data: bytes, files: int, digest: str) -> Listing:
+    def parse(cls, data: bytes, files: int, digest: str) -> ScanListing:
         """The listing of a request. It has no partition values: Spark has already applied its partition filters.
 
         Raises PlanError unless `data` are `files` files on one storage, and have the SHA-256 `digest`.
@@ -60,7 +60,7 @@ class Listing:
         dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
         return cls(dataset, inner)
 
-    def refreshed(self) -> Listing:
+    def refreshed(self) -> ScanListing:
         """This listing with the present versions of its local files; the same object if none has changed.
 
         Spark lists files when a DataFrame is loaded, without inodes and change times. Raises FileNotFoundError.
@@ -83,7 +83,7 @@ class Listing:
             np.array(ctimes, np.int64),
         )
         versions = b"".join(each.astype(each.dtype.newbyteorder(">")).tobytes() for each in numbers)
-        return Listing(dataset, self.paths, now, next(_revisions), versions)
+        return ScanListing(dataset, self.paths, now, next(_revisions), versions)
 
 
 def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:

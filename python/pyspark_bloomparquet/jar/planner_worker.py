@@ -22,12 +22,12 @@ from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError,
 from bloomparquet.planning import planner
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.open import has_expression_filters, persist
+from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.cache import FooterCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
-from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, Listing, first_line
+from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
     agreed_zone,
@@ -97,7 +97,7 @@ class Worker:
         self._lock = Lock()
         self._unanswered = 0  # requests
         self._unfinished = 0  # requests without an answer, or whose cache entries are not on disk
-        self._listings: OrderedDict[str, Listing] = OrderedDict()  # by digest
+        self._listings: OrderedDict[str, ScanListing] = OrderedDict()  # by digest
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -126,11 +126,11 @@ class Worker:
         with self._lock:
             self._unanswered -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, result)
-        persist(cache)
+        cache.persist()
         with self._lock:
             self._unfinished -= 1
 
-    def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, FooterCache]:
+    def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, PlanCache]:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache = False, process_cache
         try:
@@ -178,14 +178,14 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
             return {"error": f"{type(error).__name__}: {first_line(error)}"}, b"", cache
 
-    def _listing(self, digest: str, data: bytes, files: int) -> Listing | None:
+    def _listing(self, digest: str, data: bytes, files: int) -> ScanListing | None:
         """The listing with this digest, in the present versions of its files; None if it must be sent."""
         with self._lock:
             known = self._listings.get(digest)
         if known is None:
             if not data:
                 return None
-            known = Listing.parse(data, files, digest)
+            known = ScanListing.parse(data, files, digest)
         listing = known.refreshed()
         with self._lock:
             self._listings[digest] = listing

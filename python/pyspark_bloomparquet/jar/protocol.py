@@ -13,18 +13,22 @@ remembers the latest listings. The data of a request are empty; if the planner d
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
 milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
-agree.
+agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `readerTypes` follow
+the grammar of predicates below.
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``; for ORC files
-``numStripesTotal`` and so on. Its data (8 bytes each, big-endian) are the byte ranges to read, sorted by file: the
-index of each range's file in the listing, all starts, all lengths. `revision` names the versions of the files that were
-planned, because local files may have changed since Spark listed them. If it is not the revision of the request, the
-data continue with these versions: all sizes, all modification times in milliseconds, all inodes, all change times in
-nanoseconds. For files that are not local `revision` is 0, and there are no versions.
+An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics
+of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the ranges, -1 if unknown;
+`requests`, the reads of the storage; and `warnings`, the texts to log. The answer's data (8 bytes each, big-endian) are
+the byte ranges to read, sorted by file: the index of each range's file in the listing, all starts, all lengths.
+`revision` names the versions of the files that were planned, because local files may have changed since Spark listed
+them. If it is not the revision of the request, the data continue with these versions: all sizes, all modification times
+in milliseconds, all inodes, all change times in nanoseconds. For files that are not local `revision` is 0, and there
+are no versions.
 
-If nothing could be skipped, the answer is ``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An
-error is ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail. While requests are being
-planned, ``{"id": 0}`` says every few seconds that the process is alive.
+If only filters of ``lower(column)`` or ``upper(column)`` could skip something, and no index has them, the answer is
+``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An error is ``{"id": 7, "error": "…"}``, with
+``"fatal": true`` if the query must fail. While requests are being planned, ``{"id": 0}`` says every few seconds that
+the process is alive.
 
 A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
 ["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``

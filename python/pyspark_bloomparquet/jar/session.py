@@ -1,4 +1,4 @@
-"""The jar: where it is, how a Spark session gets it, and what it planned. All use of py4j is in this file.
+"""The jar: where it is, how a Spark session gets it, and what it planned. Python calls the jar only from this file.
 
 With the jar, Spark's own readers read the row groups (for ORC: the stripes) that a planner process with this
 interpreter keeps. Without it, ``format("bloomparquet")`` is the Python data source, which returns the same rows but

@@ -61,7 +61,7 @@ class Options:
         """Check `given`, as Spark hands it over. OptionError says which option is wrong and what was expected."""
         texts = {_find_option(key).name: text for key, text in given.items()}
         values = _parse(LOADING, texts)
-        values = {option.name: values[option.name] for option in LOADING if option.reader != JAR}
+        values = {option.name: values[option.name] for option in LOADING if option.used_by != JAR}
         if values["keyProvider"] is not None:
             check_allowed(values["keyProvider"])
         path, several = values.pop("path"), values.pop("paths")
@@ -132,7 +132,7 @@ def _table(options: Iterable[Option]) -> str:
 
 
 def _used_by(option: Option) -> str:
-    return option.reader if option.source is None else f"{option.reader} (only `{option.source}`)"
+    return option.used_by if option.source is None else f"{option.used_by} (only `{option.source}`)"
 
 
 def _find_option(key: str) -> Option:

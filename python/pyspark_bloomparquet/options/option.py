@@ -25,9 +25,9 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 
 @dataclass(frozen=True)
 class Check:
-    """Which texts an option takes. `parse` returns the value, and raises ValueError or PlanError for other texts.
+    """The check of an option's text. `parse` returns the value, or raises ValueError or PlanError.
 
-    `expected` says in an error which texts these are; `choices` lists them if they are few.
+    `expected` describes the valid texts in an error. `choices` are all of them, if they are a few words.
     """
 
     expected: str
@@ -39,7 +39,7 @@ class Check:
 class Option:
     """One option.
 
-    `default` is the text that an absent option stands for; None: it has no default. `reader` is who uses the option:
+    `default` is the text that an absent option stands for; None: it has no default. `used_by` says who uses the option:
     the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise ignores
     them. A `per_column` option may name a column after a ``#``, as in parquet-java. `source` is the only data source
     that has the option; None: both have it. No error shows the value of an option that `is_secret`.
@@ -49,7 +49,7 @@ class Option:
     default: str | None
     check: Check
     doc: str
-    reader: str = BOTH
+    used_by: str = BOTH
     per_column: bool = False
     source: Source | None = None
     is_secret: bool = False

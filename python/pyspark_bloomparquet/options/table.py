@@ -1,7 +1,8 @@
 """The table of all options: every name with its default, its check and its line of documentation.
 
-Python parses the options of loads. The jar parses the options of writes; they are here for the documentation, and so
-that a load may share its options with a write. ``OptionNames.java`` has the jar's names.
+Without the jar, Python parses the options of loads. The jar parses its own: ``OptionNames.java`` has their names, and
+``ScanOptions.java`` the checks of those for loads. The options of writes are here for the documentation, and so that a
+load may share its options with a write.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ PLANNING: tuple[Option, ...] = (
         "cache",
         "true",
         FLAG,
-        "Whether to cache footers and small filters on the driver's disk, for the next session.",
+        "Whether to cache on the driver's disk what plans read of footers and filters, for the next session.",
         JAR,
     ),
 )
@@ -277,4 +278,4 @@ PLANNER = (
     Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
     Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),
 )
-"""What the jar sends its planner process."""
+"""The options that the jar sends its planner process."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
-class Listing:
+class LoadListing:
     """The files of one load. It is large, so it is made where it is needed and never pickled."""
 
     def __init__(self, options: Options) -> None:

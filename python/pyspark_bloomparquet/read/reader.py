@@ -31,7 +31,7 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
-from pyspark_bloomparquet.read.listing import Listing
+from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
@@ -97,7 +97,7 @@ class BloomParquetReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the row groups to read, as splits. Spark calls this on the driver, once for each query plan."""
-        listing = Listing(self.options)
+        listing = LoadListing(self.options)
         plan = self._plan(listing)
         if any(isinstance(error, EncryptionError) for error in plan.errors):
             invalidate(self.options.key_provider)
@@ -130,7 +130,7 @@ class BloomParquetReader(DataSourceReader):
 
         return read_split(partition, self.schema, self.options)
 
-    def _plan(self, listing: Listing) -> ScanPlan:
+    def _plan(self, listing: LoadListing) -> ScanPlan:
         options = self.options
         pushed = to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
         # Values of pushed filters have Spark's types. Where a file's type differs, the planner keeps its row groups.
@@ -149,7 +149,7 @@ class BloomParquetReader(DataSourceReader):
             _require_zone(self._where, plan, listing)
         return plan
 
-    def _prunable_schema(self, listing: Listing) -> StructType:
+    def _prunable_schema(self, listing: LoadListing) -> StructType:
         """The schema without the columns that the planner would misinterpret.
 
         The planner compares a partition column by its inferred type, not by the user's. It may take a name with a dot
@@ -194,7 +194,7 @@ def _skipped_files(plan: ScanPlan) -> list[FileInfo]:
     return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
 
-def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
+def _require_zone(where: Predicate, plan: ScanPlan, listing: LoadListing) -> None:
     """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
     for leaf in (part for each in leaves(where) for part in leaves(to_element_conditions(each))):
         if not isinstance(leaf, Comparison | Membership | ElementIn):
@@ -208,7 +208,7 @@ def _require_zone(where: Predicate, plan: ScanPlan, listing: Listing) -> None:
             )
 
 
-def _is_timestamp(predicate: Leaf, plan: ScanPlan, listing: Listing) -> bool:
+def _is_timestamp(predicate: Leaf, plan: ScanPlan, listing: LoadListing) -> bool:
     kinds = listing.partition_types
     partition = find_partition(list(kinds), predicate.column[:1], case_sensitive=False)
     if partition is not None and str(kinds[partition]).startswith("timestamp"):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.parquet.bloom_filter.header import MAX_ENCRYPTED_HEADER_BYTES, MAX_HEADER_BYTES, parse_headers
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import OVERHEAD, Module, module_size
 from bloomparquet.storage.ranges import Ranges

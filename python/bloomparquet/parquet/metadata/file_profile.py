@@ -29,14 +29,14 @@ class WriterTraits:
 
     `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
-    `any_altered_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings may differ
-    in bytes. The metadata is searched as text, so the column is not known: no string column of the file is used.
+    `has_padded_or_collated_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings
+    may differ in bytes. The metadata is searched as text, so it is not known which column: none of the file is used.
     ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
     """
 
     spark: bool
     legacy_int96: bool
-    any_altered_text: bool
+    has_padded_or_collated_text: bool
     column_orders: tuple[bool, ...]
 
 
@@ -159,7 +159,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
     traits = WriterTraits(
         spark=_SPARK in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
-        any_altered_text=any(map(_is_altered, pairs.values())),
+        has_padded_or_collated_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
     )
     return traits, pairs, signature

@@ -1,14 +1,14 @@
 """Converts query literals to the values that a file's column stores, and to their hashes.
 
-Page encodings are not handled here. A wrong hash asks the wrong block, and matching rows are lost. There are three
-answers for a value:
+A filter is asked for the hash of the bytes that the column stores. A wrong hash asks for another value, and matching
+rows are lost. There are three answers for a value:
 
 * The column stores it as exactly these bytes: filters and statistics can be checked for them.
 * The column cannot store it (2**40 in INT32, 1.005 in a DECIMAL of scale 2): no row of the file equals it.
 * Unknown (None): nothing proves which bytes it has, so this column gives no evidence.
 
 Only the *file's* column decides: its physical type, length, annotation, scale and unit. The types of the query and of
-the table do not. A type without a test against bytes that another writer produced stays unknown.
+the table do not. Add a type only with a test against bytes that another writer produced.
 
 Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFilter.md`` ("hash of the plain encoding").
 """
@@ -59,14 +59,16 @@ _ALLOWED_TYPES: dict[tuple[str, str | int | None], tuple[str, ...]] = {
     **{(kind, None): ("FIXED_LEN_BYTE_ARRAY",) for kind in ("UUID", "FLOAT16")},
 }
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
-_STORED = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
-_WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _STORED.items()}
+_NUMPY_TYPES = {"BOOLEAN": "u1", "INT32": "<i4", "INT64": "<i8", "FLOAT": "<f4", "DOUBLE": "<f8"}
+_WIDTHS = {name: np.dtype(stored).itemsize for name, stored in _NUMPY_TYPES.items()}
 # (physical type, annotation) -> how floating-point values are stored
 _FLOATS: dict[tuple[str | None, str | None], np.dtype[Any]] = {
     ("FLOAT", None): np.dtype("<f4"),
     ("DOUBLE", None): np.dtype("<f8"),
     ("FIXED_LEN_BYTE_ARRAY", "FLOAT16"): np.dtype("<f2"),
 }
+# families whose statistics, outside byte arrays, are signed integers; an INTEGER may also be unsigned
+_INTEGER_KEYS = frozenset[Family]({"integer", "decimal", "date", "time", "timestamp", "timestamp_ntz"})
 _MAX_DECIMAL_BYTES = 76  # the longest fixed-length decimal that gives evidence
 _JULIAN_EPOCH_DAY = 2_440_588
 
@@ -96,9 +98,10 @@ def float_dtype(node: SchemaNode) -> np.dtype[Any]:
 
 
 def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
-    """The values of the column and their order. None for INT96, and if equal values may be stored as unequal bytes."""
+    """The values that the column can hold, and their order. None if literals cannot be encoded for it, and for INT96,
+    which :func:`encode_values` encodes without an order."""
     node, family = leaf.node, family_of(leaf.node)
-    if node.physical_type == "INT96" or _has_ambiguous_bytes(node, traits):
+    if node.physical_type == "INT96" or _cannot_encode(node, traits):
         return None
     is_float = family == "float"
     is_number = family not in BYTES_FAMILIES and not is_float
@@ -155,9 +158,9 @@ def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: ChunkColumns) -> B
 
 
 def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """Convert plain-encoded minima or maxima to keys in the column's order.
+    """Convert minima or maxima, as a footer stores them, to keys in the column's order.
 
-    Gives the keys and which of them are usable, both of shape (n,); None if the type has no order that writers share.
+    Returns the keys, and which of them are usable, both of shape (n,). None if writers order the type in several ways.
     """
     node = leaf.node
     family = family_of(node)
@@ -175,11 +178,13 @@ def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[
         values: list[Any] = [value if value is not None and ok else b"" for value, ok in zip(raw, usable, strict=True)]
         if family == "decimal":
             values = [int.from_bytes(value, "big", signed=True) for value in values]
+        elif family not in BYTES_FAMILIES:
+            raise _unexpected(node)
         return objects(values), usable
     packed = b"".join(
         value if value is not None and ok else bytes(width) for value, ok in zip(raw, usable, strict=True)
     )
-    keys = np.frombuffer(packed, _STORED[node.physical_type or ""])
+    keys = np.frombuffer(packed, _NUMPY_TYPES[node.physical_type or ""])
     if family == "float":
         keys = keys.astype(np.float64)
         return keys, usable & ~np.isnan(keys)
@@ -187,6 +192,8 @@ def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[
         return keys.astype(np.uint64), usable
     if _unsigned(node):
         return keys.view(f"<u{width}").astype(np.uint64), usable
+    if family not in _INTEGER_KEYS:
+        raise _unexpected(node)
     return keys.astype(np.int64), usable
 
 
@@ -196,12 +203,12 @@ def _has_signed_order(leaf: LeafColumn) -> bool:
     return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
-def _has_ambiguous_bytes(node: SchemaNode, traits: WriterTraits) -> bool:
-    """Whether the column may store equal values as unequal bytes, or its encoding is unknown."""
+def _cannot_encode(node: SchemaNode, traits: WriterTraits) -> bool:
+    """Whether the column may store equal values as different bytes, or its encoding is unknown."""
     family = family_of(node)
     if family == "string":
-        return traits.any_altered_text
-    # A writer may pad a decimal in BYTE_ARRAY with sign bytes.
+        return traits.has_padded_or_collated_text
+    # A decimal in BYTE_ARRAY may begin with any number of sign bytes.
     padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > _MAX_DECIMAL_BYTES
     return family == "other" or (family == "decimal" and padded)
 
@@ -223,6 +230,8 @@ def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
         return xxh64_int32(keys.astype(np.uint32))
     if node.physical_type == "INT64":
         return xxh64_int64(keys.astype(np.uint64))
+    if family != "decimal":
+        raise _unexpected(node)
     width = node.type_length or 0
     return xxh64_bytes([int(key).to_bytes(width, "big", signed=True) for key in keys])
 
@@ -251,8 +260,15 @@ def _physical_range(node: SchemaNode) -> tuple[int, int]:
     if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
         half = 1 << (8 * (node.type_length or 1) - 1)
         return -half, half - 1
-    bits = 32 if node.physical_type == "INT32" else 64
+    if node.physical_type not in ("INT32", "INT64"):
+        raise _unexpected(node)
+    bits = 8 * _WIDTHS[node.physical_type]
     return (0, (1 << bits) - 1) if _unsigned(node) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _unexpected(node: SchemaNode) -> TypeError:
+    """The error for a family that this file does not handle yet. A default would encode wrong bytes."""
+    return TypeError(f"no encoding of {family_of(node)} values is known for {node.physical_type} column {node.name}")
 
 
 def _unsigned(node: SchemaNode) -> bool:

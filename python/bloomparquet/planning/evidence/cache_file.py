@@ -1,7 +1,7 @@
-"""A directory of cache files (:mod:`bloomparquet.planning.evidence.section_file`), bounded in bytes.
+"""The directory of the cache: files of sections (:mod:`bloomparquet.planning.evidence.section_file`), bounded in bytes.
 
-Readers map a file into memory, and keep the map when it is replaced or removed. Writers write another file and rename
-it. So any number of readers and writers may work at once.
+Readers keep a file open when it is replaced or removed. Writers write another file and rename it. So any number of
+readers and writers may work at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from pathlib import Path
 
 import xxhash
 
-from bloomparquet.planning.evidence.section_file import MAGIC, MappedSource, Section, SectionFile, serialise
+from bloomparquet.planning.evidence.section_file import (
+    MAGIC,
+    DamagedFileError,
+    OpenSource,
+    Section,
+    SectionFile,
+    serialise,
+)
 
 log = logging.getLogger("bloomparquet")
 
@@ -56,18 +63,21 @@ def code_fingerprint() -> str | None:
 
 def open_cache_file(path: Path) -> SectionFile:
     """Raises :class:`DamagedFileError` or ``OSError`` if the file cannot be used."""
-    return SectionFile(MappedSource(path, private=True), str(code_fingerprint()))
+    source = OpenSource(os.fspath(path))
+    if hasattr(os, "geteuid") and source.owner != os.geteuid():
+        raise DamagedFileError(f"{path}: it belongs to another user")
+    return SectionFile(source, str(code_fingerprint()), level=logging.INFO)
 
 
 @contextmanager
-def errors_logged(disk: CacheDirectory, warned: set[Path], cache: str) -> Iterator[None]:
-    """Log an ``OSError`` of `cache` instead of raising it: once for each directory, which `warned` then has."""
+def errors_logged(disk: CacheDirectory, warned: set[Path]) -> Iterator[None]:
+    """Log an ``OSError`` of the cache instead of raising it: once for each directory, which `warned` then has."""
     try:
         yield
     except OSError as error:
         if disk.directory not in warned:
             warned.add(disk.directory)
-            log.warning("%s: %s cannot read or write its files here: %s", disk.directory, cache, error)
+            log.warning("%s: the planner's cache cannot read or write its files here: %s", disk.directory, error)
 
 
 class CacheDirectory:

@@ -35,8 +35,8 @@ class FilterStore(ABC):
     """The filters of n chunks. Safe to use from several threads.
 
     `filled` (n,): whether the chunk is known to hold a value that is not null. `errors`: by chunk, why its filter
-    cannot be used. `tiled`: the filters that are in an index; they are not read from the files. `absent`: what
-    the others answered.
+    cannot be used. `tiled`: the filters that are in an index; they are not read from the files. `absent`: the values
+    that filters in the files have proven absent.
     """
 
     filled: Booleans

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,15 @@ class Table(Units, Protocol):
 
     def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
         """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
+
+
+class ReadAmount(NamedTuple):
+    """How much was read for a table in this process: `columns`, and `evidence` about them, of `known` evidence in all.
+    Each format has its own unit of evidence."""
+
+    columns: int
+    evidence: int
+    known: int
 
 
 class RowGroupsWithinStripes(Units, Protocol):

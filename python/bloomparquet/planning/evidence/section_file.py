@@ -1,9 +1,9 @@
 """Files of named arrays, used only if their checksums match: cache files and the segments of an index.
 
 A file holds *sections*, groups of arrays that are used together, and *tiles* (:mod:`.bit_slices`). Each section has its
-own checksum, so that a reader checks and pages in only what it needs; a tile has one for each of its parts. Local files
-are mapped into memory, others are read in ranges. A file that another version of its writer wrote counts as absent; it
-is not an error.
+own checksum, so that a reader checks and reads only what it needs; a tile has one for each of its parts. Large local
+files are mapped into memory, others are read in ranges. A file that another version of its writer wrote counts as
+absent; it is not an error.
 
     magic (8 bytes) | format (u32) | size of the index (u32) | XXH3 of the index and the 16 bytes before (u64)
     index: JSON {"writer": version, "seed": number, "bytes": of the file,
@@ -24,6 +24,7 @@ import mmap
 import os
 import stat
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -48,6 +49,7 @@ _FORMAT = 2
 _HEAD = 24
 _ALIGN = 64
 _FIRST_READ = 256 * 1024
+_FIRST_OPEN_READ = 16 * 1024
 _RESIDENT_BYTES = 32 * 1024 * 1024  # of records of one remote file
 
 
@@ -71,34 +73,69 @@ class Source(Protocol):
         """`count` records from `offset` on."""
 
 
-class MappedSource:
-    """A local file, mapped into memory. Raises :class:`DamagedFileError` for what is not a regular file, and with
-    `private` for a file of another user."""
+def _open_regular(path: str) -> tuple[int, int]:
+    """A descriptor of the regular file at `path`, and its size. Raises :class:`DamagedFileError` for what is none."""
+    # Something else may have this name: opening a pipe must not block, and a link must not be followed.
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
+        os.close(descriptor)
+        raise DamagedFileError(f"{path}: not a file of sections")
+    return descriptor, status.st_size
 
-    def __init__(self, path: str | os.PathLike[str], *, private: bool) -> None:
-        self.path = os.fspath(path)
-        # Something else may have this name: opening a pipe must not block, and a link must not be followed.
-        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, flags)
+
+class MappedSource:
+    """A local file, mapped into memory. The process ends if the file shrinks while a part of it is looked at."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        descriptor, self.size = _open_regular(path)
         try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
-                raise DamagedFileError(f"{path}: not a file of sections")
-            if private and hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-                raise DamagedFileError(f"{path}: it belongs to another user")
-            self.map = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+            self._map = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)
-        self.size = status.st_size
 
     def read_start(self, reads: ReadCount) -> memoryview:
-        return memoryview(self.map)
+        return memoryview(self._map)
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
-        return memoryview(self.map)[offset : offset + size]
+        return memoryview(self._map)[offset : offset + size]
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _MappedRecords(np.frombuffer(self.map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+        return _MappedRecords(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+
+
+class OpenSource:
+    """A local file that stays open, and is copied into memory. It may shrink, or be replaced, at any time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor, self.size = _open_regular(path)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    @property
+    def owner(self) -> int:
+        """The user whose file it is."""
+        return os.fstat(self._descriptor).st_uid
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        pieces: list[bytes] = []
+        at = offset
+        while at < offset + size:
+            piece = os.pread(self._descriptor, offset + size - at, at)
+            if not piece:
+                raise DamagedFileError(f"{self.path}: it was truncated while it was read")
+            pieces.append(piece)
+            at += len(piece)
+        return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        whole = self.read(offset, record_bytes * count, ReadCount())
+        return _MappedRecords(np.frombuffer(whole, np.uint8).reshape(count, -1))
 
 
 class _MappedRecords:
@@ -206,10 +243,13 @@ class _TileEntry(NamedTuple):
 
 class SectionFile:
     """An open file of sections, written by `writer`. Raises :class:`DamagedFileError`, FormatError or ``OSError`` if it
-    cannot be used."""
+    cannot be used. What is found damaged later is logged at `level`."""
 
-    def __init__(self, source: Source, writer: str, reads: ReadCount | None = None) -> None:
+    def __init__(
+        self, source: Source, writer: str, reads: ReadCount | None = None, *, level: int = logging.WARNING
+    ) -> None:
         self.path = source.path
+        self._level = level
         self._source = source
         self._warned: set[str] = set()
         reads = reads or ReadCount()
@@ -241,11 +281,11 @@ class SectionFile:
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self.path}: its index is damaged: {error}") from error
 
-    def warn(self, message: str, level: int = logging.WARNING) -> None:
+    def warn(self, message: str) -> None:
         """Log what is wrong with this file, unless the same was logged before."""
         if message not in self._warned:
             self._warned.add(message)
-            log.log(level, "%s: %s", self.path, message)
+            log.log(self._level, "%s: %s", self.path, message)
 
     @property
     def sections(self) -> list[str]:

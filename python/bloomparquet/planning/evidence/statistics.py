@@ -49,7 +49,7 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 class Candidates(NamedTuple):
-    """What to ask Bloom filters: ``hashes[first[i]:last[i]]`` are those of values within the bounds of chunk i."""
+    """What to ask Bloom filters. Only the values with ``hashes[first[i]:last[i]]`` are within the bounds of chunk i."""
 
     filters: ChunkFilters
     hashes: NDArray[np.uint64]

@@ -1,8 +1,4 @@
-"""Listings of files as arrays: which files a segment of an index or a cache file is of.
-
-Listings are compared as a whole. The digest in the name of a cache file only finds it, so a collision cannot pass one
-data set off as another.
-"""
+"""Listings of files as arrays: which files a segment of an index or of the cache is of."""
 
 from __future__ import annotations
 
@@ -16,16 +12,17 @@ import xxhash
 from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.cache_file import code_fingerprint
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
-from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, data_root
+from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.section_file import Section
+from bloomparquet.planning.evidence.stored_arrays import as_bytes
+from bloomparquet.storage.files import FileInfo, Storage, data_root
 
 TABLE = "table"
 """The section that says which files there are."""
 
 
 class Listing:
-    """A list of files on one storage as arrays, and the name of their cache file."""
+    """A list of files on one storage as arrays."""
 
     def __init__(self, storage: Storage, files: Sequence[FileInfo]) -> None:
         joined = "\0".join([file.path for file in files])
@@ -38,7 +35,6 @@ class Listing:
             "inodes": np.array([file.inode for file in files], np.uint64),
             "ctimes": np.array([file.ctime_ns for file in files], np.int64),
         }
-        self._root = data_root(files)
         self._storage = storage
 
     @property
@@ -48,33 +44,20 @@ class Listing:
         return self._unique and isinstance(self._storage.key, str)
 
     @property
-    def prefix(self) -> str:
-        """The common prefix of the cache file names of one data set, whichever of its files a query asks for."""
-        text = f"{code_fingerprint()}\0{self._storage.key}\0{self._root}"
-        return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
-
-    @property
-    def name(self) -> str:
+    def digest(self) -> str:
+        """Names a segment in the cache. Listings are compared as a whole, so a collision cannot pass one off as
+        another."""
         digest = xxhash.xxh3_128()
         for array in self.arrays.values():
             digest.update(len(array).to_bytes(8, "little"))
             digest.update(array.data)
-        return self.prefix + digest.hexdigest()
+        return digest.hexdigest()
 
 
-def files_of_segment(file: SectionFile, root: str, reads: ReadCount) -> list[FileInfo]:
-    """The files of a segment, as they were when it was made. Raises DamagedFileError."""
-    try:
-        return files_of(file.section(TABLE, reads), root)
-    except MALFORMED as error:
-        raise DamagedFileError(f"{file.path}: {error}") from error
-
-
-def files_of(section: Section, root: str) -> list[FileInfo]:
-    """The listed files. `root` is put before their paths."""
-    paths = section["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
-    numbers = (section[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
-    return list(map(FileInfo._make, zip([root + path for path in paths] if root else paths, *numbers, strict=True)))
+def segment_prefix(file_format: FileFormat, storage: Storage, files: Sequence[FileInfo]) -> str:
+    """How the names of the cache's segments of one data set begin, whichever of its files a query asks for."""
+    text = f"{code_fingerprint()}\0{file_format.value}\0{storage.key}\0{data_root(files)}"
+    return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
 
 
 class StoredFiles(Sequence[FileInfo]):
@@ -88,7 +71,10 @@ class StoredFiles(Sequence[FileInfo]):
 
     @cached_property
     def _files(self) -> list[FileInfo]:
-        return files_of(self.arrays, self._root)
+        texts = self.arrays["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+        paths = [self._root + text for text in texts] if self._root else texts
+        numbers = (self.arrays[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+        return list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
 
     def __len__(self) -> int:
         return len(self.arrays["sizes"])

@@ -17,6 +17,7 @@ from bloomparquet.planning.evidence.section_file import (
     UNUSABLE,
     DamagedFileError,
     MappedSource,
+    OpenSource,
     SectionFile,
     Source,
     StoredSource,
@@ -26,6 +27,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storag
 from bloomparquet.storage.ranges import in_threads
 
 _REMEMBERED = 64
+_READ_BYTES = 1 << 20  # smaller local segments are read, not mapped
 _REMOTE_SECONDS = 60.0  # how long a look at a remote storage is believed
 
 log = logging.getLogger("bloomparquet.index")
@@ -164,7 +166,7 @@ def absolute(root: str) -> str:
 
 def _source(storage: Storage, path: str, entry: SegmentEntry) -> Source:
     if isinstance(storage, LocalStorage):
-        source = MappedSource(path, private=False)
+        source = MappedSource(path) if entry.bytes > _READ_BYTES else OpenSource(path)
         if source.size != entry.bytes:
             raise DamagedFileError(f"{path}: it has {source.size} bytes; expected {entry.bytes}")
         return source

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,18 +20,17 @@ _IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 class Places:
     """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
-    `root`. Two listings of a remote storage may report a time in milliseconds and in seconds."""
+    `root`. `times_are_rounded`: two listings of a remote storage may report a time in milliseconds and in seconds."""
 
-    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, *, is_remote: bool) -> None:
-        self._is_remote = is_remote
-        listings = listings[::-1]  # of several versions of a file, the newest is looked up
+    def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, *, times_are_rounded: bool) -> None:
+        self._times_are_rounded = times_are_rounded
         above = root.encode("utf-8", "surrogatepass")
-        paths = [above + path for listing in listings for path in listing["paths"].tobytes().split(b"\0")]
-        self._paths = _binary_array(paths)
+        joined = b"\0".join(listing["paths"].tobytes() for listing in listings)
+        self._joined = above + joined.replace(b"\0", b"\0" + above) if above else joined
         numbers = {name: [each[name] for each in listings] for name in _IDENTITY} if listings else {}
         self._identity = {name: np.concatenate(arrays) for name, arrays in numbers.items()}
         counts = [len(listing["sizes"]) for listing in listings]
-        self._segment = np.repeat(np.arange(len(counts))[::-1], counts)
+        self._segment = np.repeat(np.arange(len(counts)), counts)
         self._position = np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)])
 
     def find(self, files: Sequence[FileInfo]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -37,20 +38,35 @@ class Places:
 
         A file without a modification time is in none: it could be replaced by one of the same size without notice.
         """
-        if not files or not len(self._paths):
+        if not files or not len(self._segment):
             return np.full(len(files), -1), np.zeros(len(files), np.int64)
-        paths, *numbers = zip(*files, strict=True)
-        asked = _binary_array("\0".join(paths).encode("utf-8", "surrogatepass").split(b"\0"))
-        where = _values(pc.index_in(asked, value_set=self._paths))
+        # zip(*files) would make as many objects as there are files, which start the garbage collector.
+        paths, *numbers = (list(map(itemgetter(i), files)) for i in range(len(FileInfo._fields)))
+        where = self._lines("\0".join(paths).encode("utf-8", "surrogatepass"))
+        if len(where) != len(files):  # there is a \0 in a path
+            return np.full(len(files), -1), np.zeros(len(files), np.int64)
         same = where >= 0
-        for (name, stored), given in zip(self._identity.items(), numbers, strict=True):
-            numbers_of = stored[where], np.array(given, stored.dtype)
-            if name == "mtimes" and self._is_remote:
-                same &= are_same_times(*numbers_of)
+        for (name, stored), listed in zip(self._identity.items(), numbers, strict=True):
+            given = np.array(listed, stored.dtype)
+            if name == "mtimes":
+                same &= given > 0
+            if name == "mtimes" and self._times_are_rounded:
+                same &= are_same_times(stored[where], given)
             else:
-                same &= numbers_of[0] == numbers_of[1]
-        same &= np.array(numbers[1], np.int64) > 0
+                same &= stored[where] == given
         return np.where(same, self._segment[where], -1), self._position[where]
+
+    def _lines(self, asked: bytes) -> NDArray[np.int64]:
+        """The line of each path in the listings, -1 if there is none."""
+        if asked == self._joined:  # the usual case, which needs no table of hashes
+            return np.arange(len(self._segment))
+        backwards = _values(pc.index_in(_binary_array(asked.split(b"\0")), value_set=self._backwards))
+        return np.where(backwards < 0, -1, len(self._segment) - 1 - backwards)
+
+    @cached_property
+    def _backwards(self) -> pa.LargeBinaryArray:
+        """The paths from the last to the first: of several versions of a file, the newest is found."""
+        return _binary_array(self._joined.split(b"\0")[::-1])
 
 
 def _values(positions: pa.Int32Array) -> NDArray[np.int64]:

@@ -73,7 +73,8 @@ class _Segments(Generic[TableT]):
             self.tables.append(table)
             assert isinstance(table.files, StoredFiles)
             listings.append(table.files.arrays)
-        self.places = Places(listings, index.root, is_remote=not isinstance(storage, LocalStorage))
+        is_local = isinstance(storage, LocalStorage)
+        self.places = Places(listings, index.root, times_are_rounded=not is_local)
 
     def find(self, keys: Hashable, files: Sequence[FileInfo]) -> _Merged[TableT] | None:
         """The last table of these files."""
@@ -131,17 +132,22 @@ def merge_found(
     others: TableT | None,
     merge: Merge[TableT],
 ) -> TableT:
-    """The table of `files`. File i is file ``position[i]`` of ``tables[table[i]]``; or one of `others`, or none, if
-    ``table[i]`` is -1."""
+    """The table of `files`. File i is file ``position[i]`` of ``tables[table[i]]``; or if ``table[i]`` is -1, one of
+    `others`, or none."""
+    table, position = table.copy(), position.copy()
     parts = list(tables)
     if others is not None:
-        read = {file: i for i, file in enumerate(others.files)}
-        for i in np.flatnonzero(table < 0).tolist():
-            at = read.get(files[i])
-            if at is not None:
-                table[i], position[i] = len(parts), at
+        missing = np.flatnonzero(table < 0)
+        if list(others.files) == [files[i] for i in missing.tolist()]:  # the usual case, which needs no dictionary
+            table[missing], position[missing] = len(parts), np.arange(len(missing))
+        else:
+            read = {file: i for i, file in enumerate(others.files)}
+            for i in missing.tolist():
+                at = read.get(files[i])
+                if at is not None:
+                    table[i], position[i] = len(parts), at
         parts.append(others)
     (present,) = np.nonzero(table >= 0)
     used, part = np.unique(table[present], return_inverse=True)
-    some = [files[i] for i in present.tolist()] if len(present) < len(files) else list(files)
-    return merge(some, [parts[i] for i in used.tolist()], part, position[present])
+    some = files if len(present) == len(files) else [files[i] for i in present.tolist()]
+    return merge(some, [parts[i] for i in used.tolist()] or parts[-1:], part, position[present])

@@ -1,8 +1,9 @@
-"""Tables of stripes to and from the arrays of a segment of an index, or of a cache file.
+"""Tables of stripes to and from the arrays of a segment, of an index or of the cache.
 
 Both hold what plans need of their files: the stripes, the time zones of the writers, and for each column the statistics
 of stripes and row groups. The tails are there too, in a section of their own: they are parsed for files that are read,
-and for columns that are not stored. A segment has all of it, and filters in tiles; a cache file has what was read.
+and for columns that are not stored. A segment of an index has all of it, and filters in tiles; one of the cache has
+what was read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes, flat_keys, keys_of, pack, tiled_of, unpack
 from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
-from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles, storage_digest
+from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.file_profile import find_profiles
 from bloomparquet.planning.orc.filters import ReadFilters
@@ -47,11 +48,12 @@ def table_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
     zones = table.known_zones(np.arange(len(table)))
     names = sorted({zone for zone in zones.values() if zone is not None})
     numbers = {None: -1} | {name: number for number, name in enumerate(names)}
+    _, examples = np.unique(table.arrays.profile, return_index=True)  # the first file of each profile
     return {
         TABLE: {
             **listing.arrays,
             **{name: getattr(table.arrays, name) for name in _ARRAYS},
-            **pack([profile.tail.raw for profile in table.profiles], "profiles"),
+            **pack([table.tails[i].raw for i in examples.tolist()], "profiles"),
             "zone_names": as_bytes(json.dumps(names).encode()),
             "zoned": np.array([*zones], np.int64),
             "zone": np.array([numbers[zone] for zone in zones.values()], np.int32),
@@ -65,8 +67,9 @@ def column_section(stripes: ColumnStatistics, row_groups: ColumnStatistics) -> d
     return {**_statistics_arrays(stripes, _STRIPES), **_statistics_arrays(row_groups, _ROW_GROUPS)}
 
 
-def cached_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
-    """The sections of a cache file: what was read of `table`. Columns with errors are left out: they are met again."""
+def to_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
+    """The sections of a segment of the cache: what was read of `table`. Columns with errors are left out: they are met
+    again."""
     sections = table_sections(table, listing)
     for key in sorted(table.known_columns()):
         profile, leaf = key[0], table.profiles[key[0]].schema.leaves[key[1]]
@@ -87,7 +90,7 @@ def cached_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
 
 
 def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> Stripes:
-    """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
+    """The table in `file`, a segment about files below `root`. Raises the errors of :data:`UNUSABLE`."""
     try:
         section = file.section(TABLE, reads)
         files = StoredFiles(section, root)
@@ -107,17 +110,10 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
             raise DamagedFileError("its arrays do not fit together")
         stored = _StoredTails(file, storage, files)
         columns = _StoredColumns(file, zones)
-        return Stripes(storage, files, LazyTails(stored.read, len(files)), arrays, profiles, columns)
+        lazy_tails = LazyTails([(stored.read, i, 0) for i in range(len(files))])
+        return Stripes(storage, files, lazy_tails, arrays, profiles, columns)
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
-
-
-def read_cached(file: SectionFile, storage: Storage) -> Stripes:
-    """The table in a cache file, of files on `storage`. Raises DamagedFileError."""
-    table = read_segment(file, storage, "", ReadCount())
-    if not np.array_equal(file.section(TABLE)["storage"], storage_digest(storage)):
-        raise DamagedFileError(f"{file.path}: the cache file belongs to a different storage")
-    return table
 
 
 class _StoredTails:

@@ -28,13 +28,20 @@ StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
 
 
 class LazyTails(Sequence[Tail]):
-    """`count` tails that ``read(i)`` gives when they are asked for."""
+    """Tails that are parsed, or read, when they are asked for: tail i is ``read(at)`` of ``origins[i]``. The third
+    number there is its size in memory, 0 if it is not kept there."""
 
-    def __init__(self, read: Callable[[int], Tail], count: int) -> None:
-        self._read, self._count = read, count
+    def __init__(self, origins: Sequence[tuple[Callable[[int], Tail], int, int]]) -> None:
+        self._origins = origins
+        self.bytes = sum(size for _, _, size in origins)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Sequence[Tail]], part: NDArray[np.int64], source: NDArray[np.int64]) -> LazyTails:
+        """Tail i is number ``source[i]`` of ``parts[part[i]]``, which is needed no longer if it is lazy too."""
+        return cls([_origin(parts[number], at) for number, at in zip(part.tolist(), source.tolist(), strict=True)])
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._origins)
 
     @overload
     def __getitem__(self, i: int) -> Tail: ...
@@ -42,8 +49,13 @@ class LazyTails(Sequence[Tail]):
     def __getitem__(self, i: slice) -> list[Tail]: ...
     def __getitem__(self, i: int | slice) -> Tail | list[Tail]:
         if isinstance(i, slice):
-            return [self._read(at) for at in range(*i.indices(self._count))]
-        return self._read(range(self._count)[i])
+            return [read(at) for read, at, _ in self._origins[i]]
+        read, at, _ = self._origins[i]
+        return read(at)
+
+
+def _origin(tails: Sequence[Tail], at: int) -> tuple[Callable[[int], Tail], int, int]:
+    return tails._origins[at] if isinstance(tails, LazyTails) else ((tails[at],).__getitem__, 0, tails[at].size)
 
 
 @dataclass(frozen=True)
@@ -124,15 +136,6 @@ class OtherTables(Generic[T]):
             is_shared = here[at] == stripes if len(here) else np.zeros(len(stripes), np.bool_)
             if table is not None and is_shared.any():
                 yield table, stripes[is_shared], there[at[is_shared]]
-
-
-class ReadAmount(NamedTuple):
-    """How much was read for a table in this process: columns, stripes whose row groups were loaded in them, and bytes
-    of filters."""
-
-    columns: int
-    stripes: int
-    filter_bytes: int
 
 
 class StoredColumn(NamedTuple):

@@ -21,7 +21,9 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_statistics, read_stripe_footers
 from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters, ReadFilters
@@ -29,7 +31,6 @@ from bloomparquet.planning.orc.stripe_arrays import (
     ColumnKey,
     LazyTails,
     OtherTables,
-    ReadAmount,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
@@ -49,6 +50,7 @@ class Stripes:
 
     format = FileFormat.ORC
     outdated = False
+    keys: Keys | None = None  # encrypted ORC files are not supported
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class Stripes:
         self._columns: dict[ColumnKey, StripeColumn] = {}
         self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
         self._others = OtherTables[Stripes]()
-        self.parts: Sequence[Stripes] = ()  # other tables that must not go
+        self._segments: list[Stripes] = []  # those of the other tables that must not go
         self._columns_read = self._stripes_read = 0
         self._lock = threading.RLock()
         self._footer_lock = threading.Lock()  # taken last
@@ -192,7 +194,7 @@ class Stripes:
         with self._lock:
             keys = set(self._columns)
         for other, here, there in self._others.having(np.arange(len(self))):
-            for profile, leaf in other.stored.keys if other.stored is not None else ():
+            for profile, leaf in {*other._columns, *(other.stored.keys if other.stored is not None else ())}:
                 own = np.unique(self._profile[here[other._profile[there] == profile]])
                 keys.update((number, leaf) for number in own.tolist())
         return keys
@@ -208,15 +210,26 @@ class Stripes:
 
     def share(self, other: Stripes, files: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         """Copy what `other` has read of `files`, which are the files `there` in it, instead of reading it again, as
-        long as `other` exists. `files` ascend."""
+        long as `other` exists; a segment stays. `files` ascend."""
         counts = self.arrays.counts[files]
-        here = ranges(self.first[files], counts)
-        self._others.add(other, here, ranges(other.first[there], counts))
+        self._share(other, ranges(self.first[files], counts), ranges(other.first[there], counts))
+
+    def _share(self, other: Stripes, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
+        self._others.add(other, here, there)
+        if other.stored is not None:
+            self._segments.append(other)
+        for segment, of_other, in_segment in other._others.having(there):
+            if segment.stored is not None:
+                self._share(segment, here[np.isin(there, of_other)], in_segment)
+
+    @property
+    def is_storable(self) -> bool:
+        return True
 
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
+        tails = self.tails.bytes if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
         with self._lock:
             columns = list(self._row_group_columns.values())
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
@@ -224,9 +237,10 @@ class Stripes:
 
     @property
     def read_amount(self) -> ReadAmount:
+        """How much was read for this table; evidence is counted in bytes of filters, and stripes."""
         with self._lock:
             read = sum(column.filters.read_bytes for column in self._row_group_columns.values())
-            return ReadAmount(self._columns_read, self._stripes_read, read)
+            return ReadAmount(self._columns_read, self._stripes_read + read, self.cached_bytes)
 
     def _load_stored(self, key: ColumnKey, reads: ReadCount | None = None) -> None:
         """Take a column from the segment, if there is one."""

@@ -20,7 +20,8 @@ class ColumnArrays:
 
     `offset` and `length`: where the filters lie, as footers say, -1 if absent. `filled`: whether the chunk is known to
     hold a value that is not null. `filter_index`: what was read of the filters. `ciphers` decrypt the filters of
-    encrypted chunks; None if no file is encrypted. `expressions`: by function, the filters of its values of the column.
+    encrypted chunks; None if no file is encrypted. `expressions`: by function (lower, upper), the filters of
+    function(column).
     """
 
     bounds: Bounds | None

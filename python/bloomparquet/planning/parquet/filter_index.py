@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 from bloomparquet.planning.evidence.tiles import TiledFilters
 
-ABSENT, UNREAD, READY, UNUSABLE = range(4)
+NO_FILTER, UNREAD, READY, UNUSABLE = range(4)
 """The states of a filter: there is none; nothing was read; its header was read; it cannot be used."""
 
 _MOSTLY_USED = 3 / 4
@@ -50,7 +50,7 @@ class FilterIndex:
         """Filters of which nothing was read. `offset`: where they begin by the footers, -1 if there is none. `errors`:
         why a footer cannot be read, by chunk."""
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
-        state = np.where(offset < 0, ABSENT, UNREAD).astype(np.int8)
+        state = np.where(offset < 0, NO_FILTER, UNREAD).astype(np.int8)
         state[list(errors or ())] = UNUSABLE
         no_blocks = np.zeros((0, 8), np.uint32)
         return cls(

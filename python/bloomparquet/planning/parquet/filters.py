@@ -16,19 +16,14 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
-from bloomparquet.parquet.bloom_filter.split_block import (
-    BYTES_PER_BLOCK,
-    SplitBlockBloomFilter,
-    block_index,
-    block_mask,
-    check_blocks,
-)
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
-from bloomparquet.planning.parquet.filter_index import ABSENT, READY, UNREAD, UNUSABLE, FilterIndex
+from bloomparquet.planning.parquet.filter_index import NO_FILTER, READY, UNREAD, UNUSABLE, FilterIndex
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
@@ -101,7 +96,7 @@ class ParquetFilters(FilterStore):
         with self._lock:
             if self._state[chunk] == UNREAD:
                 self._read_headers(storage, np.array([chunk]), count)
-            if self._state[chunk] == ABSENT:
+            if self._state[chunk] == NO_FILTER:
                 return None
             if self._state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
@@ -312,9 +307,9 @@ class ParquetFilters(FilterStore):
             chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
 
     def _handle_empty(self, chunks: NDArray[np.int64]) -> None:
-        """Filters without a set bit: ABSENT over nulls alone. Over values, the writer never filled them: unusable."""
+        """Filters without a set bit: NO_FILTER over nulls. Over values, the writer never filled them: unusable."""
         filled = self.filled[chunks]
-        self._state[chunks[~filled]] = ABSENT
+        self._state[chunks[~filled]] = NO_FILTER
         for chunk in chunks[filled].tolist():
             self._invalidate(
                 chunk, FormatError("no bit of it is set although the column has values; it was never filled")

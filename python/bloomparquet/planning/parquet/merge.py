@@ -12,7 +12,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnKey, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.ranges import in_threads
@@ -28,9 +28,13 @@ def merge(
 ) -> RowGroups:
     """The row groups of `files`. File i is file ``source[i]`` of the table ``parts[part[i]]``.
 
-    A column is taken over if each part that has it has it cached, or has the footers in memory: at once, or `lazily`,
-    when it is asked for; the parts then stay in memory. Raises :class:`FormatError` for a damaged footer.
+    A column is taken over if each part that has it has it cached, or has the footers in memory. If `lazily`, the parts
+    stay in memory, and a column that some part has is taken over when it is asked for: for the files of the other
+    parts, footers are read. Raises :class:`FormatError` for a damaged footer.
     """
+    if not lazily and len(parts) == 1 and np.array_equal(source, np.arange(len(parts[0].files))):
+        parts[0].files = files  # the same, as they were listed now
+        return parts[0]
     taken = [source[part == i] for i in range(len(parts))]  # of each part, in the order of `files`
     order = np.argsort(np.argsort(part, kind="stable"))  # of each file, its index in the concatenated `taken`
     profiles, profile_of_file = _merge_profiles(parts, taken, order)
@@ -47,12 +51,12 @@ def merge(
         parts[0].storage, files, arrays, profiles, [footers[i] for i in order.tolist()], keys=parts[0].keys
     )
     if all(len(set(map(id, table.profiles))) == len(table.profiles) for table in parts):
-        columns = [_ProfileColumns(profile, parts, groups, group_order) for profile in profiles]
+        columns = [_ProfileColumns(profile, parts, part, taken, groups, group_order) for profile in profiles]
         if lazily:
             merged.stored = _LazyColumns(columns)
         else:
             for number, each in enumerate(columns):
-                for leaf in sorted(each.leaves):
+                for leaf in sorted(each.common):
                     column = each.load(leaf, ReadCount())
                     if column is not None:
                         merged.put((number, leaf), column)
@@ -91,29 +95,39 @@ def _expand(first: NDArray[np.int64], counts: NDArray[np.int64], files: NDArray[
 
 
 class _ProfileColumns:
-    """The columns of the files with `profile`: the `leaves` that all parts have cached, or can make without reading."""
+    """The columns of the files with `profile`. `any` are the leaves that some part has cached, and `common` those that
+    all parts have cached, or can make without reading."""
 
     def __init__(
         self,
         profile: FileProfile,
         parts: Sequence[RowGroups],
+        part: NDArray[np.int64],
+        taken: Sequence[NDArray[np.int64]],
         groups: Sequence[NDArray[np.int64]],
         group_order: NDArray[np.int64],
     ) -> None:
         numbers: dict[int, int] = {}  # the parts with such files, and the number that each calls the profile
-        wanted: set[int] | None = None
+        common: set[int] | None = None
+        self.any: set[int] = set()
         for i, table in enumerate(parts):
             own = next((k for k, other in enumerate(table.profiles) if other is profile), None)
             if own is None or len(groups[i]) == 0:
                 continue
             numbers[i] = own
+            cached = {leaf for key, leaf in table.column_keys() if key == own}
+            self.any |= cached
             if not table.has_footers(own):
-                cached = {leaf for key, leaf in table.column_keys() if key == own}
-                wanted = cached if wanted is None else wanted & cached
-        if wanted is None:  # all footers are in memory: take the columns that were asked for before
-            wanted = {leaf for i, own in numbers.items() for key, leaf in parts[i].column_keys() if key == own}
-        self.leaves = wanted
+                common = cached if common is None else common & cached
+        # If all footers are in memory, take the columns that were asked for before.
+        self.common = self.any if common is None else common
         self._parts = [(parts[i], own) for i, own in numbers.items()]
+        self._files = [
+            np.flatnonzero(part == i)[
+                (parts[i].arrays.profile == own)[taken[i]] & (parts[i].arrays.counts > 0)[taken[i]]
+            ]
+            for i, own in numbers.items()
+        ]
         chunks_of_groups = []  # by part: of each row group taken, its chunk of the profile; -1 if it has another one
         for i, table in enumerate(parts):
             chunk_of_group = np.full(len(table), -1, np.int64)
@@ -125,8 +139,9 @@ class _ProfileColumns:
         has_profile = np.concatenate(chunks_of_groups) >= 0
         self._order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
 
-    def load(self, leaf: int, reads: ReadCount) -> ColumnArrays | None:
-        """The column of all parts; None if one of them cannot make it without reading data files."""
+    def load(self, leaf: int, reads: ReadCount, extract: Extract | None = None) -> ColumnArrays | None:
+        """The column of all parts. For the files of a part that does not have it, or whose own is damaged, `extract`
+        makes it of footers; without that, None."""
 
         def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnArrays | None, ReadCount]:
             count = ReadCount()
@@ -135,24 +150,26 @@ class _ProfileColumns:
         loaded = list(in_threads(self._parts[0][0].storage.threads, load_part, self._parts))
         reads.requests += sum(count.requests for _, count in loaded)
         reads.bytes += sum(count.bytes for _, count in loaded)
-        known = [arrays for arrays, _ in loaded if arrays is not None]
-        return _concatenate(known, self._chosen, self._order) if len(known) == len(loaded) else None
+        known, chosen = [], list(self._chosen)
+        for i, (arrays, _) in enumerate(loaded):
+            if arrays is None:
+                if extract is None:
+                    return None
+                arrays = extract(self._files[i].tolist())
+                chosen[i] = np.arange(len(chosen[i]))
+            known.append(arrays)
+        return _concatenate(known, chosen, self._order)
 
 
 class _LazyColumns:
     """Columns of several tables; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    damaged = False
-
     def __init__(self, profiles: Sequence[_ProfileColumns]) -> None:
         self._profiles = profiles
-        self.keys = frozenset((number, leaf) for number, each in enumerate(profiles) for leaf in each.leaves)
+        self.keys = frozenset((number, leaf) for number, each in enumerate(profiles) for leaf in each.any)
 
-    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
-        return self._profiles[key[0]].load(key[1], reads)
-
-    def raw(self, key: ColumnKey) -> None:
-        """None: these columns are not stored as arrays."""
+    def load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
+        return self._profiles[key[0]].load(key[1], reads, extract)
 
 
 def _concatenate(

@@ -1,17 +1,17 @@
 """The footers of many files as columns: one row per row group, and arrays instead of objects.
 
 A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
-names it: from a cache file (:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers. Footers stay in
-memory with the table that was made of them. A table from a cache file reads footers only if it must.
+names it: from a segment (:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers. Footers stay in
+memory with the table that was made of them. A table from a segment reads footers only if it must.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.extract import damaged, extract_column
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
@@ -99,30 +100,18 @@ class GroupArrays:
     extents: NDArray[np.int64]
 
 
-class CachedAmount(NamedTuple):
-    """How much a table has cached. Filters are counted by :attr:`ParquetFilters.revision`.
-
-    * `columns`: the number of columns.
-    * `read`: what was read of their filters since they were loaded.
-    * `loaded`: what the filters had when they were loaded.
-    """
-
-    columns: int
-    read: int
-    loaded: int
+Extract = Callable[[Sequence[int]], ColumnArrays]
+"""Makes the arrays of a column from the footers of some files, given by index."""
 
 
 class StoredColumns(Protocol):
-    """The columns of a cache file or an index. `damaged`: whether one of them could not be read."""
+    """The columns of a segment, or of several."""
 
     keys: frozenset[ColumnKey]
-    damaged: bool
 
-    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
-        """The arrays of a column; None if they are damaged. `reads` counts what is read."""
-
-    def raw(self, key: ColumnKey) -> Mapping[str, NDArray[Any]] | None:
-        """The arrays of a column as stored; None if they are damaged."""
+    def load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
+        """The arrays of a column; None if they are damaged. `reads` counts what is read. If only a part of the files
+        has the column, `extract` makes it for the others."""
 
 
 class RowGroups:
@@ -155,6 +144,7 @@ class RowGroups:
         """How many of the files were found in an index."""
         self.outdated = False
         """Whether a file changed since it was listed. The cache then builds another table for the next plan."""
+        self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
         self._lock = threading.RLock()
@@ -181,11 +171,6 @@ class RowGroups:
         """The path of each file."""
         return [file.path for file in self.files]
 
-    @cached_property
-    def file_index(self) -> dict[FileInfo, int]:
-        """The index of each file."""
-        return {file: i for i, file in enumerate(self.files)}
-
     @property
     def schemas(self) -> list[FileSchema]:
         """The schema of each profile."""
@@ -195,8 +180,8 @@ class RowGroups:
         return self._members[profile]
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values: of
-        a wider integer it may show only the low bits."""
+        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values.
+        False if it would cut an INT64 to 32 bits, for example."""
         bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
             return True
@@ -218,22 +203,31 @@ class RowGroups:
             key = (profile, leaf.index)
             if key not in self._chunks:
                 reads = reads or ReadCount()
-                return self.put(key, self._load(key, reads) or self._extract(profile, leaf, reads))
+
+                def extract(files: Sequence[int]) -> ColumnArrays:
+                    self._extracted += 1
+                    footers, paths = self.read_footers(files, reads), [self.paths[file] for file in files]
+                    return extract_column(self.profiles[profile], paths, footers, leaf, self.keys)
+
+                arrays = self._load(key, reads, extract)
+                if arrays is None:
+                    arrays = extract(list(dict.fromkeys(self.file[self.members(profile)].tolist())))
+                return self.put(key, arrays)
             return self._chunks[key]
 
     def cached_arrays(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnArrays | None:
-        """The evidence about a column, if nothing must be read for it but a cache file or an index."""
+        """The evidence about a column, if nothing must be read for it but a segment."""
         with self._lock:
             if key not in self._chunks:
-                arrays = self._load(key, reads or ReadCount())
+                arrays = self._load(key, reads or ReadCount(), None)
                 if arrays is not None:
                     return arrays
                 if not self.has_footers(key[0]):
                     return None
         return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]]).arrays()
 
-    def _load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
-        return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
+    def _load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
+        return self.stored.load(key, reads, extract) if self.stored is not None and key in self.stored.keys else None
 
     def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
         """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""
@@ -260,13 +254,13 @@ class RowGroups:
             return dict(self._chunks)
 
     def column_keys(self) -> set[ColumnKey]:
-        """The columns in memory or in a cache file."""
+        """The columns in memory or in a segment."""
         return {*self.cached_columns(), *(self.stored.keys if self.stored is not None else ())}
 
     @property
-    def has_encrypted_files(self) -> bool:
-        """Whether a file is encrypted. What was read of it must not be written to disk."""
-        return any(footer is not None and footer.crypto is not None for footer in self._footers)
+    def is_storable(self) -> bool:
+        """Whether no file is encrypted. What was read of such a file must not be written to disk."""
+        return not any(footer is not None and footer.crypto is not None for footer in self._footers)
 
     def has_footers(self, profile: int) -> bool:
         """Whether the footers of all files with ``profiles[profile]`` are in memory."""
@@ -274,11 +268,11 @@ class RowGroups:
         return all(self._footers[file] is not None for file in files)
 
     @property
-    def revision(self) -> CachedAmount:
-        """How much is cached by now."""
+    def read_amount(self) -> ReadAmount:
+        """How much was read for this table; filters are counted by :attr:`ParquetFilters.revision`."""
         filters = [chunks.filters for chunks in self.cached_columns().values()]
-        loaded = sum(each.loaded_revision for each in filters)
-        return CachedAmount(len(self.column_keys()), sum(each.revision for each in filters) - loaded, loaded)
+        known, loaded = sum(each.revision for each in filters), sum(each.loaded_revision for each in filters)
+        return ReadAmount(self._extracted, known - loaded, known)
 
     def extent(self, row_group: int) -> tuple[int, int]:
         """The start offset of the row group in its file, and the length of its column chunks in bytes."""
@@ -350,17 +344,10 @@ class RowGroups:
 
     @property
     def cached_bytes(self) -> int:
-        """About the size of the footers, arrays and bitsets in memory or in a mapped cache file."""
+        """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
         columns = sum(_bytes_of(chunks) for chunks in self.cached_columns().values())
         return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
-
-    def _extract(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> ColumnArrays:
-        """Make the arrays of a column from footers."""
-        files = list(dict.fromkeys(self.file[self.members(profile)].tolist()))
-        footers = self.read_footers(files, reads)
-        paths = [self.paths[file] for file in files]
-        return extract_column(self.profiles[profile], paths, footers, leaf, self.keys)
 
 
 def _bytes_of(chunks: ColumnChunks) -> int:

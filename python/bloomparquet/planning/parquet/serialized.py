@@ -1,7 +1,7 @@
-"""Tables of row groups to and from the arrays of a cache file.
+"""Tables of row groups to and from the arrays of a segment, of an index or of the cache.
 
-A cache file holds what plans need: the files and their row groups, and for each queried column the bounds, the counts,
-and what was read of its filters. Footers are not stored. They would only save one more read when a query names a new
+A segment holds what plans need: the files and their row groups, and for each column the bounds, the counts, and in the
+cache what was read of its filters. Footers are not stored. They would only save one more read when a query names a new
 column, and most of its time is parsing anyway (for 1,000 local files with 4 row groups: 55 ms of 62 ms). They are large
 too: 250 files with 46 columns have 5.7 MB of footers, while one stored column takes 0.1 MB.
 """
@@ -9,7 +9,6 @@ too: 250 files with 46 columns have 5.7 MB of footers, while one stored column t
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,53 +19,40 @@ from numpy.typing import NDArray
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
-from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.evidence.absences import Absences
-from bloomparquet.planning.evidence.section_file import UNUSABLE, DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, TILE, as_bytes, flat_keys, keys_of, tiled_of
 from bloomparquet.planning.evidence.tiles import BitPositions
-from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles, files_of, storage_digest
+from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_index import FilterIndex
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import ReadCount, Storage
 
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
 _FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
 class _StoredColumns:
-    """The columns in `entry`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
+    """The columns in `file`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    def __init__(self, entry: SectionFile, chunks: Sequence[int], level: int) -> None:
-        """`chunks`: how many each profile has. Damage is logged at `level`."""
-        self._entry, self._chunks, self._level = entry, chunks, level
-        names = [name for name in entry.sections if name != TABLE]
+    def __init__(self, file: SectionFile, chunks: Sequence[int]) -> None:
+        """`chunks`: how many each profile has."""
+        self._file, self._chunks = file, chunks
+        names = [name for name in file.sections if name != TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
-        self.damaged = False
 
-    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+    def load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
         try:
-            section = self._entry.section(column_name(key), reads)
-            return _column_of(section, self._entry, self._chunks[key[0]])
+            section = self._file.section(column_name(key), reads)
+            return _column_of(section, self._file, self._chunks[key[0]])
         except MALFORMED as error:
-            self._drop(key, error)
+            self._file.warn(f"a column cannot be used ({error}); it is read from the footers")
+            self.keys -= {key}
             return None
-
-    def raw(self, key: ColumnKey) -> Section | None:
-        try:
-            return self._entry.section(column_name(key))
-        except UNUSABLE as error:
-            self._drop(key, error)
-            return None
-
-    def _drop(self, key: ColumnKey, error: Exception) -> None:
-        self._entry.warn(f"a column cannot be used ({error}); it is read from the footers", self._level)
-        self.keys -= {key}
-        self.damaged = True
 
 
 def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
@@ -90,63 +76,35 @@ def column_section(chunks: ColumnChunks) -> Section:
 
 
 def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
-    """What is cached in `table`, as :meth:`CacheDirectory.write` takes it."""
+    """The sections of a segment of the cache: what is cached in `table`."""
     table.fill_extents()
     sections = table_section(table, listing)
-    cached = table.cached_columns()
     for key in sorted(table.column_keys()):
-        if key in cached:
-            sections[column_name(key)] = _section_of(cached[key].arrays())
-        elif table.stored is not None and (raw := table.stored.raw(key)) is not None:
-            sections[column_name(key)] = raw
-    if table.stored is not None:
-        table.stored.damaged = False  # all of it is written again
+        arrays = table.cached_arrays(key)
+        if arrays is not None:
+            sections[column_name(key)] = _section_of(arrays)
     return sections
 
 
 def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> RowGroups:
-    """The table in `file`, a segment of the index of the files below `root`. Raises the errors of :data:`UNUSABLE`."""
+    """The table in `file`, a segment about files below `root`. Raises the errors of :data:`UNUSABLE`."""
     try:
         section = file.section(TABLE, reads)
-        return _table_of(file, section, storage, None, StoredFiles(section, root), logging.WARNING)
+        files = StoredFiles(section, root)
+        profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
+        extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
+        arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
+        in_range = (arrays.counts >= 0) & (arrays.profile >= 0) & (arrays.profile < len(profiles))
+        if not (
+            len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit)
+            and in_range.all()
+            and sum(arrays.counts.tolist()) == len(arrays.rows) == len(extents)
+        ):
+            raise DamagedFileError("its row groups do not fit its files")
+        chunks = np.bincount(arrays.profile, arrays.counts, len(profiles)).astype(np.int64).tolist()
+        return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks))
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
-
-
-def read_table(
-    entry: SectionFile, storage: Storage, keys: Keys | None, files: Sequence[FileInfo] | None, listing: Listing | None
-) -> RowGroups:
-    """The table in `entry`: of `files`, with their `listing`; or if they are None, of any files on `storage`.
-
-    The table decrypts footers that it reads with `keys`. Raises :class:`DamagedFileError` if the entry is damaged, or
-    belongs to a different set of files.
-    """
-    try:
-        section = entry.section(TABLE)
-        if not np.array_equal(section["storage"], storage_digest(storage)):
-            raise DamagedFileError(f"{entry.path}: the cache file belongs to a different storage")
-        if files is None:
-            files = files_of(section, "")
-        elif listing is None or not all(np.array_equal(section[key], array) for key, array in listing.arrays.items()):
-            raise DamagedFileError(f"{entry.path}: the cache file belongs to a different set of files")
-        return _table_of(entry, section, storage, keys, files, logging.INFO)
-    except MALFORMED as error:
-        raise DamagedFileError(f"{entry.path}: {error}") from error
-
-
-def _table_of(
-    file: SectionFile, section: Section, storage: Storage, keys: Keys | None, files: Sequence[FileInfo], level: int
-) -> RowGroups:
-    profiles = _profiles_of(section["footers"].tobytes(), section["footer_ends"].tolist())
-    extents = section["extents"].copy()  # writable: unknown ones are computed when they are needed
-    arrays = GroupArrays(section["counts"], section["profile"], section["limit"], section["rows"], extents)
-    if not len(files) == len(arrays.counts) == len(arrays.profile) == len(arrays.limit):
-        raise DamagedFileError(f"{file.path}: the cache file belongs to a different set of files")
-    in_range = (arrays.counts >= 0) & (arrays.profile >= 0) & (arrays.profile < len(profiles))
-    if not in_range.all() or not sum(arrays.counts.tolist()) == len(arrays.rows) == len(extents):
-        raise DamagedFileError(f"{file.path}: its row groups do not fit its files")
-    chunks = np.bincount(arrays.profile, arrays.counts, len(profiles)).astype(np.int64).tolist()
-    return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks, level), keys)
 
 
 def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:

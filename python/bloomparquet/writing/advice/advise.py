@@ -14,11 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import OptionError, UnsupportedError
-from bloomparquet.parquet.bloom_filter.split_block import (
-    BYTES_PER_BLOCK,
-    MAX_BLOCKS,
-    smallest_num_bytes,
-)
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, smallest_num_bytes
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.planning.evidence.formats import FileFormat

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.writing.advice.columns import TableColumn
 from bloomparquet.writing.advice.sampling import Sample
 
@@ -30,7 +30,7 @@ def false_row_groups_now(column: TableColumn, sample: Sample) -> float | None:
 def false_row_groups_of(ndv: NDArray[np.float64], bitset_bytes: NDArray[np.int64]) -> float:
     """The expected number for filters of `bitset_bytes` bytes that hold `ndv` distinct values each."""
     n_blocks = bitset_bytes // BYTES_PER_BLOCK
-    # The formula of split_block.expected_fpp, for many filters at once.
+    # The formula of sizes.expected_fpp, for many filters at once.
     terms = [
         (-1) ** j * math.comb(8, j) * np.exp(np.ceil(ndv) * np.log1p(((31 / 32) ** j - 1.0) / n_blocks))
         for j in range(9)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups

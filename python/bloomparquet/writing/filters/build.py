@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from bloomparquet.errors import FormatError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES, parse_header
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter, smallest_num_bytes
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, smallest_num_bytes
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer

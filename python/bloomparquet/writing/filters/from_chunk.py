@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomparquet.errors import BloomParquetError, FormatError
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, SplitBlockBloomFilter
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
 from bloomparquet.parquet.pages import headers as pages

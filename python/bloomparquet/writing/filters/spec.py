@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, did_you_mean, join_names, quoted, shorten
-from bloomparquet.parquet.bloom_filter.split_block import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import dotted_name, fold

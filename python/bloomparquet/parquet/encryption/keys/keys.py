@@ -118,7 +118,7 @@ class Keys:
         return FileKeys(self, storage, path)
 
     def name_of(self, column: Column) -> str | Column | None:
-        """The name in :attr:`columns` whose key a leaf column has.
+        """The name in ``columns`` whose key a leaf column has.
 
         The column's own name comes before a group's, an inner group's before an outer one's, and a path before a
         dotted name.

@@ -47,7 +47,7 @@ final class BloomFpp {
         return fpp;
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw new IllegalArgumentException(
         "option " + option + " is '" + given + "'; expected a number between 0 and 1" + alternative);
@@ -61,7 +61,7 @@ final class BloomFpp {
         return rowGroups;
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw new IllegalArgumentException(
         String.format(

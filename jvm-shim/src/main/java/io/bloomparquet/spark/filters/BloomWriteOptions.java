@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.VariantType;
 public final class BloomWriteOptions implements FilterOptions {
   private static final String ENABLED = "parquet.bloom.filter.enabled";
   private static final String FPP = "parquet.bloom.filter.fpp";
-  private static final String MAX_BYTES = "parquet.bloom.filter.max.bytes";
+  private static final String MAX_BYTES_OPTION = "parquet.bloom.filter.max.bytes";
   private static final String NDV = "parquet.bloom.filter.expected.ndv";
   private static final String DICTIONARY = "parquet.enable.dictionary";
   private static final String ADAPTIVE = "parquet.bloom.filter.adaptive.enabled";
@@ -62,8 +62,8 @@ public final class BloomWriteOptions implements FilterOptions {
     fpp.ifPresent(all -> columns.stream().forEach(leaf -> settings.put(FPP + "#" + leaf.path(), String.valueOf(all))));
     defaultFpp = fpp.orElse(DEFAULT_FPP);
     int maxBytes = maxBytes("bloomMaxBytes", given.getOrDefault("bloomMaxBytes", DEFAULT_MAX_BYTES));
-    if (given.containsKey("bloomMaxBytes") && !given.containsKey(MAX_BYTES)) {
-      settings.put(MAX_BYTES, String.valueOf(maxBytes));
+    if (given.containsKey("bloomMaxBytes") && !given.containsKey(MAX_BYTES_OPTION)) {
+      settings.put(MAX_BYTES_OPTION, String.valueOf(maxBytes));
     }
     if (given.containsKey("bloomColumns")) {
       columns.choose(given.get("bloomColumns"), this::mayProfit, (leaf, optional) -> add(leaf.path(), optional));
@@ -71,12 +71,12 @@ public final class BloomWriteOptions implements FilterOptions {
     restoreCase();
     // parquet-java makes none beside ours
     planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
-    boolean ofParquetJava = given.containsKey(MAX_BYTES) && !planned.isEmpty();
+    boolean ofParquetJava = given.containsKey(MAX_BYTES_OPTION) && !planned.isEmpty();
     plan =
         new FilterPlan(
             new HashMap<>(planned),
-            ofParquetJava ? maxBytes(MAX_BYTES, given.get(MAX_BYTES)) : maxBytes,
-            ofParquetJava ? MAX_BYTES : "bloomMaxBytes");
+            ofParquetJava ? maxBytes(MAX_BYTES_OPTION, given.get(MAX_BYTES_OPTION)) : maxBytes,
+            ofParquetJava ? MAX_BYTES_OPTION : "bloomMaxBytes");
   }
 
   @Override
@@ -163,7 +163,7 @@ public final class BloomWriteOptions implements FilterOptions {
         return Integer.highestOneBit((int) bytes);
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw new IllegalArgumentException(
         "option " + option + " is '" + given + "'; expected a number of bytes from 32 to 128m, such as 16m");

@@ -10,12 +10,13 @@ import java.util.Arrays;
 final class DistinctHashes {
   private static final int INITIAL_CAPACITY = 1 << 10;
 
-  /** A larger filter does not fit a core's cache: hashes are inserted in batches, sorted by the part of the filter. */
+  /** A larger filter does not fit a core's cache: batches are sorted so that inserts go through it part by part. */
   private static final int CACHE_BYTES = 4 << 20;
 
   private static final int BATCH = 1 << 20;
   private static final int PARTS = 64;
 
+  /** Slots of a small table of recent hashes, by their lower bits, to drop repeats. */
   private static final int RECENT = 1 << 12;
 
   /** After so many additions it is decided whether dropping repeated hashes pays. */
@@ -27,7 +28,7 @@ final class DistinctHashes {
   private int size;
   private SplitBlocks large;
 
-  /** The latest hash for each value of its lower bits; null if few hashes repeat. */
+  /** The table of recent hashes; null if few hashes repeat. */
   private long[] recent;
 
   private int added;

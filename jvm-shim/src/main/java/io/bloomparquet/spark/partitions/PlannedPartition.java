@@ -5,11 +5,11 @@ import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 /**
- * The first partition of a plan that skips files. Its task also checks the skipped files, if the plan may be older than
- * the running query.
+ * The first partition of a plan that skips files. If the plan may be older than the running query, its task also checks
+ * that the skipped files have not changed.
  *
- * <p>Spark keeps the partitions of a DataFrame for later queries, and serializes them for each task. So serialization
- * decides what the task must check.
+ * <p>Spark keeps the partitions of a DataFrame for later queries, and serializes them for each task. So the list of
+ * files to check is made when the partition is serialized.
  */
 final class PlannedPartition extends FilePartition {
   @Serial private static final long serialVersionUID = 1;

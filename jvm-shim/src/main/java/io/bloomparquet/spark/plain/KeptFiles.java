@@ -19,7 +19,10 @@ final class KeptFiles {
   private final Map<Integer, List<PartitionedFile>> parts = new HashMap<>();
   private final List<List<Integer>> groups = new ArrayList<>();
 
-  /** @param positions of the files in the listing, by the version objects that the scan gives its parts */
+  /**
+   * @param positions the position of each file in the listing. The keys are compared by identity: the scan hands the
+   *     version object of a file on to all of its parts
+   */
   KeptFiles(FileSourceScanExec scan, Map<FileVersion, Integer> positions) {
     this.scan = scan;
     this.positions = positions;
@@ -30,10 +33,10 @@ final class KeptFiles {
   }
 
   /**
-   * Takes over how Spark splits the files. False if {@code rows}, which the scan returned, does not read the partitions
-   * that it is given, or if Spark does not read the whole files.
+   * Remembers how Spark splits the files. False if {@code rows}, the scan's RDD, would not read other partitions in
+   * place of its own, or if its own partitions do not cover the whole files. Then nothing can be pruned.
    */
-  boolean areReadBy(RDD<?> rows) {
+  boolean takeSplitsOf(RDD<?> rows) {
     if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(rows, files)) {
       return false;
     }

@@ -51,7 +51,7 @@ final class KeptRows<T> extends RDD<T> {
     return true;
   }
 
-  /** The dependency on the scan's RDD: none of our partitions is one of its own. */
+  /** The dependency on the scan's RDD. Our partitions have no parent partitions: compute passes them straight to it. */
   private static final class NoParents<T> extends NarrowDependency<T> {
     private static final long serialVersionUID = 1L;
 

@@ -35,10 +35,10 @@ import scala.collection.immutable.Seq;
  * than the files hold.
  */
 public final class PlainScans extends SparkStrategy {
-  /** The setting of a session by which its plain scans are planned. */
+  /** The session's setting that decides whether Spark's own scans are pruned. */
   public static final String ENABLED = "spark.bloomparquet.transparent";
 
-  /** The package of Spark's own file indexes. The index of another system may list other files than there are. */
+  /** The package of Spark's own file indexes. Another system's index may leave out files, or list virtual ones. */
   private static final String SPARKS_OWN = "org.apache.spark.sql.execution.";
 
   private final SparkSession session;
@@ -81,7 +81,7 @@ public final class PlainScans extends SparkStrategy {
         : null;
   }
 
-  /** Whether scans of these files are planned. Whoever names our format asks for plans, whatever the setting. */
+  /** Whether Spark's own scans of these files are pruned. Scans of our formats are, whatever the setting. */
   static boolean isEnabled(SQLConf conf, HadoopFsRelation relation) {
     return relation.fileFormat() instanceof BloomFormat || Boolean.parseBoolean(conf.getConfString(ENABLED, "true"));
   }
@@ -148,7 +148,10 @@ public final class PlainScans extends SparkStrategy {
     return plan instanceof FileSourceScanExec scan && format(scan.relation()) != null ? scan : null;
   }
 
-  /** Moves the predicates by the keys of joins from the filters of {@code plan} to {@code runtime}. They only prune. */
+  /**
+   * Moves the predicates by the keys of joins from the filters of {@code plan} to {@code runtime}. Removing them
+   * changes no row: the join itself drops the same rows.
+   */
   private static SparkPlan takeRuntime(SparkPlan plan, FileSourceScanExec scan, List<Expression> runtime) {
     if (plan == scan) {
       return plan;

@@ -50,8 +50,8 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * One of Spark's scans, which reads what the planner keeps. The scan itself is the untouched child: it lists the files.
- * A copy of it, over the kept files only, splits them, and reads the parts that this node hands to it.
+ * Prunes one of Spark's scans. This node runs a copy of its child scan over the kept byte ranges. The child itself only
+ * lists the files and holds the metrics.
  *
  * <p>A node is planned once, with its own runtime predicates: Spark keeps its RDD when a DataFrame runs again.
  */
@@ -94,23 +94,23 @@ public final class PrunedFileScanExec extends SparkPlan {
     scan.waitForSubqueries();
     ScannedFiles scanned = new ScannedFiles(scan);
     Outcome outcome = plan(scanned.listing());
-    latest = outcome;
     PlanResult result = outcome.result;
-    report(result);
     if (!result.planned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
+      report(outcome);
       return execute.apply(scan);
     }
     KeptFiles kept = scanned.kept(result);
     RDD<T> rows = execute.apply(kept.scan());
-    if (!kept.areReadBy(rows)) {
+    if (!kept.takeSplitsOf(rows)) {
       return everything(execute.apply(scan), "Spark reads the files in another way than usual");
     }
+    report(outcome);
     scan.sendDriverMetrics();
     KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part);
     return new KeptRows<>(rows, partitions(kept, parts), unchanged(scanned.listing()), new ScanMetrics(scan));
   }
 
-  /** A check of planned files, which are on one storage. */
+  /** The check that the planned files have not changed. The files of one scan are on one storage. */
   private UnchangedFiles unchanged(FileListing files) {
     HadoopFsRelation relation = scan.relation();
     boolean ignoreMissing = new FileSourceOptions(relation.options()).ignoreMissingFiles();
@@ -128,7 +128,7 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   private FilePartition[] partitions(KeptFiles kept, KeptParts parts) {
     if (outputPartitioning() instanceof SinglePartition$) {
-      return parts.single(); // no exchange follows: without a partition a global aggregate would have no row
+      return parts.single(); // Spark promised one partition: with none, a global aggregate returns no row
     }
     return scan.bucketedScan() ? parts.grouped(kept.groups()) : parts.packed();
   }
@@ -162,11 +162,13 @@ public final class PrunedFileScanExec extends SparkPlan {
         DriverSettings.of(session().sparkContext()));
   }
 
-  private void report(PlanResult result) {
+  /** Publishes what this execution reads. Call it only when that is certain: a plan may turn out to be unusable. */
+  private void report(Outcome outcome) {
+    latest = outcome;
     List<SQLMetric> changed = new ArrayList<>();
     for (PlanMetric metric : PlanMetric.of(format())) {
       SQLMetric reported = metricsByName().get(metric.name());
-      reported.set(metric.valueIn(result));
+      reported.set(metric.valueIn(outcome.result));
       changed.add(reported);
     }
     String execution = session().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
@@ -209,7 +211,7 @@ public final class PrunedFileScanExec extends SparkPlan {
         .anyMatch(RuntimeValues::hasSubquery);
   }
 
-  /** A copy lists the files: the scan itself lists them when it runs. */
+  /** Plans before the query runs. A copy lists the files: a scan keeps its list, and it may change until it runs. */
   private Outcome planNow() {
     return plan(new ScannedFiles((FileSourceScanExec) scan.clone()).listing());
   }

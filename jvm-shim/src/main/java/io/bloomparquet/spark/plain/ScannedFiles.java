@@ -92,7 +92,7 @@ final class ScannedFiles {
     HadoopFsRelation all = scan.relation();
     HadoopFsRelation relation =
         new HadoopFsRelation(
-            new KeptIndex(all.location(), Scala.seq(kept)),
+            new KeptFileIndex(all.location(), Scala.seq(kept)),
             all.partitionSchema(),
             all.dataSchema(),
             all.bucketSpec(),

@@ -39,8 +39,8 @@ import org.apache.spark.sql.types.MapType;
  * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
  * that are cast to a wider type. The result may only stand under And and Or.
  *
- * <p>{@code contains} in the result says that a leaf column holds one of the values. Every row that matches needs this,
- * but not every row with it matches.
+ * <p>{@code contains} in the result says that a leaf column holds one of the values. It is necessary, not sufficient;
+ * hence never under NOT.
  */
 final class CatalystPredicate {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -4,9 +4,10 @@ import io.bloomparquet.spark.files.FileVersion;
 import java.nio.LongBuffer;
 
 /**
- * The versions of all files of a listing that a planner saw.
+ * The versions that the files of a listing had when a planner looked at them.
  *
- * @param planner the process that calls them {@code revision}
+ * @param planner the process that numbered these versions
+ * @param revision their number; 0 if the versions are unknown
  * @param numbers for all files the size, the modification time, the inode, the change time
  */
 record FileVersions(PlannerProcess planner, long revision, LongBuffer numbers) {

@@ -8,11 +8,11 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.MapType;
 
-/** Casts that keep every value, and how values compare. */
+/** Which casts map different values to different values, and keep their order. */
 public final class LosslessCast {
   private LosslessCast() {}
 
-  /** Not from BIGINT to DOUBLE: several values become one. */
+  /** Whether the cast keeps every value. From BIGINT to DOUBLE it does not: several values become one. */
   public static boolean isLossless(DataType from, DataType to) {
     if (from instanceof ArrayType before && to instanceof ArrayType after) {
       return isLossless(before.elementType(), after.elementType());

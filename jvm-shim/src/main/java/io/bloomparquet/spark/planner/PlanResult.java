@@ -68,13 +68,13 @@ public final class PlanResult {
         null, false, JsonNodeFactory.instance.objectNode().put("rows", 0), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
-  /** No plan was asked for. */
+  /** There is no plan, for a reason that is not a failure. */
   public static PlanResult none(String reason) {
     return new PlanResult(
         reason, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
-  /** A plan was asked for, and failed. */
+  /** There is no plan, because planning failed. */
   static PlanResult failed(String reason) {
     return new PlanResult(
         reason, true, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);

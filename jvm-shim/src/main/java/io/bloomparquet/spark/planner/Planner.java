@@ -15,8 +15,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Decides whether to ask the planner, and asks it. A failure here does not fail the query: it is logged once, and
- * everything is read.
+ * Decides whether to ask the planner, and asks it. If planning fails, everything is read, and a warning says why: each
+ * text once, and at most {@link #MAX_WARNINGS} texts. Only an error that the planner calls fatal fails the query, such
+ * as an unusable filter with {@code onFilterError=fail}.
  */
 public final class Planner {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");

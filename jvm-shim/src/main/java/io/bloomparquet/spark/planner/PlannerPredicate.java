@@ -29,8 +29,8 @@ import scala.MatchError;
 import scala.Option;
 
 /**
- * Translates Spark's predicates for the planner. The result is weaker than the predicate, never stronger: a part that
- * cannot be translated is dropped where dropping it can only keep more row groups; else the whole is dropped.
+ * Translates Spark's predicates for the planner. The result is TRUE for at least the same rows. An untranslatable part
+ * of AND is left out; of OR, it drops the whole OR. Under NOT it is the other way round.
  *
  * <p>The result is JSON. {@code pyspark_bloomparquet/jar/protocol.py} describes its grammar.
  */
@@ -40,7 +40,10 @@ public final class PlannerPredicate {
   /** Spark's mark of a column that was added with a default: files without it have that value, not nulls. */
   private static final String EXISTENCE_DEFAULT = "EXISTS_DEFAULT";
 
-  /** The deepest JSON that is sent: JSON nests an object and an array per level, and the planner accepts 100 levels. */
+  /**
+   * The deepest JSON that is sent. The planner accepts 100 levels of AND, OR and NOT. AND and OR take two levels of
+   * JSON, an object and an array; NOT takes one, and Spark removes double negations. So 150 levels are at most 100.
+   */
   private static final int MAX_DEPTH = 150;
 
   private static final Map<String, String> FLIPPED =
@@ -89,8 +92,8 @@ public final class PlannerPredicate {
     return caseSensitive;
   }
 
-  /** Whether values of this column can be looked up. */
-  public boolean canPlan(List<String> path) {
+  /** Whether the planner can look up values of this column. */
+  public boolean canLookUp(List<String> path) {
     DataType type = comparable(path, null);
     return type != null && PlannerValue.typeName(type) != null;
   }
@@ -126,8 +129,8 @@ public final class PlannerPredicate {
   }
 
   /**
-   * Whether a plan can be worth reading footers for. Spark adds IS NOT NULL to every join and comparison; alone it
-   * excludes next to nothing.
+   * Whether planning can pay. Spark adds IS NOT NULL to every join and comparison; alone it excludes next to nothing,
+   * and footers would be read for it.
    */
   public static boolean isWorthPlanning(JsonNode predicate) {
     if (predicate == null) {
@@ -147,7 +150,7 @@ public final class PlannerPredicate {
     return join("and", both, true);
   }
 
-  /** Translates the parts of And and Or one by one: Spark translates a predicate whole or not at all. */
+  /** Translates the parts of And and Or one by one, because Spark translates a predicate whole or not at all. */
   private JsonNode weaker(org.apache.spark.sql.catalyst.expressions.Expression expression) {
     JsonNode translated = weakerByConnector(expression);
     return translated == null ? new CatalystPredicate(this).of(expression) : translated;

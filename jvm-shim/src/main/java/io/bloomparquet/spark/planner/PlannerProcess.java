@@ -35,7 +35,7 @@ import java.util.stream.Stream;
  * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
  * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
  * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about
- * the next one: the first two are replaced at once.
+ * the next one: it is replaced at once. But if that one is killed too before its first answer, the next one waits 30 s.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -49,7 +49,10 @@ final class PlannerProcess {
           + "from pyspark_bloomparquet.jar.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
+
+  /** So many processes in a row may be killed before their first answer; then {@link #RETRY_NANOS} must pass. */
   private static final int MAX_KILLED = 2;
+
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   /**

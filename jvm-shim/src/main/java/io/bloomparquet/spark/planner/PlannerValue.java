@@ -39,7 +39,8 @@ public final class PlannerValue {
 
   private PlannerValue() {}
 
-  /** The planner's name of a type; null for a type whose equal values may differ in the file. */
+  /** The planner's name of a type; null for a type that it cannot compare, or whose equal values may be stored as
+   * different bytes. */
   public static String typeName(DataType type) {
     if (type instanceof BooleanType) {
       return "boolean";

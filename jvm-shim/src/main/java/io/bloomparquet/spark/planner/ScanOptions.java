@@ -82,7 +82,7 @@ public record ScanOptions(
         return millis;
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw wrong(name, given, "a duration as Spark writes them, such as 500ms or 30s");
   }

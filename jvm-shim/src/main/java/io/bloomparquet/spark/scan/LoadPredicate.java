@@ -49,7 +49,10 @@ import scala.Option;
 
 /** The predicate of the option {@code where}: a load has only the rows for which it is TRUE. */
 final class LoadPredicate {
-  /** Normalise comparisons to {@code column op literal}. The whole optimizer would see that the relation is empty. */
+  /**
+   * Rules that normalise comparisons to {@code column op literal}. The whole optimizer cannot be used: it would replace
+   * our empty relation by no rows.
+   */
   private static final List<Rule<LogicalPlan>> RULES =
       List.of(
           ConstantFolding$.MODULE$,

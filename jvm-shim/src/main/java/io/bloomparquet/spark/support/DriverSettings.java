@@ -52,7 +52,7 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
         return bytes;
       }
     } catch (NumberFormatException error) {
-      // the message below says what was expected
+      // thrown below
     }
     throw new IllegalArgumentException(name + " is '" + given + "'; expected a size such as 128m or 1g");
   }

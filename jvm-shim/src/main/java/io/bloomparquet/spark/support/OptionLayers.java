@@ -3,7 +3,7 @@ package io.bloomparquet.spark.support;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Options from several sources, by names that ignore case, as in Spark. */
+/** Merges options of several sources: a session, a table, a load. Names ignore case, as in Spark. */
 public final class OptionLayers {
   private OptionLayers() {}
 

@@ -181,7 +181,7 @@ public final class OptionNames {
                     "expected one of %s, or an option of Spark's %s", String.join(", ", ours), format.shortName()));
   }
 
-  /** The candidate of which {@code name} may be a misspelling. */
+  /** The candidate that a user may have meant by {@code name}; empty if none is similar. */
   public static Optional<String> nearest(String name, Collection<String> candidates) {
     return candidates.stream()
         .min(Comparator.comparingInt(each -> distance(name, each)))

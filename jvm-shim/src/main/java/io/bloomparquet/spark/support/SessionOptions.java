@@ -9,7 +9,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class SessionOptions {
   private SessionOptions() {}
 
-  /** Throws {@link IllegalArgumentException} for an unknown option, and for {@code where}. */
+  /**
+   * The session's options of a format: settings {@code spark.datasource.<format>.<option>}. Throws {@link
+   * IllegalArgumentException} for an unknown option, and for {@code where}.
+   */
   public static Map<String, String> of(SparkSession session, FileFormat format) {
     String prefix = "spark.datasource." + format.source() + ".";
     Map<String, String> options = new HashMap<>();
@@ -29,7 +32,7 @@ public final class SessionOptions {
     return OptionLayers.of(options);
   }
 
-  /** {@code options} over the options of the session. */
+  /** The options of the session, overridden by {@code options}. */
   public static CaseInsensitiveStringMap with(
       SparkSession session, FileFormat format, CaseInsensitiveStringMap options) {
     return new CaseInsensitiveStringMap(OptionLayers.of(of(session, format), options.asCaseSensitiveMap()));

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.jar.test_law import same as same_as_oracle
+from tests.support import spark_rows
 from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stripes
 from tests.support.scenarios import texts
 from tests.support.spark import clock, conf
@@ -27,10 +27,12 @@ def readers(jar_spark: SparkSession) -> OrcReaders:
     return OrcReaders(jar_spark)
 
 
-def same(readers: OrcReaders, path: Any, wheres: list[str], schema: str | None = None, **options: Any) -> int:
+def assert_same_rows(
+    readers: OrcReaders, path: Any, wheres: list[str], schema: str | None = None, **options: Any
+) -> int:
     """Assert that the jar returns the rows of each of `wheres`. Returns how many stripes it skipped in all."""
     with conf(readers.spark, UNPUSHED):
-        return same_as_oracle(readers, path, wheres, schema, **options)
+        return spark_rows.assert_same_rows(readers, path, wheres, schema, **options)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_stripes(frame, tmp_path_factory.mktemp("lake") / "t", "k,s,st.x")
 
 
-def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, lake: str) -> None:
+def test_predicates_of_all_kinds_lose_no_row(readers: OrcReaders, lake: str) -> None:
     wheres = [
         f"k = {119 * 7919 % 1009}",  # in the very last row
         "k = 77777 OR k <=> 856",
@@ -66,9 +68,9 @@ def test_points_lists_ranges_and_nulls_over_several_files(readers: OrcReaders, l
         "NOT (k = 1 OR upper(s) = 'S31')",
         "n <> 5 AND n < 7",
     ]
-    assert same(readers, lake, wheres) > 500
+    assert assert_same_rows(readers, lake, wheres) > 500
     with conf(readers.spark, {"spark.sql.orc.enableVectorizedReader": "false"}):
-        assert same(readers, lake, wheres[::5]) > 100
+        assert assert_same_rows(readers, lake, wheres[::5]) > 100
 
 
 def test_a_value_in_the_last_stripe_keeps_one_stripe(readers: OrcReaders, lake: str) -> None:
@@ -100,7 +102,7 @@ KINDS = {
 }
 
 
-def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
+def test_values_of_every_type_by_spark_are_found(readers: OrcReaders, tmp_path: Path) -> None:
     names = [f"c{i}" for i in range(len(KINDS))]
     most = max(map(len, KINDS.values()))
     columns = [
@@ -113,10 +115,10 @@ def test_values_of_every_type(readers: OrcReaders, tmp_path: Path) -> None:
     pairs = list(zip(names, KINDS.items(), strict=True))
     wheres = [f"{name} = CAST({values[0]} AS {kind})" for name, (kind, values) in pairs]
     wheres += [f"{name} IN ({', '.join(values[1:])})" for name, (_, values) in pairs if len(values) > 2]
-    assert same(readers, path, wheres) > len(wheres)
+    assert assert_same_rows(readers, path, wheres) > len(wheres)
 
 
-def test_values_of_every_type_written_by_arrow(readers: OrcReaders, tmp_path: Path) -> None:
+def test_values_of_every_type_by_arrow_are_found(readers: OrcReaders, tmp_path: Path) -> None:
     timestamps = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
     kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
         "t": (pa.int8(), [5, -128, None]),
@@ -142,7 +144,7 @@ def test_values_of_every_type_written_by_arrow(readers: OrcReaders, tmp_path: Pa
         "instant": ("TIMESTAMP'1969-12-31 23:59:59Z'", "TIMESTAMP'2026-07-01 00:00:00.001Z'"),
     }  # fmt: skip
     wheres = [f"{name} = {literal}" for name in kinds for literal in literals[name]]
-    assert same(readers, tmp_path, [*wheres, *(f"{name} IS NULL" for name in kinds)]) > 2 * len(kinds)
+    assert assert_same_rows(readers, tmp_path, [*wheres, *(f"{name} IS NULL" for name in kinds)]) > 2 * len(kinds)
 
 
 CONVERSIONS = {
@@ -163,43 +165,43 @@ LITERALS = {
 
 
 @pytest.mark.parametrize("kind", CONVERSIONS)
-def test_values_that_the_reader_converts(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_values_that_the_reader_converts_are_found(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     values, reader_types = CONVERSIONS[kind]
     path = stripes_of(readers.spark, tmp_path / "t", kind, [*values, "null"])
     with conf(readers.spark, {"spark.sql.ansi.enabled": "false"}):
         for name in reader_types:
             literals = LITERALS.get(name, ["1", "44", "1.3"])
             wheres = [f"c = {literal}" for literal in literals]
-            same(readers, path, [*wheres, f"NOT c <=> {literals[0]}", "c IS NULL"], f"c {name}")
-        assert same(readers, path, ["c IS NULL", "c IS NULL AND c IS NOT NULL"]) > 0
+            assert_same_rows(readers, path, [*wheres, f"NOT c <=> {literals[0]}", "c IS NULL"], f"c {name}")
+        assert assert_same_rows(readers, path, ["c IS NULL", "c IS NULL AND c IS NOT NULL"]) > 0
 
 
-def test_a_column_that_is_missing_or_has_a_default(readers: OrcReaders, tmp_path: Path) -> None:
+def test_a_missing_column_is_null_or_its_default(readers: OrcReaders, tmp_path: Path) -> None:
     spark = readers.spark
     path = write_stripes(spark.range(0, 6, 1, 1), tmp_path / "t", "id")
     write_stripes(spark.range(6, 9, 1, 1).selectExpr("id", "'y' AS s"), tmp_path / "t", "id,s")
     wheres = ["s IS NULL", "s = 'x'", "s = 'y'", "s <> 'x'", "s IS NOT NULL AND id = 2", "NOT s <=> 'x'"]
-    assert same(readers, path, wheres, "id BIGINT, s STRING") > 10
+    assert assert_same_rows(readers, path, wheres, "id BIGINT, s STRING") > 10
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     defaults = {"CURRENT_DEFAULT": "'x'", "EXISTS_DEFAULT": "'x'"}
     schema: Any = StructType([StructField("id", LongType()), StructField("s", StringType(), metadata=defaults)])
-    same(readers, path, wheres, schema)
+    assert_same_rows(readers, path, wheres, schema)
     assert len(readers.jar(path, schema).where("s = 'x'").collect()) == 6
-    assert same(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
+    assert assert_same_rows(readers, path, ["s IS NULL", "s = 'y'"], mergeSchema="true") == 5
 
 
-def test_columns_that_are_found_by_position(readers: OrcReaders, tmp_path: Path) -> None:
+def test_columns_found_by_position_are_not_pruned(readers: OrcReaders, tmp_path: Path) -> None:
     """Old files of Hive without column names; and all files, if ORC's option says so."""
     spark = readers.spark
     frame = spark.range(0, 8, 1, 1).selectExpr("id AS _col0", "id * 10 AS _col1")
     path = write_stripes(frame, tmp_path / "t", "_col0,_col1")
     wheres = ["a = 2", "b = 20", "b IS NULL", "a > 3 AND b < 50"]
-    same(readers, path, wheres, "a BIGINT, b BIGINT")
-    same(readers, path, ["_col0 = 20", "_col1 = 2", "_col1 IS NULL"], "_col1 BIGINT, _col0 BIGINT")
+    assert_same_rows(readers, path, wheres, "a BIGINT, b BIGINT")
+    assert_same_rows(readers, path, ["_col0 = 20", "_col1 = 2", "_col1 IS NULL"], "_col1 BIGINT, _col0 BIGINT")
     named = write_stripes(frame.toDF("a", "b"), tmp_path / "n", "a,b")
     swapped = {"orc.force.positional.evolution": "true"}
-    same(readers, named, ["b = 2", "a = 20", "a = 2"], "b BIGINT, a BIGINT", **swapped)
+    assert_same_rows(readers, named, ["b = 2", "a = 20", "a = 2"], "b BIGINT, a BIGINT", **swapped)
     (plan,) = last_plan(readers.jar(named, "b BIGINT, a BIGINT", **swapped).where("b = 2"))
     assert not plan.planned
     assert "orc.force.positional.evolution is true" in str(plan)
@@ -215,20 +217,25 @@ def test_settings_that_change_what_is_read_disable_planning(readers: OrcReaders,
     assert "by which ORC's reader may return other columns or values" in str(plan)
 
 
-def test_names_that_differ_by_case(readers: OrcReaders, tmp_path: Path) -> None:
+def test_names_that_differ_by_case_are_not_mixed_up(readers: OrcReaders, tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2, 3], "ID": [30, 20, 10], "st": [{"x": i, "X": -i} for i in range(3)]})
     orc.write_table(table, tmp_path / "t.orc", bloom_filter_columns=[1, 2])
     with conf(readers.spark, {"spark.sql.caseSensitive": "true"}):
-        assert same(readers, tmp_path / "t.orc", ["id = 7", "ID = 30", "id = 30", "ID = 10 AND id = 3", "st.X = 1"]) > 1
-        same(readers, tmp_path / "t.orc", ["Id = 1", "Id IS NULL"], "Id BIGINT")
-    same(readers, tmp_path / "t.orc", ["id = 1", "id = 30"], "id BIGINT")
-    same(readers, tmp_path / "t.orc", ["st.x = 1", "st.x = -1", "st.x IS NULL"], "st STRUCT<x: BIGINT>")
+        assert (
+            assert_same_rows(
+                readers, tmp_path / "t.orc", ["id = 7", "ID = 30", "id = 30", "ID = 10 AND id = 3", "st.X = 1"]
+            )
+            > 1
+        )
+        assert_same_rows(readers, tmp_path / "t.orc", ["Id = 1", "Id IS NULL"], "Id BIGINT")
+    assert_same_rows(readers, tmp_path / "t.orc", ["id = 1", "id = 30"], "id BIGINT")
+    assert_same_rows(readers, tmp_path / "t.orc", ["st.x = 1", "st.x = -1", "st.x IS NULL"], "st STRUCT<x: BIGINT>")
     one = write_stripes(readers.spark.range(0, 6, 1, 1).selectExpr("id AS Key"), tmp_path / "one", "Key")
-    assert same(readers, one, ["key = 1", "KEY = 2"], "kEY BIGINT") == 4
+    assert assert_same_rows(readers, one, ["key = 1", "KEY = 2"], "kEY BIGINT") == 4
 
 
 @pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_strings_of_a_table_that_pads_char_columns(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
+def test_char_columns_that_spark_pads_lose_no_row(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
     spark = readers.spark
     stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
     try:
@@ -268,4 +275,4 @@ def test_timestamps_are_what_the_readers_clock_shows(
         stored = readers.oracle(path).selectExpr("CAST(unix_micros(c) AS STRING) AS c").distinct().collect()
         wheres = [f"c = timestamp_micros({micros})" for (micros,) in stored]
         wheres += [f"c <= timestamp_micros({micros})" for (micros,) in stored[::4]]
-        assert same(readers, path, wheres) > 0
+        assert assert_same_rows(readers, path, wheres) > 0

@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
-/** Some of the files of an index. Lists them whatever is asked: the filters of a scan are already applied. */
-record KeptIndex(FileIndex all, Seq<PartitionDirectory> kept) implements FileIndex {
+/** The kept files of Spark's file index. Lists all of them, whatever the filters: the scan's are already applied. */
+record KeptFileIndex(FileIndex all, Seq<PartitionDirectory> kept) implements FileIndex {
 
   @Override
   public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {

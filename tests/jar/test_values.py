@@ -1,0 +1,210 @@
+"""Values of every type, read as their own or as another type: a row group that holds a matching row is never skipped.
+
+For each predicate the rows equal those of ``spark.read.parquet``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.scenarios import Readers, texts
+from tests.support.spark import conf, write
+from tests.support.spark_rows import assert_same_rows, one_value_per_group
+
+pytestmark = pytest.mark.slow
+
+Julian = tuple[str, list[str]]
+
+
+TIMESTAMPS = [
+    dt.datetime(1, 1, 4, 12),  # an earlier time would leave Python's range in some zones
+    dt.datetime(1500, 1, 1),
+    dt.datetime(1582, 10, 10),
+    dt.datetime(1899, 12, 31, 23),
+    dt.datetime(1970, 1, 1),
+    dt.datetime(2026, 3, 29, 2, 30),
+    dt.datetime(2026, 7, 1, 22, 30, 0, 1),
+    dt.datetime(9999, 12, 31),
+]
+
+
+STORED = ("ntz", "utc", "int96")
+READ_AS = ("inferred", "ltz inferred", "TIMESTAMP", "TIMESTAMP_NTZ")
+ZONES = ("America/Los_Angeles", "Asia/Kathmandu")
+"""Each pair of types in one of these, each type in both. In UTC all offsets are 0: an error there is one here, too."""
+TIMESTAMP_CASES = [
+    *((ZONES[(i + j) % 2], each, read_as) for i, each in enumerate(STORED) for j, read_as in enumerate(READ_AS)),
+    *(("UTC", each, READ_AS[i]) for i, each in enumerate(STORED)),
+]
+
+
+@pytest.mark.parametrize(("zone", "stored", "read_as"), TIMESTAMP_CASES)
+def test_timestamps_read_as_any_type_lose_no_row(
+    readers: Readers, tmp_path: Path, zone: str, stored: str, read_as: str
+) -> None:
+    values = TIMESTAMPS[3:7] if stored == "int96" else TIMESTAMPS
+    options = {"use_deprecated_int96_timestamps": True} if stored == "int96" else {}
+    path = one_value_per_group(tmp_path, "t", values, pa.timestamp("us", "UTC" if stored == "utc" else None), **options)
+    schema = f"t {read_as}" if read_as.startswith("TIMESTAMP") else None
+    inferred = "false" if read_as == "ltz inferred" else "true"
+    texts_of = [str(value) for value in values]
+    wheres = [f"t {op} '{text}'" for text in texts_of[1:-1:2] for op in ("=", ">=", "<")]
+    wheres += [f"t = TIMESTAMP_NTZ'{texts_of[-1]}'", f"t = TIMESTAMP_LTZ'{texts_of[0]}'", "t > '2026-01-01'"]
+    wheres += ["CAST(t AS DATE) = DATE'2026-03-29'", f"t IN ('{texts_of[0]}', '{texts_of[-2]}')"]
+    with conf(
+        readers.spark,
+        {"spark.sql.session.timeZone": zone, "spark.sql.parquet.inferTimestampNTZ.enabled": inferred},
+    ):
+        assert_same_rows(readers, path, wheres, schema)
+
+
+JULIAN = ["0001-01-03", "1500-02-28", "1582-10-04", "1582-10-15", "1899-12-30", "2026-01-01"]
+
+
+@pytest.fixture(scope="module", params=["date", "timestamp", "int96"])
+def julian(request: pytest.FixtureRequest, readers: Readers, tmp_path_factory: pytest.TempPathFactory) -> Julian:
+    """The SQL type, and a file of either calendar, in which each date has its own row group."""
+    root, sql_type = tmp_path_factory.mktemp("julian"), "DATE" if request.param == "date" else "TIMESTAMP"
+    stored = "INT96" if request.param == "int96" else "TIMESTAMP_MICROS"
+    values = ", ".join(f"(CAST('{date}' AS {sql_type}))" for date in JULIAN)
+    paths = []
+    for calendar in ("LEGACY", "CORRECTED"):
+        settings = {
+            "spark.sql.parquet.datetimeRebaseModeInWrite": calendar,
+            "spark.sql.parquet.int96RebaseModeInWrite": calendar,
+            "spark.sql.parquet.outputTimestampType": stored,
+        }
+        with conf(readers.spark, settings):
+            frame = readers.spark.sql(f"SELECT * FROM VALUES {values} AS t(d)").coalesce(1)
+            paths.append(write(frame, root / calendar, {"d": 10}, rows_per_group=1))
+        (file,) = (root / calendar).glob("*.parquet")
+        assert pq.read_metadata(file).num_row_groups == len(JULIAN)
+    return sql_type, paths
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED", "EXCEPTION"])
+def test_dates_of_the_julian_calendar_lose_no_row(readers: Readers, julian: Julian, mode: str) -> None:
+    sql_type, paths = julian
+    wheres = [f"d {op} CAST('{date}' AS {sql_type})" for date in JULIAN for op in ("=", "<=")]
+    assert_same_rows(readers, paths, wheres[:6] + wheres[-2:], datetimeRebaseMode=mode, int96RebaseMode=mode)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "schema", "literals"),
+    [
+        (
+            pa.int32(),
+            [1, 2, 300, -1, 2**31 - 1],
+            "c BIGINT",
+            ["1", "2147483647", "2147483648", "-1", "9223372036854775807"],
+        ),
+        (pa.int32(), [1, 2, 300, -1], "c DOUBLE", ["1", "1.5D", "-1", "300", "0.99999999999999999"]),
+        (pa.int32(), [1, 2, 300, -1], "c DECIMAL(12,2)", ["1", "1.00", "1.001", "300"]),
+        (pa.int32(), [1, 2, 257, -255], "c TINYINT", ["300", "2"]),
+        (pa.int32(), [1, 2, 300], "c STRING", ["'1'"]),
+        (pa.int64(), [1, 2**53 + 1, 2**53], "c DOUBLE", ["1", "9007199254740992D"]),
+        (pa.int64(), [1, 2**40], "c INT", ["1"]),
+        (
+            pa.float32(),
+            [0.1, 0.5, -0.0, float("nan")],
+            "c DOUBLE",
+            ["0.1D", "0.5D", "0.0D", "double('NaN')", "float('0.1')"],
+        ),
+        (pa.float32(), [0.1, 0.5, -0.0, float("nan"), 0.0], None, ["0.1", "0.1D", "0.5", "0", "float('NaN')", "'0.1'"]),
+        (pa.float64(), [0.1, -0.0, 0.0, float("nan"), float("inf")], None, ["0.1", "0", "-0.0D", "double('NaN')"]),
+        (
+            pa.decimal128(5, 2),
+            [Decimal("1.10"), Decimal("-9.99")],
+            "c DECIMAL(10,3)",
+            ["1.1", "1.100", "1.101", "-9.99"],
+        ),
+        (
+            pa.decimal128(20, 2),
+            [Decimal("1.10"), Decimal("123456789012345678.25")],
+            None,
+            ["1.1", "123456789012345678.25", "1e30"],
+        ),
+        (pa.uint8(), [1, 255], None, ["255", "-1", "256"]),
+        (pa.uint32(), [1, 2**32 - 1, 2**31], None, ["4294967295", "-1", "2147483648", "99999999999"]),
+        (pa.uint64(), [1, 2**64 - 1, 2**63], None, ["18446744073709551615", "-1", "9223372036854775808"]),
+        (
+            pa.date32(),
+            [dt.date(2026, 1, 1), dt.date(1, 1, 1)],
+            "c TIMESTAMP_NTZ",
+            ["TIMESTAMP_NTZ'2026-01-01 00:00:00'"],
+        ),
+        (
+            pa.date32(),
+            [dt.date(2026, 1, 1), dt.date(1, 1, 1)],
+            None,
+            ["'2026-01-01'", "DATE'+10000-01-01'", "DATE'0001-01-01'"],
+        ),
+        (
+            pa.binary(),
+            [b"abc", b"\xff\xfe", b"\xef\xbf\xbd", b""],
+            "c STRING",
+            ["'abc'", "CAST(X'fffe' AS STRING)", "'\ufffd'", "''"],
+        ),
+        (pa.binary(), [b"abc", b"\xff\xfe", b""], None, ["X'fffe'", "X''", "'abc'"]),
+        (pa.string(), ["a", "A", "a ", "é", "e\u0301"], None, ["'a'", "'a '", "'é'", "'e\u0301'"]),
+        (pa.string(), ["a", "A", "b"], "c STRING COLLATE UTF8_LCASE", ["'a'", "'A'", "'B'"]),
+        (pa.string(), ["a", "a ", "b"], "c STRING COLLATE UTF8_BINARY_RTRIM", ["'a'", "'a '", "'b'"]),
+        (pa.string(), ["é", "e\u0301", "E"], "c STRING COLLATE UNICODE_CI", ["'é'", "'e'", "'E'"]),
+    ],
+    ids=str,
+)
+def test_values_read_as_another_type_lose_no_row(
+    readers: Readers, tmp_path: Path, kind: pa.DataType, values: list[Any], schema: str | None, literals: list[str]
+) -> None:
+    path = one_value_per_group(tmp_path, "c", values, kind)
+    wheres = [f"c {op} {literal}" for literal in literals for op in ("=", "<", "<>")]
+    wheres += [f"c IN ({', '.join(literals)})", f"NOT (c IN ({', '.join(literals)}) AND c IS NOT NULL)"]
+    skipped = assert_same_rows(readers, path, wheres, schema)
+    assert skipped > 0 or schema is not None
+
+
+@pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
+def test_char_columns_that_spark_pads_lose_no_row(readers: Readers, tmp_path: Path, kind: str) -> None:
+    path = one_value_per_group(tmp_path, "c", ["a", "a  ", "b", "b "], pa.string())
+    for name in ("parquet", "bloomparquet"):
+        readers.spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
+        readers.spark.sql(f"CREATE TABLE padded_{name} (c {kind}) USING {name} LOCATION '{Path(path).parent}'")
+    for literal in ("'a'", "'a  '", "'b'", "'b  '", "'c'"):
+        for condition in (f"c = {literal}", f"c IN ({literal}, 'x')", f"c < {literal}", f"c <> {literal}"):
+            theirs, ours = (
+                texts(readers.spark.sql(f"SELECT * FROM padded_{name} WHERE {condition}").collect())
+                for name in ("parquet", "bloomparquet")
+            )
+            assert ours == theirs, condition
+    for name in ("parquet", "bloomparquet"):
+        readers.spark.sql(f"DROP TABLE padded_{name}")
+
+
+def test_binary_read_as_string_is_pruned(readers: Readers, tmp_path: Path) -> None:
+    path = one_value_per_group(tmp_path, "c", [b"abc", b"\xff", b"b"], pa.binary())
+    with conf(readers.spark, {"spark.sql.parquet.binaryAsString": "true"}):
+        assert assert_same_rows(readers, path, ["c = 'abc'", "c = 'b'", "c LIKE 'ab%'", "c > 'b'"]) > 0
+
+
+def test_dates_outside_of_pythons_range_lose_no_row(readers: Readers, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    sql = "SELECT * FROM VALUES (1, DATE'-0044-03-15'), (2, DATE'+12026-01-01'), (3, DATE'2026-01-01') AS t(id, d)"
+    written = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}
+    with conf(readers.spark, written):
+        readers.spark.sql(sql).selectExpr("*", "CAST(d AS TIMESTAMP) t").repartition(3).write.parquet(path)
+    days = ["DATE'-0044-03-15'", "DATE'+12026-01-01'", "DATE'2026-01-01'"]
+    wheres = [f"{column} {op} {day}" for day in days for column in "dt" for op in ("=", "<", ">")]
+    wheres += [f"d IN ({', '.join(days)})", f"NOT d IN ({', '.join(days[:2])})"]
+    for where in wheres:
+        ours, theirs = (
+            [row[0] for row in read(path).where(where).select("id").orderBy("id").collect()]
+            for read in (readers.jar, readers.oracle)
+        )
+        assert ours == theirs, where
