@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import open_storage
 from tests.support.commands import Run
 from tests.support.files import write

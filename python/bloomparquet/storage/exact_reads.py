@@ -15,6 +15,8 @@ def fill_views(file: pa.NativeFile, path: str, offsets: Sequence[int], views: Se
     """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, and
     OSError if the storage sends too few bytes several times.
 
+    Moves the position of `file`, so no other thread may use it meanwhile.
+
     pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
     them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
     """
