@@ -112,6 +112,7 @@ HITS = [
     "array_contains(tags, 't4') OR array_contains(tags, 't5')",
     "array_contains(tags, 't9') AND m['k'] = 4",
     "(array_contains(tags, 't4') OR m['k'] = 7) AND array_contains(tags, 't9') IS NOT NULL",
+    "CAST(m['k'] AS STRING) = '4'",
 ]
 
 
@@ -128,7 +129,7 @@ KEPT = [
     "coalesce(m['k'], 4) = 4",
     "array_contains(tags, 't9')",
     "m['k'] > 4",
-    "CAST(m['k'] AS STRING) = '4'",
+    "CAST(m['k'] AS STRING) > '4'",
     "array_contains(transform(tags, t -> 't4'), 't4')",
     "array_contains(array('t4'), tags[0])",
     "arrays_overlap(tags, array(concat('t', CAST(id AS STRING))))",

@@ -29,6 +29,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
+from bloomparquet.query.variants import VariantField
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import listing as jar_listing
 from pyspark_bloomparquet.jar.listing import ScanListing
@@ -76,6 +77,10 @@ PATH = ("st", "a.b")
     [
         (leaf("=", type="int64", value=2**63 - 1), p.Eq(PATH, 2**63 - 1)),
         (leaf("=", type="boolean", value=True), p.Eq(PATH, True)),
+        (
+            leaf("in", variant={"path": "$.a", "type": "bigint"}, type="int64", values=[1, None]),
+            VariantField(PATH, "$.a", "bigint", p.In(PATH, [1, None])),
+        ),
         (leaf("<=>", type="string", value=None), p.EqNullSafe(PATH, None)),
         (leaf("<", type="float", value="-0.0"), p.Lt(PATH, -0.0)),
         (leaf("<=", type="float", value="Infinity"), p.LtEq(PATH, float("inf"))),
@@ -129,6 +134,7 @@ def test_nan_is_parsed() -> None:
         leaf("=", type="interval", value=1),
         leaf("in", type="interval", values=[1]),
         leaf("<", case="lower", type="string", value="a"),
+        leaf("=", case="lower", variant={"path": "$.a", "type": "string"}, type="string", value="a"),
         leaf("contains", case="lower", part="element", type="string", values=["a"]),
     ],
 )

@@ -35,6 +35,7 @@ from bloomparquet.query.predicate import (
     to_sql,
 )
 from bloomparquet.query.sql import parse_where
+from bloomparquet.query.variants import VariantField
 
 NOON = dt.datetime(2024, 5, 17, 12)
 
@@ -76,6 +77,14 @@ NOON = dt.datetime(2024, 5, 17, 12)
         ("a = 1 OR b = 2 AND c = 3", Or(Eq("a", 1), And(Eq("b", 2), Eq("c", 3)))),
         ("(a = 1 OR b = 2) AND NOT c = 3", And(Or(Eq("a", 1), Eq("b", 2)), Not(Eq("c", 3)))),
         ("NOT a = 1 AND b = 2", And(Not(Eq("a", 1)), Eq("b", 2))),
+        ("variant_get(a.v, '$.k', 'long') = 1", VariantField(["a", "v"], "$.k", "bigint", Eq("v", 1))),
+        ("2 < (try_variant_get(a, \"$['k.l'][0]\", 'int'))", VariantField("a", "$['k.l'][0]", "int", Gt("a", 2))),
+        ("variant_get(a, '$', 'dec(9, 2)') IN (1)", VariantField("a", "$", "decimal(9,2)", In("a", [1]))),
+        ("variant_get(a, '$.k', 'string') LIKE 'x%'", VariantField("a", "$.k", "string", StartsWith("a", "x"))),
+        (
+            "variant_get(a, '$.k', 'int') BETWEEN 1 AND 2",
+            And(VariantField("a", "$.k", "int", GtEq("a", 1)), VariantField("a", "$.k", "int", LtEq("a", 2))),
+        ),
         ("array_contains(a, 1)", ContainsAny("a", [1])),
         ("array_contains(a, NULL)", Always(None)),
         ("array_contains(a.b, 'x')", ContainsAny(("a", "b"), ["x"])),
@@ -185,6 +194,9 @@ def test_literals_have_sparks_value_and_type(text, expected):
         ("a['x'] < 1", "a['x'] < 1"),
         ("a['x'].b = 1", "a['x'].b = 1"),
         ("a[0][1] = 1", "a[0][1] = 1"),
+        ("variant_get(a, '$.k') = 1", "VARIANT_GET(a, '$.k') = 1"),
+        ("variant_get(a, b, 'int') = 1", "VARIANT_GET(a, b, 'int') = 1"),
+        ("variant_get(a, '$.k', 'int') = b", "VARIANT_GET(a, '$.k', 'int') = b"),
         ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"),
         ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
         ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"),
@@ -317,6 +329,12 @@ _leaf = st.one_of(
     st.builds(lambda kind, column: kind(column), st.sampled_from([IsNull, IsNotNull]), _column),
     st.builds(StartsWith, _column, st.none() | st.text(st.characters(exclude_categories=["Cs"]))),
     st.sampled_from([Always(True), Always(False), Always(None)]),
+    st.builds(
+        lambda kind, path, value: VariantField("v", path, "bigint", kind("v", value)),
+        st.sampled_from([Eq, NotEq, EqNullSafe, Lt, GtEq]),
+        st.sampled_from(["$", "$.a", "$['a.b']", '$["it\'s"][3]']),
+        st.none() | st.integers(),
+    ),
 )
 _tree = st.recursive(
     _leaf,

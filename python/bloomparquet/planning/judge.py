@@ -17,7 +17,7 @@ from bloomparquet.planning.evidence.interface import Chunks, Question, Table, Un
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
-from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import Column, IsNull, Not, Predicate, columns
@@ -26,6 +26,8 @@ from bloomparquet.query.resolve import (
     find_leaf_of,
     find_partition,
 )
+from bloomparquet.query.shredded import find_shredded, implied_test
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
 from bloomparquet.storage.files import ReadCount
 
@@ -59,7 +61,7 @@ class PartitionEvidence:
         if self._values is None:
             self._values = self._dataset.partition_table(zone)
         every_file = np.ones(len(self._dataset.files), np.bool_)
-        if isinstance(leaf, ElementIn):  # a directory name is no list
+        if isinstance(leaf, ElementIn | VariantField):  # a directory name is no list and no VARIANT
             return every_file
         if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
             return every_file  # the time zone of the directory names is unknown
@@ -148,7 +150,7 @@ class _Evidence:
 
     def __init__(self, table: Units, condition: RowCondition, request: Request) -> None:
         self._table, self.condition, self._request = table, condition, request
-        self.equalities: dict[int, list[tuple[Chunks, Candidates]]] = {}  # by id of leaf; what to ask the filters
+        self.equalities: dict[int, list[tuple[Chunks, Candidates, Verdicts]]] = {}  # by id of leaf; see `_judge_chunks`
         self._verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -163,8 +165,8 @@ class _Evidence:
         equalities = self.equalities.get(id(leaf), ())
         if equalities:
             verdicts = verdicts & alive
-            for chunks, candidates in equalities:
-                self._ask(chunks, candidates, verdicts)
+            for chunks, candidates, conclusive in equalities:
+                self._ask(chunks, candidates, conclusive, verdicts)
         return verdicts
 
     def _judge(self, leaf: Predicate) -> Verdicts:
@@ -173,11 +175,15 @@ class _Evidence:
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
-        if column in request.unknown or (isinstance(leaf, ElementIn) and not self._table.format.has_element_evidence):
+        is_nested = isinstance(leaf, ElementIn | VariantField)
+        if column in request.unknown or (is_nested and not self._table.format.has_element_evidence):
             return verdicts
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
         reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
+            if isinstance(leaf, VariantField):
+                self._judge_variant(leaf, i, schema, verdicts)
+                continue
             stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
@@ -188,8 +194,32 @@ class _Evidence:
                 # is harmless. Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
-                self._judge_chunks(leaf, self._chunks_of(i, leaf_column), verdicts)
+                chunks = self._chunks_of(i, leaf_column)
+                self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), verdicts)
         return verdicts
+
+    def _judge_variant(self, field: VariantField, schema: int, root: FileSchema, verdicts: Verdicts) -> None:
+        """Judge `field` by its typed leaf, where no row can have the value elsewhere.
+
+        That is where each row has a value in this leaf, which readers then take; or where no row has one in the leaves
+        of values of other types.
+        """
+        shredded = find_shredded(root, field, case_sensitive=self._request.options.case_sensitive)
+        if shredded is NoLeaf.ABSENT:
+            verdicts[self._table.members(schema)] = False
+        if isinstance(shredded, NoLeaf):
+            return
+        test = implied_test(field, shredded.leaf.node)
+        if test is None:
+            return
+        chunks = self._chunks_of(schema, shredded.leaf)
+        rows = self._table.rows[chunks.members]
+        conclusive = (chunks.nulls == 0) & (chunks.values == rows)
+        if not conclusive.all():
+            residuals = [self._chunks_of(schema, residual) for residual in shredded.residuals]
+            conclusive |= np.all([(each.nulls == rows) & (each.values == rows) for each in residuals], axis=0)
+        if conclusive.any():
+            self._judge_chunks(field, test, chunks, conclusive, verdicts)
 
     def _chunks_of(self, schema: int, leaf_column: LeafColumn) -> Chunks:
         key = schema, leaf_column.index
@@ -197,21 +227,26 @@ class _Evidence:
             self._chunks[key] = self._table.chunks(schema, leaf_column, self._request.footer_reads)
         return self._chunks[key]
 
-    def _judge_chunks(self, leaf: Predicate, chunks: Chunks, verdicts: Verdicts) -> None:
+    def _judge_chunks(
+        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, verdicts: Verdicts
+    ) -> None:
+        """Write verdicts on `leaf` into `verdicts`, by evidence that excludes `test`. `conclusive`, one for each chunk:
+        whether `leaf` is TRUE for no row if `test` is TRUE for no value of the chunk."""
         self._request.errors.add(chunks.unreadable)
         try:
-            verdicts[chunks.members], candidates = statistics.judge(leaf, chunks, self._request.options.timezone)
+            answers, candidates = statistics.judge(test, chunks, self._request.options.timezone)
         except PlanError:
             if self.condition.strict:
                 raise
             return
+        verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None and candidates.filters.present.any():
-            self.equalities.setdefault(id(leaf), []).append((chunks, candidates))
+            self.equalities.setdefault(id(leaf), []).append((chunks, candidates, conclusive))
 
-    def _ask(self, chunks: Chunks, candidates: Candidates, verdicts: Verdicts) -> None:
+    def _ask(self, chunks: Chunks, candidates: Candidates, conclusive: Verdicts, verdicts: Verdicts) -> None:
         """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
         filters, hashes, first, last = candidates
-        asked = np.flatnonzero(verdicts[chunks.members] & filters.present)
+        asked = np.flatnonzero(verdicts[chunks.members] & conclusive & filters.present)
         if len(asked) == 0:
             return
         storage, reads = self._request.dataset.storage, self._request.filter_reads

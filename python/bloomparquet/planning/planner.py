@@ -37,7 +37,9 @@ from bloomparquet.query.resolve import (
     resolve_names,
     unknown_column,
 )
+from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql import parse_where
+from bloomparquet.query.variants import to_provable_conditions
 from bloomparquet.query.verdict import might_match
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.options import StorageOptions, one_of
@@ -226,10 +228,12 @@ def _resolve(
         for name in names.intersection(resolved.unknown):
             raise unknown_column(name, schemas, partitions)
     if options.strict and predicate is not None:
-        require_comparable(rename(predicate, resolved.paths), schemas, partitions, case_sensitive=case_sensitive)
+        renamed = rename(predicate, resolved.paths)
+        require_comparable(renamed, schemas, partitions, case_sensitive=case_sensitive)
+        require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
     return resolved
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
     """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
-    return merge_equalities(to_element_conditions(predicate))
+    return merge_equalities(to_provable_conditions(to_element_conditions(predicate)))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, join_names, quoted, shorten
+from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted, shorten
 from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, require_text
@@ -21,6 +21,7 @@ from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
+from bloomparquet.query.variants import VariantField
 
 Convert = Callable[..., list[Any]]
 """A function with the signature of :func:`bloomparquet.query.literals.coerce_all`."""
@@ -33,7 +34,8 @@ def mask(
 
     Returns a boolean array for a record batch, a chunked array for a table. A column that `batch` lacks is NULL in
     every row. `timezone` is the zone of timestamp literals without an offset, for columns that are adjusted to UTC.
-    Raises PlanError if a literal does not fit its column, if a column cannot be compared, or if a name is ambiguous.
+    Raises PlanError if a literal does not fit its column, if a column cannot be compared, or if a name is ambiguous;
+    UnsupportedError for a field of a VARIANT.
     """
     return bind_mask(predicate, batch.schema, timezone=timezone, case_sensitive=case_sensitive)(batch)
 
@@ -98,6 +100,11 @@ class _Binder:
             return self.bind_elements(node)
         if isinstance(node, p.RowTest):
             return self.bind_row_test(node)
+        if isinstance(node, VariantField):
+            raise UnsupportedError(
+                f"cannot find the rows of {shorten(str(node))}: pyarrow does not read the fields of a VARIANT; "
+                "bp.plan finds the row groups, and Spark reads the rows"
+            )
         assert isinstance(node, Leaf)
         return self.bind_leaf(node)
 

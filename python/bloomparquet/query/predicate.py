@@ -14,6 +14,7 @@ have no ``<=>`` and no values of columns that are not known yet.
         ├── StartsWith  (column, prefix)
         └── FunctionPredicate
             ├── CaseIn                         see `case_mapping`
+            ├── VariantField                   see `variants`
             └── ElementPredicate               see `elements`
 """
 
@@ -288,8 +289,7 @@ class ElementPredicate(FunctionPredicate):
 
 @dataclass(frozen=True, slots=True)
 class RowTest(Predicate):
-    """A condition that another library evaluates for batches of the top-level `columns`. Evidence is asked about
-    `implied`, which is TRUE wherever the condition is."""
+    """A condition that another library evaluates for batches of `columns`; `implied` is TRUE wherever it is TRUE."""
 
     columns: tuple[Column, ...]
     text: str
@@ -331,7 +331,10 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
             return "TRUE" if isinstance(predicate, And) else "FALSE"
         word = " AND " if isinstance(predicate, And) else " OR "
         return word.join(_to_operand(child, max_values) for child in predicate.children)
-    return _leaf_to_sql(predicate, max_values)
+    if isinstance(predicate, RowTest):
+        return predicate.text
+    assert isinstance(predicate, Leaf)
+    return leaf_to_sql(predicate, column_to_sql(predicate.column), max_values)
 
 
 def column_to_sql(column: Column) -> str:
@@ -357,23 +360,20 @@ def _to_operand(predicate: Predicate, max_values: int | None) -> str:
     return f"({text})" if isinstance(predicate, Junction) and predicate.children else text
 
 
-def _leaf_to_sql(leaf: Predicate, max_values: int | None) -> str:
-    if isinstance(leaf, RowTest):
-        return leaf.text
-    assert isinstance(leaf, Leaf)
-    name = column_to_sql(leaf.column)
+def leaf_to_sql(leaf: Leaf, operand: str, max_values: int | None) -> str:
+    """The SQL text of `leaf`, with `operand` in place of its column."""
     if isinstance(leaf, Comparison):
-        return f"{name} {leaf.symbol} {literal_to_sql(leaf.value)}"
+        return f"{operand} {leaf.symbol} {literal_to_sql(leaf.value)}"
     if isinstance(leaf, Membership):
-        return f"{name} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({values_to_sql(leaf.values, max_values)})"
+        return f"{operand} {'IN' if isinstance(leaf, In) else 'NOT IN'} ({values_to_sql(leaf.values, max_values)})"
     if isinstance(leaf, FunctionPredicate):
         return leaf.to_sql(max_values)
     if isinstance(leaf, StartsWith):
-        return f"startswith({name}, {literal_to_sql(leaf.prefix)})"
+        return f"startswith({operand}, {literal_to_sql(leaf.prefix)})"
     if isinstance(leaf, IsNull):
-        return f"{name} IS NULL"
+        return f"{operand} IS NULL"
     if isinstance(leaf, IsNotNull):
-        return f"{name} IS NOT NULL"
+        return f"{operand} IS NOT NULL"
     raise TypeError(f"no SQL is known for {leaf!r}")
 
 

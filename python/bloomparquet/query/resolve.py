@@ -29,6 +29,7 @@ from bloomparquet.query.predicate import (
     columns,
     leaves,
 )
+from bloomparquet.query.variants import VariantField
 
 
 class NoLeaf(Enum):
@@ -126,13 +127,13 @@ def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Leaf
     """The leaf of `schema` at `path`. Dots in a part are part of the name."""
     node = schema.root
     for name in path:
-        if node is not schema.root and not _is_struct(node):
+        if node is not schema.root and not is_struct(node):
             return NoLeaf.UNKNOWN
-        child = _find_child(node, name, case_sensitive)
+        child = find_child(node, name, case_sensitive)
         if isinstance(child, NoLeaf):
             return child
         node = child
-    leaf = _leaf_of(schema, node)
+    leaf = leaf_of(schema, node)
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated else leaf
 
 
@@ -151,7 +152,7 @@ def find_element(schema: FileSchema, path: Column, part: Part, *, case_sensitive
         node_of_part = None if in_list else _map_part(node, part)
     else:
         node_of_part = node if in_list else _list_element(node)
-    leaf = None if node_of_part is None else _leaf_of(schema, node_of_part)
+    leaf = None if node_of_part is None else leaf_of(schema, node_of_part)
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated_levels != 1 else leaf
 
 
@@ -184,6 +185,8 @@ def require_comparable(
         if isinstance(leaf, ElementPredicate):
             for schema in schemas:
                 _require_elements(schema, leaf, case_sensitive)
+        elif isinstance(leaf, VariantField):
+            continue  # `shredded.require_variants` tests it
         elif find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
             is_null_test = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
             tests[leaf.column, is_null_test] = None
@@ -208,7 +211,7 @@ def _require_elements(schema: FileSchema, leaf: ElementPredicate, case_sensitive
 def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, case_sensitive: bool) -> None:
     node = schema.root
     for name in column:
-        if node is not schema.root and node.physical_type is None and not _is_struct(node):
+        if node is not schema.root and node.physical_type is None and not is_struct(node):
             raise PlanError(
                 f"column {quoted('.'.join(column))} is inside a {_kind(node)}; only structs have fields to compare"
             )
@@ -220,11 +223,11 @@ def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, 
         fields = f"; compare one of its fields: {join_names(child.name for child in node.children)}"
         raise PlanError(
             f"column {quoted('.'.join(column))} is a {_kind(node)}; only IS NULL and IS NOT NULL can be used on it"
-            f"{fields if _is_struct(node) else ''}"
+            f"{fields if is_struct(node) else ''}"
         )
 
 
-def _find_child(node: SchemaNode, name: str, case_sensitive: bool) -> SchemaNode | NoLeaf:
+def find_child(node: SchemaNode, name: str, case_sensitive: bool) -> SchemaNode | NoLeaf:
     matching = [child for child in node.children if child.name == name]
     others = [child for child in node.children if child.name != name]
     similar = [child for child in others if fold(child.name, False) == fold(name, False)]
@@ -241,19 +244,19 @@ def _walk_through_list(schema: FileSchema, path: Column, case_sensitive: bool) -
     """The node at `path`, and whether the path leads through a list."""
     node, in_list = schema.root, False
     for name in path:
-        if node is not schema.root and not _is_struct(node):
+        if node is not schema.root and not is_struct(node):
             element = None if in_list else _list_element(node)
             if element is None or element.physical_type is not None or element.annotation is not None:
                 return NoLeaf.UNKNOWN
             node, in_list = element, True
-        child = _find_child(node, name, case_sensitive)
+        child = find_child(node, name, case_sensitive)
         if isinstance(child, NoLeaf):
             return NoLeaf.UNKNOWN if in_list else child
         node = child
     return node, in_list
 
 
-def _leaf_of(schema: FileSchema, node: SchemaNode) -> LeafColumn | None:
+def leaf_of(schema: FileSchema, node: SchemaNode) -> LeafColumn | None:
     return next((leaf for leaf in schema.leaves if leaf.node is node), None)
 
 
@@ -280,7 +283,7 @@ def _map_part(node: SchemaNode, part: Part) -> SchemaNode | None:
 
 
 def _kind(node: SchemaNode) -> str:
-    if _is_struct(node):
+    if is_struct(node):
         return "struct"
     if node.physical_type is not None and node.repetition != "REPEATED":
         return "plain column"
@@ -292,7 +295,7 @@ def _contains(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
     """Whether there is a leaf or a group at `path`. True if `path` leads into a list or a map."""
     node = schema.root
     for name in path:
-        if node is not schema.root and not _is_struct(node):
+        if node is not schema.root and not is_struct(node):
             return _kind(node) in ("list", "map", "map_key_value")
         folded = fold(name, case_sensitive)
         child = next((child for child in node.children if fold(child.name, case_sensitive) == folded), None)
@@ -302,5 +305,5 @@ def _contains(schema: FileSchema, path: Column, case_sensitive: bool) -> bool:
     return True
 
 
-def _is_struct(node: SchemaNode) -> bool:
+def is_struct(node: SchemaNode) -> bool:
     return node.physical_type is None and node.annotation is None and node.repetition != "REPEATED"

@@ -44,11 +44,13 @@ from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPP
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
+from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
+from bloomparquet.query.sql_variants import convert_variants
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE 'prefix%', "
-    f"startswith), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
+    f"startswith), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, OR and NOT"
 )
 _MISSING = object()
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -197,7 +199,7 @@ class _Converter:
             return Always(node.this)
         if isinstance(node, exp.Null):
             return Always(None)
-        for convert_function in (convert_elements, convert_case_mapping):
+        for convert_function in (convert_elements, convert_case_mapping, convert_variants):
             predicate = convert_function(node, self)
             if predicate is not None:
                 return predicate

@@ -39,7 +39,7 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 6
+VERSION = 7
 """Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16

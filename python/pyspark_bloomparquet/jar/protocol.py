@@ -3,7 +3,7 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 6, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+A request is ``{"id": 7, "version": 7, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
 "predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…}}``.
 `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
 times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte. The planner
@@ -35,7 +35,9 @@ A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or
 (with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
 elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
 ``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
-``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. A value is null, or by `type`:
+``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. With ``"variant": {"path": "$.a",
+"type": "bigint"}``, a leaf compares that field of a VARIANT column, cast to Spark's type. A value is null, or by
+`type`:
 
 - ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
   ``{"base64": "…"}``
@@ -46,7 +48,7 @@ elements of a list, or the keys or values of a map, have one of the values. `par
 
 A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
 Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types in
-the files may differ.
+the files may differ. VARIANT columns are left out.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
 from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zone
 from bloomparquet.query.predicate import Column
+from bloomparquet.query.variants import VariantField
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
@@ -96,6 +99,11 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     if "not" in node:
         return p.Not(to_predicate(node["not"]))
     op, column = node.get("op"), tuple(node.get("column", ()))
+    if "variant" in node:
+        test = to_predicate({key: value for key, value in node.items() if key != "variant"})
+        if not isinstance(test, p.Leaf) or isinstance(test, p.FunctionPredicate):
+            raise _unknown(node)
+        return VariantField(column, node["variant"]["path"], node["variant"]["type"], test)
     if op == "is null":
         return p.IsNull(column)
     if op == "is not null":
@@ -103,7 +111,7 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     read = _TYPES.get(node.get("type", ""))
     build = _OPERATORS.get(op or "")
     if read is None or (build is None and op not in ("in", "contains")) or ("case" in node and op not in _EQUALITIES):
-        raise PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
+        raise _unknown(node)
     values = [
         None if value is None else read(value) for value in (node["values"] if build is None else [node["value"]])
     ]
@@ -113,6 +121,10 @@ def to_predicate(node: dict[str, Any]) -> p.Predicate:
     if build is None:
         return p.In(column, values) if op == "in" else ContainsAny(column, values, node["part"])
     return build(column, values[0])
+
+
+def _unknown(node: dict[str, Any]) -> PlanError:
+    return PlanError(f"the planner does not know the predicate {json.dumps(node)[:200]}")
 
 
 def to_reader_types(pairs: list[tuple[list[str], str]]) -> dict[Column, str]:

@@ -36,8 +36,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 
 /**
- * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, and on columns
- * that are cast to a wider type. The result may only stand under And and Or.
+ * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, on fields of
+ * VARIANT columns, and on columns that are cast to another type. The result may only stand under And and Or.
  *
  * <p>{@code contains} in the result says that a leaf column holds one of the values. It is necessary, not sufficient;
  * hence never under NOT.
@@ -62,16 +62,22 @@ final class CatalystPredicate {
    *
    * @param part which values of the list or map {@code path} are meant; null for a column that is neither
    * @param key the key whose value is meant; null if it is not known
+   * @param variant the field of the VARIANT {@code path}; null for a column that is none
    */
-  private record Access(List<String> path, String part, Values key) {
+  private record Access(List<String> path, String part, Values key, VariantField variant) {
     Access field(String name) {
       List<String> longer = new ArrayList<>(path);
       longer.add(name);
-      return new Access(longer, part, key);
+      return new Access(longer, part, key, null);
     }
   }
 
-  private record Values(DataType type, List<Object> values) {}
+  /** @param isOfColumn whether they are compared with the column itself, not with its cast to their type */
+  private record Values(DataType type, List<Object> values, boolean isOfColumn) {
+    Values(DataType type, List<Object> values) {
+      this(type, values, false);
+    }
+  }
 
   /** The parameter of a lambda function, and what it stands for. */
   private record Parameter(ExprId id, Access access) {}
@@ -106,19 +112,32 @@ final class CatalystPredicate {
         }
         values.add(literal.value());
       }
-      return leaf("in", item(in.value(), parameter), new Values(in.value().dataType(), values));
+      return compared("in", in.value(), new Values(in.value().dataType(), values), parameter);
     }
     if (expression instanceof InSet in) {
       List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
-      return leaf("in", item(in.child(), parameter), new Values(in.child().dataType(), values));
+      return compared("in", in.child(), new Values(in.child().dataType(), values), parameter);
     }
     if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {
       return null;
     }
     String op = comparison.symbol();
     return comparison.right() instanceof Literal
-        ? leaf(op, item(comparison.left(), parameter), literal(comparison.right()))
-        : leaf(FLIPPED.get(op), item(comparison.right(), parameter), literal(comparison.left()));
+        ? compared(op, comparison.left(), literal(comparison.right()), parameter)
+        : compared(FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
+  }
+
+  private JsonNode compared(String op, Expression operand, Values values, Parameter parameter) {
+    Access access = item(operand, parameter);
+    if (access != null || values == null || !(operand instanceof Cast cast)) {
+      return leaf(op, access, values);
+    }
+    Access column = item(cast.child(), parameter);
+    List<JsonNode> all = new ArrayList<>();
+    for (CastComparison each : CastComparison.of(cast, op, values.values)) {
+      all.add(leaf(each.op(), column, new Values(each.type(), each.values(), true)));
+    }
+    return PlannerPredicate.join("and", all, true);
   }
 
   private JsonNode leaf(String op, Access access, Values values) {
@@ -135,21 +154,27 @@ final class CatalystPredicate {
     List<JsonNode> both = new ArrayList<>();
     both.add(node("contains", access, values));
     if (access.key != null) {
-      both.add(node("contains", new Access(access.path, KEY, null), access.key));
+      both.add(node("contains", new Access(access.path, KEY, null, null), access.key));
     }
     return PlannerPredicate.join("and", both, true);
   }
 
   private JsonNode node(String op, Access access, Values values) {
     DataType type = columns.comparable(access.path, access.part);
+    if (type != null && access.variant != null) {
+      type = access.variant.type();
+    }
     String name = PlannerValue.typeName(values.type);
-    if (type == null || name == null || !LosslessCast.isLossless(type, values.type)) {
+    if (type == null || name == null || !(values.isOfColumn || LosslessCast.isLossless(type, values.type))) {
       return null;
     }
     ObjectNode node = JSON.objectNode().put("op", op);
     access.path.forEach(node.putArray("column")::add);
     if (access.part != null) {
       node.put("part", access.part);
+    }
+    if (access.variant != null) {
+      access.variant.addTo(node);
     }
     node.put("type", name);
     ArrayNode translated = JSON.arrayNode(values.values.size());
@@ -192,8 +217,12 @@ final class CatalystPredicate {
     return access(path(expression), ELEMENT, null);
   }
 
-  /** A single value: of a column, of one element of a list, or of one key of a map. */
+  /** A single value: of a column, of one element of a list, of one key of a map, or of one field of a VARIANT. */
   private static Access item(Expression expression, Parameter parameter) {
+    VariantField variant = parameter == null ? VariantField.of(expression) : null;
+    if (variant != null) {
+      return new Access(variant.column(), null, null, variant);
+    }
     if (expression instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       return item(cast.child(), parameter);
     }
@@ -213,18 +242,19 @@ final class CatalystPredicate {
     }
     if (expression instanceof GetStructField field) {
       Access struct = item(field.child(), parameter);
-      boolean isKnown = struct != null && (struct.part == null || struct.part.equals(ELEMENT));
+      boolean isKnown =
+          struct != null && struct.variant == null && (struct.part == null || struct.part.equals(ELEMENT));
       return isKnown ? struct.field(field.extractFieldName()) : null;
     }
     return parameter == null && expression instanceof Attribute ? access(path(expression), null, null) : null;
   }
 
   private static Access access(List<String> path, String part, Values key) {
-    return path == null ? null : new Access(path, part, key);
+    return path == null ? null : new Access(path, part, key, null);
   }
 
   /** The path of a column, perhaps through a list to a field of its structs; null for other expressions. */
-  private static List<String> path(Expression expression) {
+  static List<String> path(Expression expression) {
     if (expression instanceof Attribute column) {
       return List.of(column.name());
     }

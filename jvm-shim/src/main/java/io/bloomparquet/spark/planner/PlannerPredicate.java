@@ -54,9 +54,6 @@ public final class PlannerPredicate {
 
   private static final Set<String> EQUALITIES = Set.of("=", "<=>", "in");
 
-  /** Spark's mark of a struct that stands for the fields of a VARIANT that a query reads. No file has its names. */
-  private static final String VARIANT = "__VARIANT_METADATA_KEY";
-
   private static final String IS_NOT_NULL = "is not null";
   private static final String CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING";
 
@@ -300,6 +297,9 @@ public final class PlannerPredicate {
   ArrayNode readerTypes(JsonNode predicate) {
     Map<JsonNode, String> types = new LinkedHashMap<>();
     for (JsonNode leaf : predicate.findParents("column")) {
+      if (leaf.has("variant")) { // which holds its type
+        continue;
+      }
       List<String> path = new ArrayList<>();
       leaf.get("column").forEach(name -> path.add(name.asText()));
       String part = leaf.has("part") ? leaf.get("part").asText() : null;
@@ -332,7 +332,7 @@ public final class PlannerPredicate {
       }
       StructField field = type instanceof StructType struct ? find(struct, name) : null;
       if (field == null
-          || Stream.of(EXISTENCE_DEFAULT, CHAR_VARCHAR, VARIANT).anyMatch(field.metadata()::contains)) {
+          || Stream.of(EXISTENCE_DEFAULT, CHAR_VARCHAR, VariantField.MARK).anyMatch(field.metadata()::contains)) {
         return null;
       }
       type = field.dataType();

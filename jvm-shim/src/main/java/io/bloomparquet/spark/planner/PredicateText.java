@@ -29,6 +29,10 @@ public final class PredicateText {
     node.get("column").forEach(part -> path.add(part.asText()));
     String name = String.join(".", path);
     String column = node.has("case") ? node.get("case").asText() + "(" + name + ")" : name;
+    if (node.has("variant")) {
+      JsonNode field = node.get("variant");
+      column = "variant_get(" + name + ", " + field.get("path").asText() + ", " + field.get("type").asText() + ")";
+    }
     String op = node.get("op").asText();
     if (op.equals("in")) {
       return column + " IN (" + valueTexts(node.get("values")) + ")";
