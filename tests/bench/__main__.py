@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, encrypted, index, joins, lookups, plans, rowgroups, spark, writing
+from tests.bench import bits, encrypted, engines, index, joins, lookups, plans, rowgroups, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -35,6 +35,8 @@ _NOTES = {
     "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
     "says cold; the files are in the page cache",
+    "engines": "all columns of the row with one value; every query lists the directory; `through a plan` is bp.plan, "
+    "to_dataset and the engine, with footers and filters cached; the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
     "session, from load to rows",
     "joins": "spark.read.parquet with files listed before, in one session on two threads",
@@ -44,7 +46,7 @@ _NOTES = {
     "lookup was planned before",
     "row groups": "spark.read.parquet throughout; an absent value of random integers",
 }
-_PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "pyspark")
+_PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "datafusion", "pyspark")
 
 
 def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[Row]]]:
@@ -58,6 +60,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "index": lambda: index.index(few, larger, 20_000 if quick else 1_000_000),
         "lookup": lambda: lookups.lookups(few, smaller),
+        "engines": lambda: engines.engines(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),
         "orc": lambda: spark.orc_lookups(few, _QUICK_ORC if quick else _ORC),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.parquet.cache import process_cache
+from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import open_storage
 from tests.support.commands import Run
 from tests.support.files import write
@@ -98,6 +98,13 @@ def test_a_lasting_fault_is_a_named_error_after_bounded_attempts(fault: str, s3:
     assert attempts == [1, 2]
 
 
+@pytest.mark.parametrize("fault", ["throttled", "torn", "short"])
+def test_a_lasting_fault_is_not_taken_for_a_corrupt_file(fault: str, s3: S3Server) -> None:
+    given = options(s3, max_attempts=1)
+    with Faults(s3, fault), pytest.raises(OSError, match=r"AWS Error|storage sent fewer"):
+        bp.read_table("s3://bucket/t", WHERE, storage_options=given, skip_corrupt=True)
+
+
 def test_an_answer_after_the_timeout_is_a_named_error(s3: S3Server) -> None:
     with Faults(s3, "slow"), pytest.raises(OSError, match=r"AWS Error NETWORK_CONNECTION .* Timeout was reached"):
         read(s3, max_attempts=1, request_timeout=0.2)
@@ -117,7 +124,7 @@ def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server) -> None:
     process_cache.clear()
     with (
         Faults(s3, "short"),
-        pytest.raises(bp.FormatError, match=r"1\.parquet: the storage sent fewer than the \d+ bytes"),
+        pytest.raises(OSError, match=r"1\.parquet: the storage sent fewer than the \d+ bytes"),
     ):
         read(s3)
 

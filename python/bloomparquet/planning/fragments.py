@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.planning.arrow_schema import conflict, footer_schemas, keeps_values, unify, with_partitions
+from bloomparquet.planning.arrow_schema import conflict, footer_schemas, keeps_values
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.planning.open import open_table
+from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.names import find
@@ -40,8 +40,13 @@ def make_dataset(
     `kept`: indexes of files of `table`, each with the numbers of its row groups. ``file_positions[i]``: the index in
     ``dataset.files`` of file i of `table`.
     """
+    if table.format is not FileFormat.PARQUET or dataset.format is FileFormat.ORC:
+        raise UnsupportedError(
+            f"{dataset.files[0].path} is an ORC file; pyarrow's data sets can skip row groups of Parquet files, but "
+            f"not stripes of ORC files; {_INSTEAD}"
+        )
     partitions = dataset.partition_table(options.timezone or "UTC")
-    schema = _scan_schema(dataset, options, partitions.schema, merge_schema)
+    schema = scan_schema(dataset, options, merge_schema=merge_schema)
     _require_no_deletes(dataset, [(table.paths[file], int(file_positions[file])) for file, _ in kept])
     parquet = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     storage = dataset.storage
@@ -68,29 +73,6 @@ def make_dataset(
 
     complete = list(in_threads(storage.threads, read_footer, fragments))
     return ds.FileSystemDataset(complete, schema, parquet, storage.filesystem)
-
-
-def _scan_schema(dataset: Dataset, options: PlanOptions, partitions: pa.Schema, merge_schema: bool) -> pa.Schema:
-    """The columns of the table; or those of the first file, or with `merge_schema` of all files, and then the partition
-    columns."""
-    if dataset.columns is not None:
-        return dataset.columns.schema
-
-    def schemas_of(files: Sequence[FileInfo]) -> Iterator[pa.Schema]:
-        table = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
-        if table.format is not FileFormat.PARQUET:
-            raise UnsupportedError(
-                f"{files[0].path} is an ORC file; pyarrow's data sets can skip row groups of Parquet files, but not "
-                f"stripes of ORC files; {_INSTEAD}"
-            )
-        return footer_schemas(_read_footers(table, range(len(table.files))))
-
-    if merge_schema:
-        stored = unify(schemas_of(dataset.files))
-    else:  # the first file that is not corrupt
-        one_by_one = (schema for file in dataset.files for schema in checked(dataset.storage, file, schemas_of([file])))
-        stored = next(one_by_one, pa.schema([]))
-    return with_partitions(stored, partitions, options.case_sensitive)
 
 
 def _read_footers(table: Any, files: Sequence[int]) -> list[Footer]:

@@ -7,10 +7,14 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
+from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_partitions
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
@@ -18,6 +22,10 @@ from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.staleness import checked
+
+if TYPE_CHECKING:
+    from bloomparquet.planning.options import PlanOptions
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -83,6 +91,29 @@ def open_table(
     if table is None:
         raise NotParquetError(f"{refused}, or an ORC file") from refused
     return table
+
+
+def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -> pa.Schema:
+    """The columns of a scan: those of the table; or those of the first file that is not corrupt, or with `merge_schema`
+    of all files, and then the partition columns."""
+    if dataset.columns is not None:
+        return dataset.columns.schema
+
+    def schemas_of(files: Sequence[FileInfo]) -> Iterator[pa.Schema]:
+        table: Any = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
+        if table.format is FileFormat.PARQUET:
+            return footer_schemas(table.footers)
+        from bloomparquet.orc.rows import arrow_schema  # lazy import: see open_table
+
+        return map(arrow_schema, table.tails)
+
+    if merge_schema:
+        stored = unify(schemas_of(dataset.files))
+    else:
+        one_by_one = (schema for file in dataset.files for schema in checked(dataset.storage, file, schemas_of([file])))
+        stored = next(one_by_one, pa.schema([]))
+    partitions = dataset.partition_table(options.timezone or "UTC")
+    return with_partitions(stored, partitions.schema, options.case_sensitive)
 
 
 def has_expression_filters(dataset: Dataset, index: str) -> bool:

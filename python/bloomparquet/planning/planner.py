@@ -10,9 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
@@ -22,14 +23,15 @@ from bloomparquet.planning.evidence.interface import Table, WholeUnits
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
-from bloomparquet.planning.open import open_table
+from bloomparquet.planning.open import open_table, scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
+from bloomparquet.query.expressions import bind_expression, is_expression
 from bloomparquet.query.normal_form import normalize, weaken
-from bloomparquet.query.predicate import Column, Predicate, columns
+from bloomparquet.query.predicate import Column, Predicate, RowTest, columns
 from bloomparquet.query.resolve import (
     Resolved,
     merge_equalities,
@@ -48,13 +50,32 @@ from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
 Condition = tuple[str | Column, str, Any]
-Where: TypeAlias = str | Predicate | Sequence[Condition | Predicate] | Sequence[Sequence[Condition | Predicate]] | None
+
+
+class PolarsExpression(Protocol):
+    """An expression of polars, which need not be installed."""
+
+    @property
+    def meta(self) -> Any: ...
+
+
+Where: TypeAlias = (
+    str
+    | Predicate
+    | Sequence[Condition | Predicate]
+    | Sequence[Sequence[Condition | Predicate]]
+    | pc.Expression
+    | PolarsExpression
+    | None
+)
 """Which rows are wanted; None wants all of them.
 
 * SQL text in Spark's dialect: ``"user_id = 7 AND country IN ('CH', 'DE')"``;
 * conditions as pyarrow writes them, all of which must hold: ``[("user_id", "=", 7), ("country", "in", ["CH", "DE"])]``;
 * or a list of such lists, one of which must hold;
-* or a predicate: ``bp.Eq("user_id", 7)``.
+* or a predicate: ``bp.Eq("user_id", 7)``;
+* or an expression of pyarrow or polars: ``pc.field("user_id") == 7``, ``pl.col("user_id") == 7``. Rows match by the
+  rules of that library. Row groups are skipped by what is understood of the expression.
 """
 
 
@@ -117,9 +138,14 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     began = time.perf_counter()
     watch = Stopwatch()
     predicate = parse_where(where)
+    if is_expression(predicate):
+        predicate = bind_expression(
+            predicate, (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
+        )
+    strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
     normalized = tuple(
         RowCondition(normalize(each), strict)
-        for each, strict in ((predicate, options.strict), (options.pushed, False))
+        for each, strict in ((predicate, strict), (options.pushed, False))
         if each is not None
     )
     conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]

@@ -101,6 +101,8 @@ class _Binder:
             raise PlanError(node.refusal)
         if isinstance(node, p.ElementPredicate):
             return self.bind_elements(node)
+        if isinstance(node, p.RowTest):
+            return self.bind_row_test(node)
         if isinstance(node, VariantField):
             raise UnsupportedError(
                 f"cannot find the rows of {shorten(str(node))}: pyarrow does not read the fields of a VARIANT; "
@@ -108,6 +110,19 @@ class _Binder:
             )
         assert isinstance(node, Leaf)
         return self.bind_leaf(node)
+
+    def bind_row_test(self, test: p.RowTest) -> Callable[[_Rows], Any]:
+        names = [column[0] for column in test.columns]
+        positions = [self.index(name, self.schema.names, (name,)) for name in names]
+
+        def evaluate(rows: _Rows) -> Any:
+            n_rows = rows.batch.num_rows
+            arrays = [pa.nulls(n_rows) if at is None else rows.batch.column(at) for at in positions]
+            if not arrays:  # a batch without columns does not know its rows
+                return test.evaluate(pa.RecordBatch.from_arrays([pa.nulls(n_rows)], ["_"]))
+            return test.evaluate(pa.RecordBatch.from_arrays(arrays, names))
+
+        return evaluate
 
     def bind_elements(self, leaf: p.ElementPredicate) -> Callable[[_Rows], Any]:
         (path, kind), fields = evaluate_elements.split_at_list(leaf.column, self.find)

@@ -25,6 +25,7 @@ from bloomparquet.query.predicate import (
     Opaque,
     Or,
     Predicate,
+    RowTest,
     StartsWith,
 )
 
@@ -32,7 +33,8 @@ _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, 
 
 
 def normalize(predicate: Predicate) -> Predicate:
-    """The negation normal form of `predicate`. It is TRUE for exactly the same rows.
+    """The negation normal form of `predicate`. It is TRUE for exactly the same rows; for more, if there is a RowTest
+    in it.
 
     It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
     CaseIn, VariantField, Opaque and predicates on elements; these may have None there. And and Or have at least two
@@ -66,6 +68,8 @@ def opaque_parts(predicate: Predicate) -> list[Opaque]:
 def _normalize(node: Predicate, *, negated: bool) -> Predicate:
     if isinstance(node, Not):
         return _normalize(node.child, negated=not negated)
+    if isinstance(node, RowTest):
+        return Always(True) if negated else _normalize(node.implied, negated=False)
     if isinstance(node, Always):
         return Always(node.value is not None and node.value != negated)
     if not isinstance(node, Junction):

@@ -7,6 +7,7 @@ have no ``<=>`` and no values of columns that are not known yet.
     Predicate
     ├── And, Or, Not, Always
     ├── Opaque                                 a condition that only other engines understand
+    ├── RowTest                                see `expressions`
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
         ├── Membership  (column, values)       In  NotIn
@@ -22,7 +23,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -299,13 +300,28 @@ class ElementPredicate(FunctionPredicate):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class RowTest(Predicate):
+    """A condition that another library evaluates for batches of `columns`; `implied` is TRUE wherever it is TRUE."""
+
+    columns: tuple[Column, ...]
+    text: str
+    implied: Predicate
+    evaluate: Callable[[Any], Any] = field(compare=False, repr=False)
+
+
 def columns(predicate: Predicate) -> set[Column]:
     """The columns of `predicate`, under the names that it uses."""
-    return {leaf.column for leaf in leaves(predicate)}
+    found = (node.columns if isinstance(node, RowTest) else (node.column,) for node in _operands(predicate))
+    return set().union(*found)
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """The leaf predicates of `predicate`, in no particular order."""
+    return (node for node in _operands(predicate) if isinstance(node, Leaf))
+
+
+def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:
     pending = [predicate]
     while pending:
         node = pending.pop()
@@ -313,7 +329,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
             pending.extend(node.children)
         elif isinstance(node, Not):
             pending.append(node.child)
-        elif isinstance(node, Leaf):
+        elif isinstance(node, Leaf | RowTest):
             yield node
 
 
@@ -330,6 +346,8 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
         return word.join(_to_operand(child, max_values) for child in predicate.children)
     if isinstance(predicate, Opaque):
         return predicate.sql
+    if isinstance(predicate, RowTest):
+        return predicate.text
     assert isinstance(predicate, Leaf)
     return leaf_to_sql(predicate, column_to_sql(predicate.column), max_values)
 

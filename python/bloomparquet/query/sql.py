@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
+from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
 from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
@@ -76,8 +77,9 @@ _OPERATORS: dict[str, _Builder] = {
 _NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
 
 
-def parse_where(where: str | Sequence[Any] | Predicate | None, *, partly: bool = False) -> Predicate | None:
-    """The predicate that `where` describes. None if `where` is None.
+def parse_where(where: Any, *, partly: bool = False) -> Any:
+    """The predicate that `where` describes. None if `where` is None. An expression of pyarrow or polars is
+    returned unchanged: :func:`bloomparquet.query.expressions.bind_expression` needs the columns of the files.
 
     With `partly`, a condition of SQL text that is not supported is :class:`Opaque`, instead of an error.
 
@@ -85,14 +87,15 @@ def parse_where(where: str | Sequence[Any] | Predicate | None, *, partly: bool =
     such lists, combined by OR (pyarrow's disjunctive normal form); or a predicate. Raises PlanError, which quotes the
     unsupported part.
     """
-    if where is None or isinstance(where, Predicate):
+    if where is None or isinstance(where, Predicate) or is_expression(where):
         return where
     if isinstance(where, str):
         return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
         return _parse_list(where)
     raise PlanError(
-        f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), or a predicate"
+        f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
+        "an expression of pyarrow or polars"
     )
 
 

@@ -12,8 +12,10 @@ _MARKS = (0xA5, 0x5A, 0x3C)
 
 
 def fill_views(file: pa.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
-    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, or if the
-    storage sends too few bytes several times.
+    """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, and
+    OSError if the storage sends too few bytes several times.
+
+    Moves the position of `file`, so no other thread may use it meanwhile.
 
     pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
     them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
@@ -30,7 +32,7 @@ def fill_views(file: pa.NativeFile, path: str, offsets: Sequence[int], views: Se
             if view[-1] != mark:
                 break
         else:
-            raise FormatError(
+            raise OSError(  # not a FormatError: the file may be sound, so it must not be left out as corrupt
                 f"{path}: the storage sent fewer than the {len(view)} bytes that were requested at byte {offset}, "
                 f"{len(_MARKS)} times; expected all of them: look for a faulty proxy, and read again"
             )

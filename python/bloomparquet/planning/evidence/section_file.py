@@ -123,8 +123,7 @@ class OpenSource:
         return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
-        pieces: list[bytes] = []
-        at = offset
+        pieces, at = list[bytes](), offset
         while at < offset + size:
             piece = os.pread(self._descriptor, offset + size - at, at)
             if not piece:
@@ -177,8 +176,7 @@ class _OpenFile(ArrowStorage):
 
     def __init__(self, storage: Storage, path: str) -> None:
         super().__init__(storage.filesystem, storage.key)
-        self._path = path
-        self._lock = threading.Lock()
+        self._path, self._lock = path, threading.Lock()
         self._opened: pa.NativeFile | None = None
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
@@ -194,7 +192,8 @@ class _OpenFile(ArrowStorage):
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         assert self._opened is not None
-        fill_views(self._opened, path, offsets, views)
+        with self._lock:  # the position in the file is shared
+            fill_views(self._opened, path, offsets, views)
 
 
 class _StoredRecords:

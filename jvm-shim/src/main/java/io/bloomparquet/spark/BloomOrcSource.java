@@ -40,6 +40,7 @@ public final class BloomOrcSource extends OrcDataSourceV2 {
   private Table table(CaseInsensitiveStringMap given, StructType schema) {
     BloomParquetExtensions.installInActiveSession();
     CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.ORC, given);
+    PrunedTable.requireConnectors(FileFormat.ORC, getPaths(all), sparkSession()); // before Spark opens them
     Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
     return new PrunedTable(
         FileFormat.ORC, (FileTable) files, sparkSession(), getOptionsWithoutPaths(all), getPaths(all), schema);

@@ -40,6 +40,7 @@ public final class BloomParquetSource extends ParquetDataSourceV2 {
   private Table table(CaseInsensitiveStringMap given, StructType schema) {
     BloomParquetExtensions.installInActiveSession();
     CaseInsensitiveStringMap all = SessionOptions.with(sparkSession(), FileFormat.PARQUET, given);
+    PrunedTable.requireConnectors(FileFormat.PARQUET, getPaths(all), sparkSession()); // before Spark opens them
     Table files = schema == null ? super.getTable(all) : super.getTable(all, schema);
     return new PrunedTable(
         FileFormat.PARQUET, (FileTable) files, sparkSession(), getOptionsWithoutPaths(all), getPaths(all), schema);

@@ -67,6 +67,10 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.given = given;
     OptionNames.check(format, options.asCaseSensitiveMap());
     ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
+  }
+
+  /** Throws {@link IllegalArgumentException} if Hadoop has no file system for one of {@code paths}. */
+  public static void requireConnectors(FileFormat format, Seq<String> paths, SparkSession session) {
     Connectors.require(format, Scala.list(paths), session.sessionState().newHadoopConf());
   }
 

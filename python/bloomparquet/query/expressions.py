@@ -1,0 +1,186 @@
+"""Expressions of pyarrow and polars as predicates.
+
+The library that made an expression evaluates it for rows. Evidence is asked about what the expression implies, which
+public interfaces say: pyarrow writes expressions as Substrait, and polars hands a scan of a pyarrow data set the part
+of a filter that pyarrow can evaluate.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bloomparquet.errors import PlanError, UnsupportedError, shorten
+from bloomparquet.query.predicate import And, Eq, Predicate, RowTest
+
+_PLAIN = (
+    pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
+    pa.types.is_large_binary, pa.types.is_date32, pa.types.is_float64, pa.types.is_float32, pa.types.is_decimal128,
+    lambda kind: pa.types.is_timestamp(kind) and kind.unit == "us",
+)  # fmt: skip
+"""The types of Substrait plans that are understood."""
+
+
+def is_expression(where: object) -> bool:
+    """Whether `where` is an expression of pyarrow or polars."""
+    return isinstance(where, pc.Expression) or _is_polars(where)
+
+
+def _is_polars(where: object) -> bool:
+    polars = sys.modules.get("polars")  # imported already by who made the expression
+    return polars is not None and isinstance(where, polars.Expr)
+
+
+def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
+    """`expression` as a predicate on the first of `schemas` that has its columns.
+
+    Raises PlanError, with the message of the library, if there is none or if the types do not fit.
+    """
+    if _is_polars(expression):
+        _require_row_by_row(expression)
+    reason: Exception | None = None
+    evaluate = partial(_evaluate_polars if _is_polars(expression) else _evaluate_arrow, expression)
+    for schema in schemas:
+        try:
+            evaluate(_empty(schema))
+        except Exception as error:  # noqa: BLE001 - polars has errors without a common base
+            reason = reason or error
+            continue
+        names = [name for name in schema.names if _needs(evaluate, schema, name)]
+        implied = And(*_implied(expression, pa.schema([schema.field(name) for name in names])))
+        return RowTest(tuple((name,) for name in names), _describe(expression), implied, evaluate)
+    first_line = next(iter(str(reason).splitlines()), "")
+    raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {first_line}") from reason
+
+
+def _require_row_by_row(expression: Any) -> None:
+    if not hasattr(expression.meta, "is_row_separable"):
+        raise UnsupportedError(
+            "this release of polars does not say whether an expression looks at single rows; install polars 2.1"
+        )
+    if not _looks_at_single_rows(expression):
+        raise PlanError(
+            f"where is {_describe(expression)}, which may look at several rows; expected a condition on single rows: "
+            "filter the result by it"
+        )
+
+
+def _looks_at_single_rows(expression: Any) -> bool:
+    """Whether polars says so of each function in an expression. Batches are evaluated one by one."""
+    pending = [expression]
+    try:
+        while pending:
+            node = pending.pop()
+            if not node.meta.is_row_separable():
+                return False
+            pending += node.meta.pop()
+    except Exception:  # noqa: BLE001 - some expressions mean nothing without a data frame
+        return False
+    return True
+
+
+def _describe(expression: Any) -> str:
+    return shorten(" ".join(str(expression).split()), 2_000)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _needs(evaluate: Any, schema: pa.Schema, name: str) -> bool:
+    """Whether an expression cannot be evaluated without the column `name`."""
+    try:
+        evaluate(_empty(pa.schema([field for field in schema if field.name != name])))
+    except Exception:  # noqa: BLE001 - as in bind_expression
+        return True
+    return False
+
+
+def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
+    import pyarrow.dataset as ds
+
+    rows = ds.InMemoryDataset(pa.Table.from_batches([batch]))
+    return rows.to_table(columns={"matches": expression}).column("matches").combine_chunks()
+
+
+def _evaluate_polars(expression: Any, batch: pa.RecordBatch) -> Any:
+    import polars as pl
+
+    rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
+    matches = rows.select(matches=expression).to_series()
+    if matches.dtype != pl.Boolean or len(matches) not in (1, batch.num_rows):  # 1: a literal
+        raise PlanError(f"it gives {len(matches)} values of type {matches.dtype}; expected a Boolean for each row")
+    return matches.to_arrow() if len(matches) == batch.num_rows else pa.repeat(matches[0], batch.num_rows)
+
+
+def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
+    if _is_polars(expression):
+        expression = _to_arrow(expression, schema)
+        if expression is None:
+            return
+    plain = pa.schema([field for field in schema if any(check(field.type) for check in _PLAIN)])
+    try:
+        plan = bytes(expression.to_substrait(plain))
+    except (pa.ArrowException, ValueError):  # one function, cast or type that Substrait does not have
+        yield from _equalities(expression, plain)
+        return
+    from bloomparquet.query.substrait import implied_by  # lazy import: protobuf
+
+    yield implied_by(plan, plain.names)
+
+
+def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
+    """The equalities that are operands of an AND, whatever the others are."""
+    import pyarrow.dataset as ds
+
+    try:
+        values = ds.get_partition_keys(expression)
+    except (AssertionError, pa.ArrowException):
+        return
+    for name, value in values.items():
+        index = schema.get_field_index(name)
+        if index >= 0 and value is not None:
+            exact = [check for check, kind in _EXACT if type(value) is kind and check(schema.field(index).type)]
+            if exact:
+                yield Eq((name,), value)
+
+
+_EXACT = (
+    (pa.types.is_integer, int), (pa.types.is_boolean, bool), (pa.types.is_string, str), (pa.types.is_large_string, str),
+    (pa.types.is_binary, bytes), (pa.types.is_large_binary, bytes),
+)  # fmt: skip
+"""Types whose values Arrow compares with these literals without a conversion of the column."""
+
+
+class _Capture:
+    """Looks like a pyarrow data set to polars, and keeps the filter that it is asked for."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.filter: Any = None
+
+    def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
+        self.filter = options.get("filter")
+        return iter(())
+
+    def to_table(self, **options: Any) -> pa.Table:  # which older releases of polars call
+        self.filter = options.get("filter")
+        return self.schema.empty_table()
+
+
+def _to_arrow(expression: Any, schema: pa.Schema) -> Any:
+    """What polars passes on to pyarrow of a filter: an expression that is true wherever the filter is; None if it
+    passes on nothing."""
+    import polars as pl
+
+    capture: Any = _Capture(schema)
+    try:
+        pl.scan_pyarrow_dataset(capture).filter(expression).collect()
+    except Exception:  # noqa: BLE001 - nothing is known then, and everything is kept
+        return None
+    return capture.filter if isinstance(capture.filter, pc.Expression) else None

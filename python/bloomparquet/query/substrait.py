@@ -1,0 +1,184 @@
+"""What an Arrow expression implies, from its Substrait plan: the part that evidence can be asked about.
+
+pyarrow binds the expression to a schema when it writes the plan. Wherever it compares values of different types, the
+plan has a cast around the column. Such a comparison is left out here, so literals always have the column's type.
+
+Source: substrait-io/substrait ``proto/substrait/extended_expression.proto``, ``algebra.proto``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from bloomparquet.query.predicate import (
+    Always,
+    And,
+    Comparison,
+    Eq,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    Or,
+    Predicate,
+)
+from bloomparquet.query.values import Value
+
+_PACKAGE = "bloomparquet.substrait"
+_MESSAGES = {
+    "ExtendedExpression": "2 extensions repeated Extension, 3 referred repeated Reference",
+    "Extension": "3 function Function",
+    "Function": "2 anchor uint32, 3 name string",
+    "Reference": "1 expression Expression",
+    "Expression": "1 literal Literal, 2 selection Selection, 3 call Call, 8 in_list InList",
+    "Literal": """1 boolean bool, 2 i8 int32, 3 i16 int32, 5 i32 int32, 7 i64 int64, 10 fp32 float, 11 fp64 double,
+        12 string string, 13 binary bytes, 14 timestamp int64, 16 date int32, 17 time int64, 24 decimal Decimal,
+        27 timestamp_tz int64, 29 null bytes""",
+    "Decimal": "1 value bytes, 2 precision int32, 3 scale int32",
+    "Selection": "1 direct Segment, 4 root bytes",
+    "Segment": "2 field Field",
+    "Field": "1 number int32, 2 child bytes",
+    "Call": "1 function uint32, 4 arguments repeated Argument",
+    "Argument": "3 value Expression",
+    "InList": "1 value Expression, 2 options repeated Expression",
+}
+_EPOCH = dt.datetime(1970, 1, 1)
+_Compare = Callable[[str, Any], Predicate]
+_COMPARISONS: dict[str, tuple[_Compare, _Compare]] = {  # as written, and with the sides exchanged
+    "equal": (Eq, Eq), "not_equal": (NotEq, NotEq), "lt": (Lt, Gt), "lte": (LtEq, GtEq), "gt": (Gt, Lt),
+    "gte": (GtEq, LtEq),
+}  # fmt: skip
+_MISSING = object()
+
+
+def implied_by(plan: bytes, names: Sequence[str]) -> Predicate:
+    """A predicate that is TRUE for each row for which the expression of `plan` is TRUE. `names`: the columns of the
+    schema that it is bound to. Raises ``google.protobuf.message.DecodeError`` if `plan` is no Substrait."""
+    message = _message_class()()
+    message.ParseFromString(plan)
+    if len(message.referred) != 1:
+        return Always(True)
+    functions = {each.function.anchor: each.function.name.partition(":")[0] for each in message.extensions}
+    return _Reader(names, functions).implied(message.referred[0].expression)
+
+
+class _Reader:
+    def __init__(self, names: Sequence[str], functions: dict[int, str]) -> None:
+        self._names, self._functions = names, functions
+
+    def implied(self, node: Any) -> Predicate:
+        """``Always(True)`` where nothing is known."""
+        if node.HasField("in_list"):
+            return self._in_list(node.in_list)
+        if node.HasField("literal"):
+            return Always(self._literal(node) is not False)
+        if not node.HasField("call"):
+            return Always(True)
+        name = self._functions.get(node.call.function, "")
+        arguments = [argument.value for argument in node.call.arguments]
+        if name in ("and", "or"):
+            children = [self.implied(argument) for argument in arguments]
+            known = [child for child in children if child != Always(True)]
+            if name == "or" and len(known) < len(children):
+                return Always(True)
+            return And(*known) if name == "and" else Or(*known)
+        if name == "not" and len(arguments) == 1:
+            return self._negated(arguments[0])
+        if name in ("is_null", "is_not_null") and len(arguments) == 1:
+            column = self._column(arguments[0])
+            return Always(True) if column is None else (IsNull if name == "is_null" else IsNotNull)(column)
+        if name in _COMPARISONS and len(arguments) == 2:
+            return self._comparison(name, *arguments)
+        return Always(True)
+
+    def _comparison(self, name: str, left: Any, right: Any) -> Predicate:
+        for build, column, literal in zip(_COMPARISONS[name], (left, right), (right, left), strict=True):
+            path, value = self._column(column), self._literal(literal)
+            if path is not None and value is not _MISSING:
+                return build(path, value)
+        return Always(True)
+
+    def _negated(self, node: Any) -> Predicate:
+        """Only of what is false for the same rows in Arrow and here: Arrow's order of NaN is another one."""
+        child = self.implied(node)
+        if isinstance(child, (IsNull, IsNotNull)):
+            return Not(child)
+        is_known = isinstance(child, Comparison) and not isinstance(child.value, float)
+        return Not(child) if is_known else Always(True)
+
+    def _in_list(self, in_list: Any) -> Predicate:
+        column, values = self._column(in_list.value), [self._literal(option) for option in in_list.options]
+        if column is None or _MISSING in values:
+            return Always(True)
+        contained = In(column, [value for value in values if value is not None])
+        return Or(contained, IsNull(column)) if None in values else contained  # Arrow finds null in a list with null
+
+    def _column(self, node: Any) -> str | None:
+        """The top-level column that `node` selects."""
+        if not node.HasField("selection") or not node.selection.direct.HasField("field"):
+            return None
+        field = node.selection.direct.field
+        is_known = not field.HasField("child") and 0 <= field.number < len(self._names)
+        return self._names[field.number] if is_known else None
+
+    def _literal(self, node: Any) -> Any:
+        """The value of a literal; _MISSING if it is none, or NaN, which Arrow finds in lists but not by ``=``."""
+        if not node.HasField("literal"):
+            return _MISSING
+        fields = [(field.name, value) for field, value in node.literal.ListFields()]
+        if len(fields) != 1:
+            return _MISSING
+        value = _to_value(*fields[0])
+        return _MISSING if isinstance(value, float) and math.isnan(value) else value
+
+
+def _to_value(kind: str, value: Any) -> Value:
+    if kind == "null":
+        return None
+    if kind == "decimal":
+        unscaled = int.from_bytes(value.value, "little", signed=True)
+        return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -value.scale))
+    if kind == "date":
+        return (_EPOCH + dt.timedelta(days=value)).date()
+    if kind == "time":
+        return (_EPOCH + dt.timedelta(microseconds=value)).time()
+    if kind in ("timestamp", "timestamp_tz"):
+        zone = dt.timezone.utc if kind == "timestamp_tz" else None
+        return _EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=value)
+    return value  # type: ignore[no-any-return]
+
+
+@cache
+def _message_class() -> Any:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    def field(text: str) -> Any:
+        number, name, *repeated, kind = text.split()
+        label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
+        made = FieldDescriptorProto(name=name, number=int(number), label=label)
+        if kind in _MESSAGES:
+            made.type, made.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+        else:
+            made.type = getattr(FieldDescriptorProto, f"TYPE_{kind.upper()}")
+        return made
+
+    # Syntax proto2 says of every field whether it is there.
+    file = FileDescriptorProto(name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto2")
+    file.message_type.extend(
+        DescriptorProto(name=name, field=map(field, fields.split(","))) for name, fields in _MESSAGES.items()
+    )
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.ExtendedExpression"))

@@ -1,0 +1,229 @@
+"""Expressions of pyarrow and polars as `where`: the rows are those of the library, read from fewer row groups."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+import bloomparquet as bp
+from tests.support.files import hive, write
+
+ROWS, PER_GROUP = 2_000, 100
+NAN = float("nan")
+ZONE = dt.timezone.utc
+
+
+def table(seed: int = 0) -> pa.Table:
+    """Columns of many types. Ids are spread, so that only filters find them; `day` grows with the row."""
+    rng = random.Random(seed)
+    ids = [(i * 7919 + seed) % 3_001 for i in range(ROWS)]
+    some: list[int | None] = [None if i % 50 == 0 else i for i in ids]
+    floats = [rng.choice([NAN, -0.0, 0.0, None, float(i), i / 8]) for i in ids]
+    return pa.table(
+        {
+            "id": ids,
+            "small": pa.array(some, pa.int16()),
+            "big": pa.array([2**53 + i for i in ids]),
+            "word": [f"w{i}" for i in ids],
+            "f64": pa.array(floats, pa.float64()),
+            "f32": pa.array(floats, pa.float32()),
+            "price": pa.array([Decimal(i) / 100 for i in ids], pa.decimal128(10, 2)),
+            "day": [dt.date(2026, 1, 1) + dt.timedelta(days=i // 10) for i in range(ROWS)],
+            "at": pa.array(
+                [dt.datetime(2026, 1, 1, tzinfo=ZONE) + dt.timedelta(hours=i) for i in ids], pa.timestamp("us", "UTC")
+            ),
+            "ntz": pa.array([dt.datetime(2026, 1, 1) + dt.timedelta(hours=i) for i in ids], pa.timestamp("ns")),
+            "flag": [i % 2 == 0 for i in ids],
+            "blob": [b"%d" % i for i in ids],
+            "st": [{"a": i} for i in ids],
+        }
+    )
+
+
+DATA = table()
+BLOOM = [name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("expressions") / "t" / "0.parquet", DATA, BLOOM, rows_per_group=PER_GROUP)
+
+
+f, c = pc.field, pl.col
+OF_POLARS = pytest.mark.skipif(
+    not hasattr(c("id").meta, "is_row_separable"),
+    reason="polars 2.1, which needs Python 3.11, says what looks at single rows",
+)
+AT = dt.datetime(2026, 1, 3, 5, tzinfo=ZONE)
+NTZ = AT.replace(tzinfo=None)
+PRUNED: dict[str, Any] = {
+    "equal": f("id") == 42,
+    "exchanged": pc.scalar(42) == f("id"),
+    "beside an unknown function": (f("id") == 42) & (pc.utf8_lower(f("word")) == "w42"),
+    "list": f("word").isin(["w42", "w43"]),
+    "or": (f("id") == 42) | (f("word") == "w43"),
+    "decimal": f("price") == Decimal("0.42"),
+    "timestamp": f("at") == AT,
+    "bytes": f("blob") == b"42",
+    "narrow": f("small") == pa.scalar(42, pa.int16()),
+    "date": f("day") > dt.date(2026, 7, 1),
+    "not": ~(f("day") <= dt.date(2026, 7, 1)),
+    "two": (f("id") == 42) & (f("day") >= dt.date(2026, 1, 1)),
+    "literal": pc.scalar(False) | (f("id") == 42),
+    "polars equal": c("id") == 42,
+    "polars list": c("word").is_in(["w42", "w43"]),
+    "polars beside an unknown function": (c("id") == 42) & (c("word").str.to_lowercase() == "w42"),
+    "polars between": c("day").is_between(dt.date(2026, 7, 1), dt.date(2026, 7, 9)),
+    "polars or": (c("id") == 42) | (c("word") == "w43"),
+}
+KEPT: dict[str, Any] = {
+    "or with an unknown function": (f("id") == 42) | (pc.utf8_lower(f("word")) == "w43"),
+    "struct": f("st", "a") == 42,
+    "cast": f("id").cast(pa.float64()) == 42.0,
+    "columns": f("id") == f("big"),
+    "no column": pc.scalar(True),
+    "flag": f("flag"),
+    "polars struct": c("st").struct.field("a") == 42,
+    "polars function": c("word").str.ends_with("42"),
+    "polars or with an unknown function": (c("id") == 42) | (c("word").str.to_lowercase() == "w43"),
+}
+UNPRUNED: dict[str, Any] = {
+    f"{name} {text}": make(f(name))
+    for name in ("f64", "f32")
+    for text, make in {
+        "> 5": lambda x: x > 5.0, "not > 5": lambda x: ~(x > 5.0), "not < 5": lambda x: ~(x < 5.0),
+        "= nan": lambda x: x == NAN,
+        "not = nan": lambda x: ~(x == NAN), "in nan": lambda x: x.isin([NAN]), "not in 0": lambda x: ~x.isin([0.0]),
+        "= 0": lambda x: x == 0.0, "not in -0": lambda x: ~x.isin([-0.0]), "in null": lambda x: x.isin([None, 3.0]),
+        "null": lambda x: x.is_null(nan_is_null=True), "not null": lambda x: ~x.is_null(), "<> 0": lambda x: x != 0.0,
+    }.items()
+}  # fmt: skip
+
+
+def expected(where: Any, data: pa.Table = DATA) -> pa.Table:
+    """The rows by the library itself."""
+    if isinstance(where, pl.Expr):
+        return data.filter(pl.from_arrow(data).select(m=where).to_series().to_arrow())
+    return ds.InMemoryDataset(data).to_table(filter=where)
+
+
+def same_rows(where: Any, path: str, data: pa.Table = DATA) -> bp.ScanPlan:
+    rows = expected(where, data)
+    assert bp.read_table(path, where).to_pandas().astype(str).equals(rows.to_pandas().astype(str))
+    return bp.plan(path, where)
+
+
+def named(cases: dict[str, Any]) -> list[Any]:
+    return [pytest.param(name, marks=OF_POLARS) if isinstance(cases[name], pl.Expr) else name for name in cases]
+
+
+@pytest.mark.parametrize("name", named(PRUNED))
+def test_what_is_understood_skips_row_groups(name: str, path: str) -> None:
+    plan = same_rows(PRUNED[name], path)
+    assert plan.total == ROWS // PER_GROUP
+    assert 1 <= plan.kept <= 4, plan
+
+
+@pytest.mark.parametrize("name", named(KEPT))
+def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
+    assert same_rows(KEPT[name], path).kept == ROWS // PER_GROUP
+
+
+@pytest.mark.parametrize("name", UNPRUNED)
+def test_nan_and_zeros_match_by_the_rules_of_arrow(name: str, tmp_path: Path) -> None:
+    """Each row group has few values, so that a wrong verdict on one of them loses rows."""
+    where, column = UNPRUNED[name], name.partition(" ")[0]
+    values = [[NAN], [NAN, 3.0], [0.0], [-0.0], [None], [10.0, NAN], [5.0], [0.0, None]]
+    data = pa.table(
+        {column: pa.array([v for group in values for v in (group * 2)[:2]], DATA.schema.field(column).type)}
+    )
+    path = write(tmp_path / "0.parquet", data, [column], rows_per_group=2)
+    same_rows(where, path, data)
+
+
+def test_random_expressions_lose_no_rows(path: str) -> None:
+    rng = random.Random(20261122)
+    literals = {
+        name: [value for value in DATA[name].to_pylist()[:40] if value is not None] for name in DATA.schema.names
+    }
+    names = [name for name in literals if name not in ("st", "flag", "ntz")]
+
+    def leaf() -> Any:
+        name = rng.choice(names)
+        value, column, kind = rng.choice(literals[name]), f(name), DATA.schema.field(name).type
+        scalar = pa.scalar(value, kind)
+        make = rng.choice(["=", "<", "<=", ">", ">=", "<>", "in", "null", "valid"])
+        simple = {
+            "=": column == scalar,
+            "<": column < scalar,
+            "<=": column <= scalar,
+            ">": column > scalar,
+            ">=": column >= scalar,
+            "<>": column != scalar,
+            "null": column.is_null(),
+            "valid": column.is_valid(),
+        }
+        some = pa.array(
+            [value, *rng.sample(literals[name], 2), *rng.choice([[], [None]])], DATA.schema.field(name).type
+        )
+        return column.isin(some) if make == "in" else simple[make]
+
+    def tree(depth: int) -> Any:
+        if depth == 0 or rng.random() < 0.3:
+            return leaf()
+        kind = rng.choice(["and", "or", "not"])
+        if kind == "not":
+            return ~tree(depth - 1)
+        left, right = tree(depth - 1), tree(depth - 1)
+        return left & right if kind == "and" else left | right
+
+    skipped = 0
+    for _ in range(300):
+        where = tree(3)
+        matching = expected(where)["id"].to_pylist()
+        plan = bp.plan(path, where)
+        assert bp.read_table(path, where, ["id"])["id"].to_pylist() == matching, str(where)
+        assert plan.to_dataset().to_table(filter=where, columns=["id"])["id"].to_pylist() == matching, str(where)
+        skipped += plan.total - plan.kept
+    assert skipped > 500
+
+
+def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
+    root = hive(
+        tmp_path / "t",
+        {f"day=2026-01-0{day}": {"id": [day], **({"more": [day]} if day == 3 else {})} for day in (1, 2, 3)},
+    )
+    for where in (
+        f("day") == dt.date(2026, 1, 2),
+        *([c("day") == dt.date(2026, 1, 2)] if not OF_POLARS.args[0] else []),
+    ):
+        assert bp.plan(root, where).skipped == {"partition": 2}
+        assert bp.read_table(root, where)["id"].to_pylist() == [2]
+    assert bp.read_table(root, f("more") == 3, ["id"])["id"].to_pylist() == [3]
+    assert bp.read_table(root, f("more").is_null(), ["id"])["id"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (f("nothing") == 1, "nothing"),
+        (f("word") == 1, "has no kernel"),
+        pytest.param(c("nothing") == 1, "nothing", marks=OF_POLARS),
+        pytest.param(c("id") == c("id").max(), "may look at several rows", marks=OF_POLARS),
+        pytest.param(c("id").cum_sum() > 3, "may look at several rows", marks=OF_POLARS),
+        pytest.param(c("id") + 1, "which does not fit the files", marks=OF_POLARS),
+    ],
+)
+def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, path: str) -> None:
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match=message):
+            function(path, where)
