@@ -18,7 +18,7 @@ from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import PlanOptions, plan_dataset
-from bloomparquet.storage.files import fill_views
+from bloomparquet.storage.exact_reads import fill_views
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server
 
@@ -118,9 +118,9 @@ def test_segments_are_read_side_by_side(s3: S3Server, small: str, monkeypatch: p
     all_three = threading.Barrier(3)
     reads = []
 
-    def together(file: Any, path: str, offsets: Any, views: Any) -> None:
+    def together(file: Any, path: str, offsets: Any, views: Any, *, is_native: bool) -> None:
         reads.append(all_three.wait(timeout=60))
-        fill_views(file, path, offsets, views)
+        fill_views(file, path, offsets, views, is_native=is_native)
 
     monkeypatch.setattr(section_file, "fill_views", together)
     planned = Planned(s3, small, f"x = '{text(1)}'")

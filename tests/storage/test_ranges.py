@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fsspec
@@ -112,6 +113,23 @@ def test_slow_local_reads_are_made_by_several_threads(
         CONTENT[i % 3 * 1000 + offset :][:size] for i, offset, size in wanted
     ]
     assert (next(reads_in_threads) > 2) == is_slow
+
+
+def test_threads_may_share_a_file_of_fsspec() -> None:
+    """fsspec's memory file system gives all readers of a path one file, with one position."""
+    fsspec.filesystem("memory").pipe("/shared", CONTENT)
+    storage, path = open_storage("memory://shared")
+    begin = threading.Barrier(4)
+
+    def read(seed: int) -> None:
+        begin.wait()
+        for start in np.random.default_rng(seed).integers(0, len(CONTENT) - 100, 3_000).tolist():
+            part = bytearray(100)
+            storage.read_into(path, [start], [memoryview(part)])
+            assert bytes(part) == CONTENT[start : start + 100]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(read, range(4)))
 
 
 def test_no_ranges_make_no_request(files: list[str]) -> None:

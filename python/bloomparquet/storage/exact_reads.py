@@ -11,15 +11,25 @@ from bloomparquet.errors import FormatError
 _MARKS = (0xA5, 0x5A, 0x3C)
 
 
-def fill_views(file: pa.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+def fill_views(
+    file: pa.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview], *, is_native: bool
+) -> None:
     """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, and
     OSError if the storage sends too few bytes several times.
 
-    Moves the position of `file`, so no other thread may use it meanwhile.
+    `is_native`: the file system is pyarrow's own. Then no other thread may use `file` meanwhile, because its position
+    moves. fsspec counts the bytes that it reads, and may give several threads one file: its memory file system does.
 
     pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
     them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
     """
+    if not is_native:
+        for offset, view in zip(offsets, views, strict=True):
+            data = file.read_at(len(view), offset)
+            if len(data) < len(view):
+                raise ends_early(path, offset + len(data), offset + len(view))
+            view[:] = data
+        return
     for offset, view in zip(offsets, views, strict=True):
         if len(view) == 0:
             continue

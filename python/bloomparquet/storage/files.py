@@ -229,6 +229,9 @@ class ArrowStorage:
     def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable) -> None:
         self.filesystem = filesystem
         self.key = key
+        while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+            filesystem = filesystem.base_fs
+        self.is_native = not isinstance(filesystem, pyarrow.fs.PyFileSystem)
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
         info = self.filesystem.get_file_info(path)
@@ -266,7 +269,7 @@ class ArrowStorage:
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         with self.filesystem.open_input_file(path) as file:
-            fill_views(file, path, offsets, views)
+            fill_views(file, path, offsets, views, is_native=self.is_native)
 
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:

@@ -193,7 +193,7 @@ class _OpenFile(ArrowStorage):
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         assert self._opened is not None
         with self._lock:  # the position in the file is shared
-            fill_views(self._opened, path, offsets, views)
+            fill_views(self._opened, path, offsets, views, is_native=self.is_native)
 
 
 class _StoredRecords:
