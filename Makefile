@@ -94,7 +94,8 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
 
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
-	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site
+	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages
+	@echo '<meta http-equiv="refresh" content="0; url=pages/contents.html">' > build/site/index.html
 
 notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what they show
 	@$(BIN)/python -m tests.support.notebooks

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.literals import Family
+from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
@@ -19,12 +20,9 @@ from bloomparquet.query.predicate import (
     Not,
     Or,
     Predicate,
-    column_to_sql,
     leaves,
-    repr_column,
-    values_to_sql,
 )
-from bloomparquet.query.values import Value, describe, normalize_values
+from bloomparquet.query.values import Value, describe, normalize_values, values_to_sql
 
 Case = Literal["lower", "upper"]
 """A function that maps the case of text, by its name in SQL."""

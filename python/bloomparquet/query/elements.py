@@ -11,20 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.predicate import (
-    Always,
-    And,
-    Column,
-    ElementPredicate,
-    Leaf,
-    Not,
-    Or,
-    Predicate,
-    column_to_sql,
-    repr_column,
-    values_to_sql,
-)
-from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
+from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Not, Or, Predicate
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 Part = Literal["element", "key", "value"]

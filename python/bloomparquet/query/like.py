@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.predicate import FunctionPredicate, Leaf, Not, Predicate, column_to_sql
+from bloomparquet.query.names import column_to_sql
+from bloomparquet.query.predicate import FunctionPredicate, Leaf, Not, Predicate
 from bloomparquet.query.values import describe
 from bloomparquet.query.values import to_sql as literal_to_sql
 

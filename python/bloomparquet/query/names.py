@@ -1,4 +1,4 @@
-"""The rule by which a name finds a column: case-sensitive, or not.
+"""How a name finds a column, case-sensitive or not; and how names are written.
 
 The planner, the reader and pyspark_bloomparquet share one rule: rows are lost if two of them disagree. Without case,
 names are compared as Spark does (Java's ``toLowerCase``), which equates fewer names than Unicode's case folding.
@@ -6,7 +6,15 @@ names are compared as Spark does (Java's ``toLowerCase``), which equates fewer n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+
+_KEYWORDS = (
+    "AND|ANTI|ARRAY|BETWEEN|BINARY|CASE|CAST|CROSS|DATE|DIV|DOUBLE|ELSE|END|EXCEPT|EXISTS|FALSE|FROM|FULL|GROUP|HAVING|IN|"
+    "INNER|INTERSECT|INTERVAL|IS|JOIN|LATERAL|LEFT|LIKE|LIMIT|MAP|MINUS|NATURAL|NOT|NULL|ON|OR|ORDER|OVER|RIGHT|SELECT|"
+    "SEMI|STRUCT|THEN|TIME|TIMESTAMP|TIMESTAMP_LTZ|TIMESTAMP_NTZ|TRUE|UNION|USING|VALUES|WHEN|WHERE|WINDOW|WITH|X"
+)
+_PLAIN_NAME = re.compile(rf"(?!(?:{_KEYWORDS})$)[A-Z_][A-Z0-9_]*", re.IGNORECASE | re.ASCII)
 
 
 def fold(name: str, case_sensitive: bool) -> str:
@@ -34,6 +42,16 @@ def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
 def dotted_name(path: Iterable[str]) -> str:
     """The name of a column as valid Unicode text, whatever bytes it has in its file."""
     return ".".join(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def column_to_sql(column: tuple[str, ...]) -> str:
+    """The SQL name of a column: ``address.city``. Parts that are not identifiers are quoted: `` `first name` ``."""
+    return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
+
+
+def repr_column(column: tuple[str, ...]) -> str:
+    """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
+    return repr(column[0] if len(column) == 1 else column)
 
 
 class Names:

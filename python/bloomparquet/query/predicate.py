@@ -22,13 +22,13 @@ have no ``<=>`` and no values of columns that are not known yet.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.values import Value, describe, normalize_value, normalize_values
+from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
 from bloomparquet.query.why_not import WhyNot
 
@@ -39,12 +39,6 @@ MAX_DEPTH = 100
 """The deepest nesting of And, Or and Not, so that functions may recurse. An And directly inside an And is one level."""
 
 _SHOWN_VALUES = 20
-_KEYWORDS = (
-    "AND|ANTI|ARRAY|BETWEEN|BINARY|CASE|CAST|CROSS|DATE|DIV|DOUBLE|ELSE|END|EXCEPT|EXISTS|FALSE|FROM|FULL|GROUP|HAVING|IN|"
-    "INNER|INTERSECT|INTERVAL|IS|JOIN|LATERAL|LEFT|LIKE|LIMIT|MAP|MINUS|NATURAL|NOT|NULL|ON|OR|ORDER|OVER|RIGHT|SELECT|"
-    "SEMI|STRUCT|THEN|TIME|TIMESTAMP|TIMESTAMP_LTZ|TIMESTAMP_NTZ|TRUE|UNION|USING|VALUES|WHEN|WHERE|WINDOW|WITH|X"
-)
-_PLAIN_NAME = re.compile(rf"(?!(?:{_KEYWORDS})$)[A-Z_][A-Z0-9_]*", re.IGNORECASE | re.ASCII)
 
 
 class Predicate:
@@ -350,24 +344,6 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
         return predicate.text
     assert isinstance(predicate, Leaf)
     return leaf_to_sql(predicate, column_to_sql(predicate.column), max_values)
-
-
-def column_to_sql(column: Column) -> str:
-    """The SQL name of a column: ``address.city``. Parts that are not identifiers are quoted: `` `first name` ``."""
-    return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
-
-
-def repr_column(column: Column) -> str:
-    """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
-    return repr(column[0] if len(column) == 1 else column)
-
-
-def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
-    """A list of literals; at most `max_values` of them are shown."""
-    shown = [literal_to_sql(value) for value in values[:max_values]]
-    if len(shown) < len(values):
-        shown.append(f"… {len(values) - len(shown):,} more")
-    return ", ".join(shown)
 
 
 def _to_operand(predicate: Predicate, max_values: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -104,3 +104,11 @@ def _narrow_datetime64(value: np.datetime64) -> Value:
     if not isinstance(plain, dt.date):
         raise PlanError(f"cannot compare with {value}: dates must be in the years 1 to 9999")
     return plain
+
+
+def values_to_sql(values: Sequence[Value], max_values: int | None) -> str:
+    """A list of literals; at most `max_values` of them are shown."""
+    shown = [to_sql(value) for value in values[:max_values]]
+    if len(shown) < len(values):
+        shown.append(f"… {len(values) - len(shown):,} more")
+    return ", ".join(shown)

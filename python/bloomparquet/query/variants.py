@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.literals import Family, coerce_all
+from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
@@ -23,9 +24,7 @@ from bloomparquet.query.predicate import (
     Or,
     Predicate,
     StartsWith,
-    column_to_sql,
     leaf_to_sql,
-    repr_column,
 )
 from bloomparquet.query.values import to_sql as literal_to_sql
 
