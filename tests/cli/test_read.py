@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -134,8 +133,20 @@ def test_inspect_lists_every_filter(run: Run, users: str) -> None:
     assert len(lines) == 10 * 6
     assert {line["column"] for line in lines} == {"id", "name", "total", "ratio", "born", "raw"}
     assert all(line["bytes"] > 0 for line in lines)  # type: ignore[operator]
-    text = run("inspect", users).out.splitlines()
-    assert len(text) == 61
+    summary, details = run("inspect", users, "--limit", 0).out.split("\n\n")
+    assert [line.split()[:2] for line in summary.splitlines()[1:]] == [
+        *([name, "10"] for name in ("id", "name", "total", "ratio", "born", "raw")),
+        ["total", "60"],
+    ]
+    assert len(details.splitlines()) == 2 + 60
+
+
+@pytest.mark.parametrize("limit", [[], ["--limit", "7"]])
+def test_inspect_counts_the_filters_it_leaves_out(run: Run, users: str, limit: list[str]) -> None:
+    shown = int(limit[1]) if limit else 20
+    details = run("inspect", users, *limit).out.split("\n\n")[1].splitlines()
+    assert len(details) == 2 + shown + 1
+    assert details[-1] == f"… and {60 - shown} filters more; --limit 0 lists all"
 
 
 @pytest.mark.parametrize(
@@ -277,15 +288,6 @@ finally:
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stderr == "set()\n"
-
-
-def test_the_shell_completes_commands() -> None:
-    asked = {"_BLOOMPARQUET_COMPLETE": "bash_complete", "COMP_WORDS": "bloomparquet in", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pyspark_bloomparquet.cli"],
-        env={**os.environ, **asked}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout.split()) == (0, ["plain,index", "plain,inspect"])
 
 
 def test_a_closed_pipe_is_quiet(users: str) -> None:

@@ -16,6 +16,7 @@ import click
 
 from bloomparquet.cli.options import (
     FalsePositives,
+    complete_path,
     ignore_table_log,
     json_option,
     one_or_many,
@@ -37,7 +38,12 @@ def _common(command: _Command) -> _Command:
     for option in (
         json_option,
         ignore_table_log,
-        click.option("--to", metavar="DIR", help="Directory of the index. By default, beside the data."),
+        click.option(
+            "--to",
+            metavar="DIR",
+            shell_complete=complete_path,
+            help="Directory of the index. By default, beside the data.",
+        ),
     ):
         command = option(command)
     return command

@@ -21,10 +21,12 @@ import click
 from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
     Size,
+    complete_path,
     fpp_option,
     html_option,
     ignore_table_log,
     json_option,
+    limit_lines,
     key_provider,
     no_filters,
     one_or_many,
@@ -63,6 +65,7 @@ def _predicate(command: _Command) -> _Command:
             "--index",
             metavar="auto|off|DIR",
             default="auto",
+            shell_complete=complete_path,
             help="Where the index of the data is: auto for beside the data, off for none, or its directory.",
         ),
         key_provider,
@@ -89,7 +92,7 @@ def cli() -> None:
 @click.option(
     "--all", "show_skipped", is_flag=True, help="One line per row group or stripe, with the evidence that skips it."
 )
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all.")
+@limit_lines
 @html_option
 @json_option
 def plan(
@@ -154,10 +157,21 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
 @paths
 @key_provider
 @ignore_table_log
+@limit_lines
 @html_option
 @json_option
-def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, report: str | None, as_json: bool) -> None:
-    """List every Bloom filter. Shows its offset, its size, its set bits, and its false positive probability."""
+def inspect(
+    path: tuple[str, ...],
+    keys: Keys | None,
+    table_log: OnTableLog,
+    limit: int,
+    report: str | None,
+    as_json: bool,
+) -> None:
+    """Show the Bloom filters of each column, then each filter: its size and its false positive probability.
+
+    On a wide terminal, also its offset and its set bits. --json prints every filter.
+    """
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
@@ -168,7 +182,8 @@ def inspect(path: tuple[str, ...], keys: Keys | None, table_log: OnTableLog, rep
         write_json_lines(sys.stdout, table.to_batches())
     else:
         if len(table):
-            render.console().print(render.filters_report(table))
+            console = render.console()
+            console.print(render.filters_report(table, width=console.width, limit=limit or None))
         else:
             click.echo(no_filters("any column", path, is_orc="stripe" in table.column_names))
 

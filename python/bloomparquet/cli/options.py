@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,10 +21,25 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _PROVIDER, _STORAGE_OPTIONS = f"{__name__}.provider", f"{__name__}.storage_options"  # keys in click's context
 
+limit_lines = click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all."
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
+
+def complete_path(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the names of files and directories. click does so only for its own type of paths."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 html_option = click.option(
-    "--html", "report", type=click.Path(dir_okay=False), metavar="FILE", help="Also write FILE, a report for a browser."
+    "--html",
+    "report",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Also write FILE, a report for a browser.",
 )
 
 
@@ -45,7 +61,7 @@ def paths(command: _Command) -> _Command:
         callback=_keep_storage_options,
         help="Endpoint, credentials or retries of a URL's storage: endpoint_override=localhost:9000. Can be repeated.",
     )
-    return click.argument("path", nargs=-1, required=True)(option(command))
+    return click.argument("path", nargs=-1, required=True, shell_complete=complete_path)(option(command))
 
 
 def storage_options() -> dict[str, str] | None:

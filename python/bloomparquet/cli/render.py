@@ -28,6 +28,7 @@ EVIDENCE = {"partition": "partition values", "statistics": "min/max and null cou
 """The name of each kind of evidence in a report, in the order in which it is consulted."""
 
 _UNOPENED = "file"
+_WIDE = 120  # characters, from which the filters of `inspect` are listed with all details
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -144,25 +145,70 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
 # --- filters
 
 
-def filters_report(filters: pa.Table) -> Table:
-    """The table of `bloomparquet.inspect`, rounded, and without the directory that all files share."""
+def filters_report(filters: pa.Table, *, width: int, limit: int | None = 20) -> RenderableType:
+    """A summary of each column, then at most `limit` filters (None: all) of the table of `bloomparquet.inspect`. A last
+    line counts the others.
+
+    Numbers are rounded, and the directory that all files share is left out; on a narrow terminal also the details that
+    fewest need.
+    """
+    from rich.console import Group
+
+    by_column = filters.group_by("column", use_threads=False)
+    totals = by_column.aggregate([("bytes", "count"), ("bytes", "sum"), ("estimated_fpp", "max")]).to_pylist()
+    summary = _filter_totals(
+        [(row["column"], row["bytes_count"], row["bytes_sum"], row["estimated_fpp_max"] or 0.0, "") for row in totals]
+    )
+    parts: list[RenderableType] = [summary, "", _filter_lines(filters, width, limit)]
+    if limit is not None and len(filters) > limit:
+        parts.append(f"[dim]… and {plural(len(filters) - limit, 'filter')} more; --limit 0 lists all[/dim]")
+    return Group(*parts)
+
+
+def _filter_lines(filters: pa.Table, width: int, limit: int | None) -> Table:
     table = new_table()
-    names = [name for name in filters.column_names if name != "unusable" or filters[name].null_count < len(filters)]
+    left_out = ("offset", "bits_set", "type") if width < _WIDE else ()
+    names = [
+        name
+        for name in filters.column_names
+        if name not in left_out and (name != "unusable" or filters[name].null_count < len(filters))
+    ]
     for name in names:
         text = name in ("file", "column", "type", "unusable")
-        table.add_column(name.replace("_", " "), justify="left" if text else "right", overflow="fold", no_wrap=not text)
+        table.add_column(
+            name.replace("_", "\n").replace("ndv", "NDV").replace("fpp", "FPP"),
+            justify="left" if text else "right",
+            overflow="fold",
+            no_wrap=not text,
+            min_width={"file": 12, "column": 8}.get(name),
+        )
     base = common_directory(filters["file"].unique().to_pylist())
-    for row in filters.to_pylist():
+    for row in filters.slice(0, limit).to_pylist():
         cells = {
             "file": escaped(row["file"][len(base) :]),
             "row_group": str(row["row_group"]),
             "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
             "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
+            "type": row["type"].rpartition("(")[2].rstrip(")"),  # ``STRING`` for ``BYTE_ARRAY (STRING)``
         }
         for name in names:
             value = row[name]
             cells.setdefault(name, f"{value:,}" if isinstance(value, int) else escaped(str(value or "")))
         table.add_row(*map(cells.__getitem__, names))
+    return table
+
+
+def _filter_totals(columns: Sequence[tuple[str, int, int, float, str]]) -> Table:
+    """One line per column (name, number of filters, bytes, highest FPP, note), and a total."""
+    table = new_table("column", right=("filters", "size", "highest FPP"))
+    table.add_column("", no_wrap=True)
+    for name, number, size, fpp, note in columns:
+        table.add_row(escaped(name), f"{number:,}", human_bytes(size), f"{100 * fpp:.2f} %", note)
+    if len(columns) > 1:
+        _, numbers, sizes, worst, _ = zip(*columns, strict=True)
+        table.add_row(
+            "total", f"{sum(numbers):,}", human_bytes(sum(sizes)), f"{100 * max(worst):.2f} %", "", style="bold"
+        )
     return table
 
 
@@ -228,15 +274,10 @@ def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
             size[column.column] += column.bytes
             worst[column.column] = max(worst.get(column.column, 0.0), column.fpp)
     limited = Counter(column for outcome in outcomes for column in outcome.limited)
-    table = new_table("column", right=("filters", "size", "highest FPP"))
-    table.add_column("", no_wrap=True)
-    for name, number in filters.items():
-        note = f"[yellow]hit --max-bytes in {plural(limited[name], 'file')}[/yellow]" if limited[name] else ""
-        table.add_row(escaped(name), f"{number:,}", human_bytes(size[name]), f"{100 * worst[name]:.2f} %", note)
-    if len(filters) > 1:
-        totals = (f"{filters.total():,}", human_bytes(size.total()), f"{100 * max(worst.values()):.2f} %")
-        table.add_row("total", *totals, style="bold")
-    return table
+    notes = {name: f"[yellow]hit --max-bytes in {plural(limited[name], 'file')}[/yellow]" for name in limited}
+    return _filter_totals(
+        [(name, number, size[name], worst[name], notes.get(name, "")) for name, number in filters.items()]
+    )
 
 
 def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:

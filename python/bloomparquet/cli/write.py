@@ -19,6 +19,7 @@ import click
 
 from bloomparquet.cli.options import (
     Size,
+    complete_path,
     fpp_option,
     key_provider,
     one_or_many,
@@ -40,7 +41,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def _output_options(command: _Command) -> _Command:
     options = [
-        click.option("-o", "--output", metavar="DST", help="Write new files to DST, and do not change PATH."),
+        click.option(
+            "-o",
+            "--output",
+            metavar="DST",
+            shell_complete=complete_path,
+            help="Write new files to DST, and do not change PATH.",
+        ),
         key_provider,
         click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),

@@ -1,0 +1,60 @@
+"""The command line in a terminal: its width, and what the shell completes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+import bloomparquet as bp
+from bloomparquet.cli import render
+from tests.support import files
+
+
+def test_inspect_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    name = "part-00000-2f0a7e74-6c39.c000.snappy.parquet"
+    table = pa.table({"id": [1], "customer.address": ["x"]})
+    for i in range(2):
+        files.write(tmp_path / f"k={i}" / name, table, table.column_names)
+    filters = bp.inspect(str(tmp_path))
+    for column, value in (("rows", 1_000_000), ("bytes", 1 << 24), ("estimated_ndv", 1e6)):
+        field = filters.schema.field(column)
+        at = filters.schema.get_field_index(column)
+        filters = filters.set_column(at, field, pa.array([value] * 4, field.type))
+    out = io.StringIO()
+    Console(file=out, width=80).print(render.filters_report(filters, width=80))
+    lines = out.getvalue().split("\n\n")[1].splitlines()
+    assert lines[1].split() == ["file", "group", "column", "rows", "bytes", "NDV", "FPP"]
+    assert sum(line.endswith(" %") for line in lines) == 4
+    assert "".join(line[:16].split()[0] for line in lines[2:6]) == f"k=0/{name}"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["in"], ["plain,index", "plain,inspect"]),
+        (["plan", "eve"], ["file,eve"]),
+        (["plan", "events", "--index", "eve"], ["file,eve"]),
+        (["inspect", "events", "--html", "rep"], ["file,rep"]),
+        (["add", "events", "--output", "new"], ["file,new"]),
+        (["index", "build", "events", "--to", "new"], ["file,new"]),
+    ],
+)
+def test_the_shell_completes(words: list[str], completed: list[str]) -> None:
+    line = ["bloomparquet", *words]
+    asked = {
+        "_BLOOMPARQUET_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(line),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pyspark_bloomparquet.cli"],
+        env={**os.environ, **asked}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, completed)
