@@ -114,9 +114,13 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case."""
+    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case. A choice that
+    SQL quotes has its backticks only."""
     if len(name) > _MOST_NAME_CHARACTERS:  # comparing takes the product of both lengths
         return ""
     by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _MOST_NAME_CHARACTERS}
     closest = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
-    return f"; did you mean {by_folded[closest[0]]!r}?" if closest else ""
+    if not closest:
+        return ""
+    choice = by_folded[closest[0]]
+    return f"; did you mean {choice if '`' in choice and choice.isprintable() else repr(choice)}?"

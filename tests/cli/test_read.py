@@ -9,6 +9,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -194,6 +195,8 @@ def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
         (["plan", "{users}/nowhere"], "nowhere"),
         (["plan", "{users}", "--where", "idd = 1"], "did you mean 'id'"),
         (["plan", "{users}", "--where", "id = 'seven'"], "id"),
+        (["plan", "foo://bucket/x"], "scheme foo://"),
+        (["plan", "needy://bucket/x"], "the scheme needy:// needs a package: Install no-such-package"),
         (["plan", "{users}", "--where", "id = = 7"], "id = = 7"),
         (["read", "{users}", "--columns", "namee"], "name"),
         (["probe", "{users}", "--column", "idd", "--value", "1"], "did you mean 'id'"),
@@ -206,6 +209,7 @@ def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
 def test_a_mistake_is_one_line_and_exit_code_1(
     run: Run, users: str, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
+    fsspec.register_implementation("needy", "no_such_module.FileSystem", clobber=True, errtxt="Install no-such-package")
     text, empty = tmp_path / "text.parquet", tmp_path / "empty"
     text.write_text("this is not a Parquet file, however long it may be")
     empty.mkdir()
@@ -318,6 +322,32 @@ def test_explain_says_why_as_text_and_as_json(run: Run, users: str) -> None:
     for part in ("id = 7919: skips 10 of 10", "born > DATE '1970-01-01': skips 0 of 10", "a function or an operator"):
         assert part in text.out
     assert run("explain", users, "--where", "no = 1").code == 1
+    assert json.loads(run("explain", users, "--json").out)["where"] is None
+
+
+def test_plan_names_conditions_that_are_not_used(run: Run, users: str) -> None:
+    where = "id = 7 AND length(name) = 3"
+    lines = run("plan", users, "--where", where).out.splitlines()
+    assert lines[-2:] == ["not used: LENGTH(name) = 3; why:", f"  bloomparquet explain {users} --where '{where}'"]
+    assert "not used" not in run("plan", users, "--where", "id = 7").out
+
+
+def test_names_are_quoted_as_in_sql(run: Run, tmp_path: Path) -> None:
+    """Each column has values of its own: a wrong column gives other answers."""
+    struct = pa.array([{"b": 3}], pa.struct([("b", pa.int64())]))
+    table = pa.table({"a,b": [1], "x.y": [2], "x": struct, "`": [4], "n": [5]})
+    path = files.write(tmp_path / "t.parquet", table)
+    (outcome,) = run("add", path, "--columns", "`a,b`, `x.y`,x.`b`,````", "--json").lines()
+    assert [each["column"] for each in outcome["columns"]] == ["a,b", "x.y", "x.b", "`"]
+    for name, value in (("`a,b`", 1), ("a,b", 1), ("`x.y`", 2), ("x.y", 2), ("x.`b`", 3), ("x.b", 3), ("````", 4)):
+        assert run("probe", path, "--column", name, "--value", value).code == 0, name
+        assert run("probe", path, "--column", name, "--value", value + 1).code == 3, name
+    assert run("read", path, "--columns", "`a,b`,n", "--json").lines() == [{"a,b": 1, "n": 5}]
+    built = run("index", "build", path, "--columns", "`a,b`,n", "--to", str(tmp_path / "_index"), "--json")
+    assert built.code == 0, built
+    assert json.loads(built.out)["columns"] == ["a,b", "n"]
+    error = run("plan", path, "--where", "x.yy = 2").err
+    assert "did you mean `x.y`?; the columns are `a,b`, `x.y`, `x`.b, ````, n" in error
 
 
 def test_files_without_filters_are_named_with_advise(run: Run, tmp_path: Path) -> None:

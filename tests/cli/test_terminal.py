@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli import render
+from bloomparquet.cli import options, render
 from tests.support import files
 
 
@@ -58,3 +59,17 @@ def test_the_shell_completes(words: list[str], completed: list[str]) -> None:
         env={**os.environ, **asked}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.split()) == (0, completed)
+
+
+def test_a_terminal_folds_prose_but_no_command(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    prose, command = "  remedy: " + "use  another " * 20, "  remedy: bloomparquet add " + "long/path " * 20
+    options.echo_folded(f"{prose}\n{command}")
+    assert capsys.readouterr().out == f"{prose}\n{command}\n"
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    options.echo_folded(f"{prose}\n{command}")
+    *folded, last = capsys.readouterr().out.splitlines()
+    assert last == command
+    assert max(map(len, folded)) <= 80
+    assert all(line.startswith("    ") for line in folded[1:])
+    assert " ".join(" ".join(folded).split()) == " ".join(prose.split())

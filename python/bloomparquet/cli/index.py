@@ -17,6 +17,7 @@ import click
 from bloomparquet.cli.options import (
     FalsePositives,
     complete_path,
+    dotted,
     ignore_table_log,
     json_option,
     one_or_many,
@@ -74,7 +75,7 @@ def build(
     """Build the index of the files at PATH. It replaces an index that is there."""
     import bloomparquet as bp
 
-    names = split_names(columns)
+    names = dotted(split_names(columns))
     if fpp is not None and names is None:
         raise click.UsageError("--fpp makes filters for the --columns that have none; name these columns.")
     wanted = None if names is None else dict.fromkeys(names, None if fpp is None else bp.Bloom(fpp))

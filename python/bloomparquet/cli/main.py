@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -22,24 +23,25 @@ from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
     Size,
     complete_path,
+    dotted,
+    echo_folded,
     fpp_option,
     html_option,
     ignore_table_log,
     json_option,
-    limit_lines,
     key_provider,
+    limit_lines,
     no_filters,
     one_or_many,
     paths,
     same_keys,
+    split_names,
     storage_options,
     write_report,
 )
 from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
@@ -109,7 +111,11 @@ def plan(
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
         if missing := scan_plan.columns_without_filters():
-            click.echo(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
+            echo_folded(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
+        if opaque := scan_plan.not_understood():
+            echo_folded(f"\nnot used: {', '.join(opaque)}; why:")
+            again = shlex.join(["bloomparquet", "explain", *path, "--where", predicate["where"]])
+            click.echo(f"  {again}{same_keys()}")
 
 
 @cli.command()
@@ -128,8 +134,11 @@ def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicat
     scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
     write_report(report, path, scan_plan)
     explanation = scan_plan.explain()
-    # Not by rich, which would fold the commands in it.
-    click.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
+    if as_json:
+        values = explanation.to_dict() | ({"where": None} if scan_plan.where is None else {})
+        click.echo(json.dumps(values, ensure_ascii=False))
+    else:
+        echo_folded(str(explanation))
 
 
 @cli.command()
@@ -144,9 +153,9 @@ def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json:
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
-    names = [name.strip() for name in columns.split(",")] if columns else None
+    names = dotted(split_names(columns))
     reader = bp.scan_batches(one_or_many(path), columns=names, **_planning(**predicate))
-    batches = _head(reader, limit)
+    batches = render.head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
     else:
@@ -168,9 +177,10 @@ def inspect(
     report: str | None,
     as_json: bool,
 ) -> None:
-    """Show the Bloom filters of each column, then each filter: its size and its false positive probability.
+    """Show the Bloom filters of each column, then each filter.
 
-    On a wide terminal, also its offset and its set bits. --json prints every filter.
+    Shows its size and its false positive probability; on a wide terminal, also its offset and its set bits. --json
+    prints every filter.
     """
     import bloomparquet as bp
     from bloomparquet.cli import render
@@ -185,7 +195,7 @@ def inspect(
             console = render.console()
             console.print(render.filters_report(table, width=console.width, limit=limit or None))
         else:
-            click.echo(no_filters("any column", path, is_orc="stripe" in table.column_names))
+            echo_folded(no_filters("any column", path, is_orc="stripe" in table.column_names))
 
 
 @cli.command()
@@ -231,7 +241,7 @@ def advise(
 
 @cli.command()
 @paths
-@click.option("--column", required=True, help="Column, with dots for a field inside a struct.")
+@click.option("--column", required=True, help="Column, with dots for a field inside a struct, or `a.b` for one name.")
 @click.option("--value", required=True, help="Value, as text; bytes as 0x00ff.")
 @click.option("--timezone", default="UTC", show_default=True, help="Time zone for a timestamp written without one.")
 @key_provider
@@ -251,11 +261,12 @@ def probe(
     Exit code 0: it might, in the row groups listed. Exit code 3: it is proven absent from every row group.
     """
     import bloomparquet as bp
+    from bloomparquet.query.names import column_from_sql
 
     source = one_or_many(path)
     typed = _typed(source, column, value, keys, table_log)
     answers = bp.probe(
-        source, column=column, value=typed, timezone=timezone, keys=keys, table_log=table_log,
+        source, column=column_from_sql(column), value=typed, timezone=timezone, keys=keys, table_log=table_log,
         filesystem=storage_options(),
     )  # fmt: skip
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
@@ -278,7 +289,7 @@ def probe(
                 click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
         if not any(answer.has_filter for answer in answers):
-            click.echo(no_filters(column, path))
+            echo_folded(no_filters(column, path))
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)
 
@@ -337,17 +348,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
-def _head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first `limit` rows (None: all). Later batches are not read."""
-    left = limit
-    for batch in batches:
-        if left is not None and batch.num_rows >= left:
-            yield batch.slice(0, left)
-            return
-        left = None if left is None else left - batch.num_rows
-        yield batch
-
-
 def _planning(
     where: str | None,
     timezone: str,
@@ -372,9 +372,10 @@ def _planning(
 def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
     """`text` as a value of the column's family in the first file that has it; other families keep the text."""
     import bloomparquet as bp
+    from bloomparquet.query.names import column_from_sql
     from bloomparquet.reading.inspect import column_type
 
-    stored = column_type(path, column, keys=keys, table_log=table_log, filesystem=storage_options())
+    stored = column_type(path, column_from_sql(column), keys=keys, table_log=table_log, filesystem=storage_options())
     if stored is None:
         return text
     family, type_name = stored

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -159,11 +161,25 @@ ignore_table_log = click.option(
 
 
 def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> str:
-    """The line that says that files have no filters, and what to do."""
+    """The text that says that files have no filters, and what to do."""
     if is_orc:
         return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
     command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
-    return f"These files have no Bloom filter on {columns}. Which columns should have one, and why: {command}"
+    return f"These files have no Bloom filter on {columns}. Which columns should have one, and why:\n  {command}"
+
+
+def echo_folded(text: str) -> None:
+    """Print `text`. A terminal gets its lines folded, except those with a command, which are to be copied."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in text.split("\n"):
+        if len(line) <= width or "bloomparquet " in line:
+            click.echo(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        fold = textwrap.TextWrapper(
+            width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+        )
+        click.echo(fold.fill(line))
 
 
 def write_report(report: str | None, path: tuple[str, ...], result: ScanPlan | pa.Table) -> None:
@@ -182,14 +198,21 @@ def same_keys() -> str:
     return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
 
 
-def split_names(columns: str | None) -> list[str] | None:
-    """The names in the text of ``--columns``."""
+def split_names(columns: str | None) -> list[str | tuple[str, ...]] | None:
+    """The columns in the text of ``--columns``. A name between backticks may have commas and dots."""
+    from bloomparquet.query.names import column_from_sql, split_sql_names
+
     if columns is None:
         return None
-    names = [name.strip() for name in columns.split(",")]
+    names = split_sql_names(columns)
     if not all(names):
         raise click.BadParameter(f"{columns!r} has an empty name.", param_hint="--columns")
-    return names
+    return list(map(column_from_sql, names))
+
+
+def dotted(names: list[str | tuple[str, ...]] | None) -> list[str] | None:
+    """`names` as text, for functions that take no paths."""
+    return None if names is None else [name if isinstance(name, str) else ".".join(name) for name in names]
 
 
 def one_or_many(path: tuple[str, ...]) -> str | list[str]:

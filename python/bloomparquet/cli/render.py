@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -293,6 +293,17 @@ def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:
 
 
 # --- rows
+
+
+def head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first `limit` rows (None: all). Later batches are not read."""
+    left = limit
+    for batch in batches:
+        if left is not None and batch.num_rows >= left:
+            yield batch.slice(0, left)
+            return
+        left = None if left is None else left - batch.num_rows
+        yield batch
 
 
 def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: int) -> None:

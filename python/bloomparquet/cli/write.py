@@ -91,11 +91,13 @@ def add(
     except bp.OptionError as error:
         raise click.BadParameter(str(error), param_hint="--max-bytes") from None
 
+    by_column: dict[Any, bp.Bloom] = dict.fromkeys(names, bloom)
+
     def work(progress: Progress) -> list[FileOutcome]:
         return bp.add_filters(
             one_or_many(path),
             output,
-            bloom=dict.fromkeys(names, bloom),
+            bloom=by_column,
             replace=replace,
             dry_run=dry_run,
             on_error="report",
@@ -107,7 +109,7 @@ def add(
     outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
     if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
         again = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
-        click.echo(f"To see which columns filters are recommended for, and why: {again}")
+        click.echo(f"To see which columns filters are recommended for, and why:\n  {again}")
 
 
 @click.command()

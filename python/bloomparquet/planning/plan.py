@@ -268,6 +268,10 @@ class ScanPlan:
             self.dataset, self.table, kept, self.file_positions, self.options, merge_schema=merge_schema
         )
 
+    def not_understood(self) -> list[str]:
+        """The conditions of `where`, as SQL, that are not understood and so skip nothing."""
+        return [] if self.where is None else [part.sql for part in opaque_parts(self.where)]
+
     def require_unchanged(self) -> None:
         """Raise :class:`FileChangedError` if a file with kept row groups is not the one that was planned.
 
@@ -312,6 +316,6 @@ class ScanPlan:
             parts.append(f"{chunks} encrypted column chunks could not be decrypted")
         if unusable := len(self.errors) - len(self.unreadable) - chunks:
             parts.append(f"{unusable} Bloom filters could not be used")
-        if self.where is not None and (opaque := opaque_parts(self.where)):
-            parts.append(f"not used: {', '.join(each.sql for each in opaque)}")
+        if opaque := self.not_understood():
+            parts.append(f"not used: {', '.join(opaque)}")
         return "; ".join(parts)

@@ -16,6 +16,10 @@ _KEYWORDS = (
 )
 _PLAIN_NAME = re.compile(rf"(?!(?:{_KEYWORDS})$)[A-Z_][A-Z0-9_]*", re.IGNORECASE | re.ASCII)
 
+_PART = re.compile(r"`(?:[^`]|``)+`|[^`.]+")
+_QUOTED_NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
+_COMMA = re.compile(r",(?=[^`]*(?:`[^`]*`[^`]*)*$)")
+
 
 def fold(name: str, case_sensitive: bool) -> str:
     """The form of `name` that equal names share."""
@@ -47,6 +51,20 @@ def dotted_name(path: Iterable[str]) -> str:
 def column_to_sql(column: tuple[str, ...]) -> str:
     """The SQL name of a column: ``address.city``. Parts that are not identifiers are quoted: `` `first name` ``."""
     return ".".join(part if _PLAIN_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in column)
+
+
+def column_from_sql(name: str) -> str | tuple[str, ...]:
+    """The column that `name` means on the command line: its parts if it is quoted as in SQL (``s.`a.b` ``), or else
+    `name` as it is, with dots in the name or between names."""
+    if "`" not in name or not _QUOTED_NAME.fullmatch(name):
+        return name
+    parts = (part[1:-1].replace("``", "`") if part[0] == "`" else part for part in _PART.findall(name))
+    return tuple(parts)
+
+
+def split_sql_names(text: str) -> list[str]:
+    """The names in `text`, which commas separate. Commas between backticks are part of a name."""
+    return [name.strip() for name in _COMMA.split(text)]
 
 
 def repr_column(column: tuple[str, ...]) -> str:

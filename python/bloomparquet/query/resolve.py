@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.elements import ContainsAny, ElementIn, Part
-from bloomparquet.query.names import find, fold
+from bloomparquet.query.names import column_to_sql, find, fold
 from bloomparquet.query.predicate import (
     And,
     Column,
@@ -166,8 +166,8 @@ def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool
 
 def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
     """The error for a column that no file and no partition directory has."""
-    leaf_names = (".".join(leaf.path) for schema in schemas for leaf in schema.leaves)
-    names = list(dict.fromkeys([*leaf_names, *partitions]))
+    paths = [*(leaf.path for schema in schemas for leaf in schema.leaves), *((name,) for name in partitions)]
+    names = list(dict.fromkeys(map(column_to_sql, paths)))
     name = ".".join(column)
     return PlanError(
         f"column {quoted(name)} is in none of the files{did_you_mean(name, names)}; the columns are {join_names(names)}"

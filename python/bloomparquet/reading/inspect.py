@@ -132,7 +132,7 @@ def probe(
 
 def column_type(
     path: Paths | Dataset,
-    column: str,
+    column: str | Column,
     *,
     filesystem: Any = None,
     keys: Keys | None = None,

@@ -326,7 +326,17 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
         return _open_native(scheme, path[match.end() :], options)
     import fsspec
 
-    fs, inner = fsspec.core.url_to_fs(path, **options)
+    try:
+        fs, inner = fsspec.core.url_to_fs(path, **options)
+    except ImportError as error:  # the message of fsspec names the package
+        raise UnsupportedError(f"{shorten(path)}: the scheme {scheme}:// needs a package: {error}") from error
+    except ValueError as error:
+        if scheme in fsspec.available_protocols():
+            raise
+        raise UnsupportedError(
+            f"{shorten(path)}: no file system is known for the scheme {scheme}://; expected a local path, one of "
+            f"{', '.join(OPTIONS)}, or a scheme of fsspec; install the package that registers {scheme} with fsspec"
+        ) from error
     return _wrap(fs), inner
 
 
