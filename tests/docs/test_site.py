@@ -26,3 +26,7 @@ def test_the_contents_have_every_page() -> None:
     assert {name for name in listed if not name.startswith((":", "`")) and name != "1"} == {
         page.stem for page in DOCS.glob("*.md")
     } - {"contents"}
+
+
+def test_no_page_has_a_placeholder() -> None:
+    assert not [page.name for page in DOCS.glob("*.md") if "@@" in page.read_text()]

@@ -58,7 +58,9 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
             continue
         needed = pa.schema([schema.field(name) for name in _needed(evaluate, schema, schema.names)])
         implied = And(*_implied(expression, needed))
-        return RowTest(tuple((name,) for name in needed.names), _describe(expression), implied, evaluate, tuple(needed.types))
+        return RowTest(
+            tuple((name,) for name in needed.names), _describe(expression), implied, evaluate, tuple(needed.types)
+        )
     first_line = next(iter(str(reason).splitlines()), "")
     raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {first_line}") from reason
 
