@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as pa_orc
 import pytest
 
 import bloomparquet as bp
@@ -264,6 +265,45 @@ day < 9: skips 0 of 8
   not skipped: the partition values of 8 of 8 row groups match
     remedy: name fewer partitions, or add a condition on another column"""
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["half", "plain.parquet"], "half plain.parquet"),
+        ("half/*.parquet", "'half/*.parquet'"),
+        ("plain.parquet", "plain.parquet"),
+    ],
+)
+def test_commands_name_the_paths_as_they_were_given(
+    given: Any, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("half/1.parquet", "half/2.parquet", "plain.parquet"):
+        write(tmp_path / path, {"id": EVEN, "s": TEXT})
+    by_column, by_case = (bp.plan(given, where).explain().reasons()[0] for where in ("id = 4", "lower(s) = 'a'"))
+    add, _, advise = by_column.remedy.partition("; ")
+    assert add == f"bloomparquet add {named} --columns id"
+    assert advise.startswith(f"bloomparquet advise {named} says")
+    assert by_case.remedy.startswith(f"bloomparquet index build {named} --fpp 0.01 --columns 'lower(s)'")
+
+
+def test_commands_name_no_file_beyond_those_planned_and_no_secret(tmp_path: Path) -> None:
+    for path in ("1.parquet", "2.parquet", "other.parquet"):
+        write(tmp_path / path, {"id": EVEN})
+    listed = bp.Dataset.open(tmp_path)
+    two = replace(listed, files=listed.files[:2], partition_values=((), ()), paths=())
+    for dataset in (two, replace(listed, paths=("s3://key:secret@bucket/t",))):
+        remedy = plan_dataset(dataset, "id = 4").explain().reasons()[0].remedy
+        assert remedy.startswith("bloomparquet add PATH --columns id; bloomparquet advise PATH ")
+
+
+def test_no_command_is_named_that_orc_files_do_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "x.orc"
+    pa_orc.write_table(pa.table({"s": ["a", "b"]}), str(path))
+    remedies = [each.remedy for each in bp.plan(path, "s = 'b' AND lower(s) = 'b'").explain().reasons()]
+    assert len(remedies) == 2
+    assert all("write the files again with" in each and "bloomparquet" not in each for each in remedies)
 
 
 def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:

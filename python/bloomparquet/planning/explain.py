@@ -260,33 +260,55 @@ class _Explainer:
         return found
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
-        path, column = self._path(), shlex.quote(why.column)
-        if self._plan.dataset.columns is not None:
-            add = f"build_index({{{why.column!r}: bloomparquet.Bloom()}}) of the data set"
-            replace = f"{add}, or write the files again with smaller filters"
-        elif self._table.format is FileFormat.PARQUET:
-            add = f"bloomparquet add {path} --columns {column}"
-            replace = f"{add} --replace"
-        else:
-            add = f"write the files again with orc.bloom.filter.columns={column}"
-            replace = f"{add} and a lower orc.bloom.filter.fpp"
         total = self._total if total is None else total
-        return not_used(why, count, total, units or self._units, path=path, add=add, replace=replace)
+        return not_used(why, count, total, units or self._units, self._remedies(why))
+
+    def _remedies(self, why: Why) -> Remedies:
+        """What a user does to have a filter, in files of this format or of a table."""
+        case = why.detail if why.reason is WhyNot.NO_CASE_FILTER else ""
+        if self._plan.dataset.columns is not None:
+            add = f"build_index({{{case or why.column!r}: bloomparquet.Bloom()}}) of the data set"
+            replace = f"{add}, or write the files again with smaller filters"
+            return Remedies(add, replace, add, "; advise() of the data set says whether it pays")
+        column = shlex.quote(why.column)
+        if self._table.format is not FileFormat.PARQUET:
+            add = f"write the files again with orc.bloom.filter.columns={column}"
+            stored = f"write the files again with {case} as a column of its own, and a filter on it"
+            return Remedies(add, f"{add} and a lower orc.bloom.filter.fpp", stored, "")
+        path = self._path()
+        add = f"bloomparquet add {path} --columns {column}"
+        build = f"bloomparquet index build {path} --fpp 0.01 --columns {shlex.quote(case)}"
+        build += ", and the other columns that are looked up"
+        return Remedies(add, f"{add} --replace", build, f"; bloomparquet advise {path} says whether it pays")
 
     def _path(self) -> str:
+        """The argument of commands: what the user gave, or else the only file."""
         dataset = self._plan.dataset
-        path = dataset.files[0].path if len(dataset.files) == 1 else dataset.root.rstrip("/") or "."
-        scheme, separator, _ = str(dataset.storage.key).partition("://")
-        return shlex.quote(f"{scheme}://{path}" if separator else path)
+        if not dataset.paths:
+            if len(dataset.files) != 1:
+                return "PATH"  # the directory that they share may hold others
+            scheme, separator, _ = str(dataset.storage.key).partition("://")
+            return shlex.quote(f"{scheme}://{dataset.files[0].path}" if separator else dataset.files[0].path)
+        # A URL may hold a secret before its @ or after its question mark.
+        is_secret = any("://" in path and not {"@", "?"}.isdisjoint(path) for path in dataset.paths)
+        return "PATH" if is_secret else shlex.join(dataset.paths)
 
 
-def not_used(
-    why: Why, count: int | None, total: int, units: str, *, path: str = "PATH", add: str = "", replace: str = ""
-) -> NotUsed:
+class Remedies(NamedTuple):
+    """How a user adds a filter, replaces one, and adds one of a column in lower or upper case; and how to ask whether a
+    filter pays."""
+
+    add: str = ""
+    replace: str = ""
+    add_case: str = ""
+    advise: str = ""
+
+
+def not_used(why: Why, count: int | None, total: int, units: str, remedies: Remedies | None = None) -> NotUsed:
     """`why` with its sentence and remedy written out, for so many of `total` row groups."""
     fields = {
         "column": why.column, "count": f"{count or 0:,}", "total": f"{total:,}", "unit": units, "detail": why.detail,
-        "path": path, "add": add, "replace": replace,
+        **(remedies or Remedies())._asdict(),
     }  # fmt: skip
     reason = why.reason
     return NotUsed(reason, count, reason.sentence.format(**fields), reason.remedy.format(**fields))

@@ -1,8 +1,8 @@
 """Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
 
 The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
-the message of an error, or another part of the predicate; `path`, the argument of commands; and how to `add` or
-`replace` filters of the column in files of this format.
+the message of an error, or another part of the predicate; and how to `add` or `replace` filters of the column in files
+of this format, how to `add_case`, one of lower(column), and how to `advise`, which asks whether a filter pays.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class WhyNot(Enum):
     # The files
     NO_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {column}",
-        "{add}; bloomparquet advise {path} says whether it pays",
+        "{add}{advise}",
     )
     NO_CASE_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {detail}",
-        "bloomparquet index build {path} --fpp 0.01 --columns '{detail}', and the other columns that are looked up",
+        "{add_case}",
     )
     SATURATED = (
         "the filters of {column} are too full: they say maybe for {detail} of the values that they do not hold",
