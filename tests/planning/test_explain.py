@@ -221,13 +221,12 @@ def test_a_part_skips_what_a_plan_of_it_alone_skips(groups: str, indexed: bool) 
         opened = len(plan.table)
         # What partition values exclude is not opened, and no part knows its row groups.
         (root,) = explanation.parts
+        assert root.files == explanation.skipped_files == len(plan.excluded), plan.where
         assert (root.skipped, root.total) == (opened - plan.kept, opened), plan.where
         assert sum(used.skipped for used in root.used) == root.skipped
-        assert (explanation.kept, explanation.total, explanation.decided) == (
-            plan.kept,
-            plan.total,
-            plan.decisions().counts(),
-        )
+        assert (explanation.kept, explanation.total) == (plan.kept, opened)
+        assert explanation.decided.get(Decision.READ, 0) == explanation.kept
+        assert sum(explanation.decided.values()) == explanation.total
         for leaf in explanation.leaves():
             if leaf.predicate in ("TRUE", "FALSE") or opened < 8:
                 continue
@@ -318,11 +317,34 @@ def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]
 
 
-def test_unopened_files_are_named(groups: str) -> None:
+def test_unopened_files_are_counted_apart_from_row_groups(groups: str) -> None:
     explanation = bp.plan(groups, "day = 2 AND c = 31").explain()
-    assert [used.files for leaf in explanation.leaves() for used in leaf.used if used.files] == [1]
-    assert "used: partition values 1 file" in str(explanation)
-    assert explanation.decided == {Decision.READ: 2, Decision.PARTITION: 1, Decision.NULLS: 1, Decision.BOUNDS: 1}
+    day, c = explanation.leaves()
+    assert (day.files, day.skipped, day.total, c.files, c.skipped, c.total) == (1, 0, 4, 0, 2, 4)
+    assert (explanation.kept, explanation.total, explanation.skipped_files) == (2, 4, 1)
+    assert explanation.decided == {Decision.READ: 2, Decision.NULLS: 1, Decision.BOUNDS: 1}
+    html = explanation._repr_html_()
+    assert "1 file skipped by partition values, unopened" in html
+    assert '<td class="bp-right">1 file and 0 of 4</td><td class="bp-short">partition values: 1 file</td>' in html
+    text = str(bp.plan(groups, "day = 2").explain())
+    assert (
+        text
+        == """\
+day = 2
+4 of 4 row groups read; 1 file skipped by partition values, unopened
+
+day = 2: skips 1 file and 0 of 4
+  used: partition values 1 file
+  not skipped: the partition values of 4 of 4 row groups match
+    remedy: name fewer partitions, or add a condition on another column"""
+    )
+
+
+def test_files_that_are_read_whole_are_counted_apart(tmp_path: Path) -> None:
+    explanation = unreadable(tmp_path)
+    assert (explanation.kept, explanation.total, explanation.whole_files) == (1, 1, 1)
+    assert "1 of 1 row groups read; skipped: none" not in str(explanation)
+    assert "1 of 1 row groups read; 1 file read whole" in str(explanation)
 
 
 def test_explaining_does_not_change_the_plan(groups: str) -> None:
