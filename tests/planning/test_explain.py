@@ -122,6 +122,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.TWO_COLUMNS: of("c = d"),
     WhyNot.NOT_A_COMPARISON: of("c = 30 OR c = (SELECT 1)"),
     WhyNot.OR_HALF: of("c = 31 OR d = 20"),
+    WhyNot.OR_HALVES: of("c = 31 OR d = 20 OR length(d) = 3"),
     WhyNot.NEGATION: of("c <> 30"),
     WhyNot.NOT_NULL: of("c IS NOT NULL"),
     WhyNot.NULLS_EVERYWHERE: of("c IS NULL", [None, *EVEN]),
@@ -303,6 +304,13 @@ def test_no_command_is_named_that_orc_files_do_not_have(tmp_path: Path) -> None:
     remedies = [each.remedy for each in bp.plan(path, "s = 'b' AND lower(s) = 'b'").explain().reasons()]
     assert len(remedies) == 2
     assert all("write the files again with" in each and "bloomparquet" not in each for each in remedies)
+
+
+def test_an_or_names_the_parts_that_keep_what_another_skips(groups: str) -> None:
+    found = bp.plan(groups, "c = 31 OR length(s) = 3 OR s LIKE '%x' OR day = 1").explain().parts[0]
+    assert [(each.reason.name, each.count, each.text.partition(": ")[2]) for each in found.not_used] == [
+        ("OR_HALVES", 8, "c = 31, LENGTH(s) = 3, s LIKE '%x', day = 1")
+    ]
 
 
 def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:

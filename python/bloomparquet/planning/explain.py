@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Units, WholeUnits
@@ -174,10 +174,15 @@ class _Explainer:
             operator = "and"
         not_used = []
         if operator == "or":
-            all_but_one_skip = np.count_nonzero(skipped, axis=0) == len(children) - 1
+            skipping = np.count_nonzero(skipped, axis=0)
+            all_but_one_skip = skipping == len(children) - 1
             for child, child_skips in zip(children, skipped, strict=True):
                 if count := int(np.count_nonzero(all_but_one_skip & ~child_skips)):
                     not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
+            if (several_keep := (skipping > 0) & (skipping < len(children) - 1)).any():
+                keep = (~skipped[:, several_keep]).any(axis=1).tolist()
+                halves = join_names(child.part.predicate for child, keeps in zip(children, keep, strict=True) if keeps)
+                not_used.append(self._not_used(Why(WhyNot.OR_HALVES, halves), int(np.count_nonzero(several_keep))))
         parts = tuple(child.part for child in children)
         unopened = (np.logical_and if operator == "or" else np.logical_or).reduce(excluded, axis=0)
         return self._judged_part(predicate, operator, combined, unopened, not_used, parts)

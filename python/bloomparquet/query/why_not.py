@@ -39,6 +39,10 @@ class WhyNot(Enum):
         "this half of the OR keeps {count} of {total} {unit} that the other half would skip: {detail}",
         "add evidence for that half, as its own reasons say, or run the halves as two queries",
     )
+    OR_HALVES = (
+        "these parts of the OR keep {count} of {total} {unit} that another part would skip: {detail}",
+        "add evidence for each of these parts, as its own reasons say, or run the parts as several queries",
+    )
     NEGATION = (
         "a negation skips only {unit} whose values are all the same; a filter never proves presence",
         "ask for the values that are wanted, with = or IN",
