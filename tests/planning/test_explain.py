@@ -132,7 +132,8 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.MANY_VALUES: of(bp.In("c", range(0, 4000, 2)), **MANY),
     WhyNot.UNKNOWN_COLUMN: pushed("no_such = 1"),
     WhyNot.AMBIGUOUS_COLUMN: pushed("s = 1"),
-    WhyNot.TYPE: of("c = TRUE", [True, False] * 25, ()),
+    WhyNot.TYPE: of("c = '2020-01-01'", pa.array(EVEN, pa.timestamp("us")), (), use_deprecated_int96_timestamps=True),
+    WhyNot.BOOLEAN: of("c = TRUE", [True, False] * 25, ()),
     WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
     WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
@@ -167,7 +168,7 @@ def test_a_reason_is_given_with_its_sentence_and_remedy(reason: WhyNot, tmp_path
     for text in (found.text, found.remedy):
         assert text
         assert "{" not in text
-        assert text in str(explanation)
+        assert text in str(explanation) == repr(explanation)
     assert Explanation.from_dict(json.loads(json.dumps(explanation.to_dict()))) == explanation
 
 

@@ -88,7 +88,7 @@ class Part:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """Why a plan skips what it skips, and why not more. ``str()`` is a text for people.
 
@@ -103,8 +103,8 @@ class Explanation:
     <BLANKLINE>
     user_id = 4711: skips 3 of 4
       used: Bloom filters 3
-      not skipped: min/max and filter both say maybe in 1 of 4 row groups: these probably hold the value
-        remedy: add a condition on another column, or sort the rows by user_id when writing
+      not skipped: min/max and filter both say maybe in 1 of 4 row groups: the value is probably there, and is read
+        remedy: none if few are left; if many, add another condition, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
       not skipped: min/max of floats leave out NaN, which is greater than every number
         remedy: use < or =, or store the column as decimals
@@ -198,6 +198,9 @@ class Explanation:
             yield f"{plural(self.skipped_files, 'file')} skipped by partition values, unopened"
         if self.whole_files:
             yield f"{plural(self.whole_files, 'file')} read whole"
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         skipped = [

@@ -76,6 +76,10 @@ class WhyNot(Enum):
         "evidence about the type of {column} proves nothing: {detail}",
         "store the column as integers, text, dates, or decimals of up to 18 digits",
     )
+    BOOLEAN = (
+        "filters are not made for two values, and min/max skips only {unit} of one value",
+        "add a condition on another column, or sort the rows by {column} when writing",
+    )
     READER_TYPE = (
         "the reader converts {column} to {detail}, so that its values may differ from those stored",
         "read the column in the type that the files have",
@@ -118,12 +122,12 @@ class WhyNot(Enum):
         "write the files with statistics, which pyarrow and Spark do unless told otherwise",
     )
     RANGE_OVERLAPS = (
-        "the min/max of {count} of {total} {unit} overlap the range, and a filter says nothing about ranges",
-        "sort the rows by {column} when writing",
+        "the min/max of {count} of {total} {unit} overlap the range: these may hold matching rows",
+        "narrow the range, or sort the rows by {column} when writing if they are not",
     )
     VALUE_EVERYWHERE = (
-        "min/max and filter both say maybe in {count} of {total} {unit}: these probably hold the value",
-        "add a condition on another column, or sort the rows by {column} when writing",
+        "min/max and filter both say maybe in {count} of {total} {unit}: the value is probably there, and is read",
+        "none if few are left; if many, add another condition, or sort the rows by {column} when writing",
     )
     PARTITIONS = (
         "the partition values of {count} of {total} {unit} match",
