@@ -49,7 +49,7 @@ SETTINGS = {
 def test_random_predicates(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
-    @settings(max_examples=-(-CASES // (PER_DATA_SET - 6)))  # some predicates are left out
+    @settings(max_examples=-(-CASES // (PER_DATA_SET - 8)))  # some predicates are left out
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         is_orc = draws.draw(st.integers(0, 3), label="format") == 3

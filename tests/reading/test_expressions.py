@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.query import expressions
 from tests.support.files import hive, write
 
 ROWS, PER_GROUP = 2_000, 100
@@ -227,3 +228,73 @@ def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, p
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match=message):
             function(path, where)
+
+
+LISTED: list[tuple[pa.DataType, Any, list[pa.Scalar[Any]]]] = [
+    (kind, value, [pa.scalar(value, other) for other in others])
+    for kind, value, others in (
+        (pa.float32(), 0.1, (pa.float32(), pa.float64())),
+        (pa.float64(), 0.5, (pa.float32(), pa.float64())),
+        (pa.decimal128(10, 2), Decimal("0.25"), (pa.decimal128(5, 2), pa.decimal128(20, 4))),
+        (pa.int16(), 7, (pa.int8(), pa.int64(), pa.uint8())),
+        (pa.uint32(), 7, (pa.int8(), pa.int64(), pa.uint64())),
+        (pa.string(), "x", (pa.string(), pa.large_string())),
+        (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), (pa.timestamp("ms", "UTC"),)),
+        (pa.date32(), dt.date(1970, 1, 2), (pa.date32(), pa.date64())),
+    )
+] + [
+    (pa.decimal128(10, 2), Decimal("0.10"), [pa.scalar(0.1, pa.float32())]),
+    (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), [pa.scalar(dt.date(1970, 1, 2))]),
+    (pa.int64(), 7, [pa.scalar(7.0)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "listed"), LISTED)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_lists_of_another_type_lose_no_rows(
+    tmp_path: Path, kind: pa.DataType, value: Any, listed: list[pa.Scalar[Any]], zone: str
+) -> None:
+    data = pa.table({"c": pa.array([value], kind)})
+    path = write(tmp_path / "x.parquet", data, ["c"])
+    for scalar in listed:
+        where = pc.field("c").isin(pa.array([scalar.as_py()], scalar.type))
+        expected = ds.dataset(data).to_table(filter=where)
+        assert bp.read_table(path, where, timezone=zone).equals(expected), scalar.type
+
+
+def test_columns_by_number_are_an_error(path: str) -> None:
+    for where in (pc.field(0) > 2, (pc.field("id") > 2) & (pc.field(1) == 3)):
+        with pytest.raises(bp.PlanError, match="by its number"):
+            bp.plan(path, where)
+
+
+def test_dates_after_the_year_9999_are_compared(path: str) -> None:
+    late = pa.scalar(253_402_300_800_000_000, pa.timestamp("us", "UTC"))
+    assert bp.read_table(path, pc.field("at") <= late).num_rows == ROWS
+    assert bp.read_table(path, pc.field("day").isin(pa.array([3_000_000], pa.date32()))).num_rows == 0
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path, library: str) -> None:
+    root = hive(tmp_path / "t", {"day=1": {"id": [1, 2]}, "day=2": {"id": [3], "s": ["a"]}})
+    if library == "polars":
+        where: Any = (pl.col("day") == 1) & (pl.col("s").str.starts_with("a") | (pl.col("id") == 1))
+    else:
+        where = (pc.field("day") == 1) & (pc.starts_with(pc.field("s"), "a") | (pc.field("id") == 1))
+    assert bp.read_table(root, where)["id"].to_pylist() == [1]
+
+
+def test_expressions_on_wide_tables_are_bound_by_halves(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {f"c{i}": [i] for i in range(1_000)})
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return evaluate(*arguments)
+
+    evaluate = expressions._evaluate_arrow
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expressions, "_evaluate_arrow", counted)
+        plan = bp.plan(path, (pc.field("c7") == 7) & (pc.field("c900") == 1))
+    assert plan.kept == 0
+    assert len(calls) < 60

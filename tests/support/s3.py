@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pyarrow.fs
 import pytest
@@ -60,6 +61,9 @@ def s3_server() -> Iterator[S3Server]:
             patch.setenv(name, value)
         server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
+        host, port = server.get_host_and_port()
+        # All servers of a process share their buckets.
+        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
         application, requests = server._server.app, list[tuple[str, str]]()
 
         def recorded(environ: dict[str, Any], start_response: Any) -> Any:
@@ -67,7 +71,6 @@ def s3_server() -> Iterator[S3Server]:
             requests.append(request)
             return _answer(made.fault(*request), application, environ, start_response)
 
-        host, port = server.get_host_and_port()
         made = S3Server(f"{host}:{port}", requests)
         server._server.app = recorded
         try:

@@ -1,13 +1,19 @@
-"""The live files of a table on a remote storage: few requests, and errors that name the file."""
+"""The live files of a table: few requests, errors that name the file, and positions of deleted rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
 from bloomparquet.storage.files import FileInfo, open_storage
+from bloomparquet.tables.delta import DeletionVector
 from bloomparquet.tables.live_files import list_live_files
 
 
@@ -33,3 +39,15 @@ def test_many_files_are_listed_and_few_are_asked_for(count: int, memory: Any, mo
         list_live_files(storage, [*paths, "/t/data/gone.parquet"], [*sizes, 1], "/t/")
     with pytest.raises(bp.FileChangedError, match=r"/1.parquet: this file has 2 bytes; .* says 5"):
         list_live_files(storage, paths, [1, 5, *sizes[2:]], "/t/")
+
+
+def test_empty_row_groups_have_no_positions(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.parquet")
+    schema = pa.schema([("id", pa.int64())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for ids in ([0, 1], [], [2, 3]):
+            writer.write_table(pa.table({"id": ids}, schema))
+    deleted = DeletionVector(np.array([0, 3], "<i8").tobytes())
+    dataset = replace(bp.Dataset.open(path), deletes=(deleted,))
+    assert dataset.read_table()["id"].to_pylist() == [1, 2]
+    assert dataset.read_table("id > 0")["id"].to_pylist() == [1, 2]

@@ -146,6 +146,7 @@ class ScanPlan:
             (self.unit, self.row_group_counts, self.file_positions.tobytes()),
             (self.table.file.tobytes(), self.table.index.tobytes(), self.codes.tobytes()),
             (self.excluded, tuple(self.unreadable)),
+            (dataset.columns, dataset.deletes),
         )
 
     @property

@@ -117,7 +117,10 @@ class _Binder:
 
         def evaluate(rows: _Rows) -> Any:
             n_rows = rows.batch.num_rows
-            arrays = [pa.nulls(n_rows) if at is None else rows.batch.column(at) for at in positions]
+            arrays = [
+                pa.nulls(n_rows, kind) if at is None else rows.batch.column(at)
+                for at, kind in zip(positions, test.types, strict=True)
+            ]
             if not arrays:  # a batch without columns does not know its rows
                 return test.evaluate(pa.RecordBatch.from_arrays([pa.nulls(n_rows)], ["_"]))
             return test.evaluate(pa.RecordBatch.from_arrays(arrays, names))

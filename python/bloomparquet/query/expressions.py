@@ -8,7 +8,7 @@ of a filter that pyarrow can evaluate.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,11 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
     """
     if _is_polars(expression):
         _require_row_by_row(expression)
+    elif "FieldPath(" in str(expression):
+        raise PlanError(
+            f"where is {_describe(expression)}, which names a column by its number; expected names, as in "
+            "pc.field('id'): numbers differ between files"
+        )
     reason: Exception | None = None
     evaluate = partial(_evaluate_polars if _is_polars(expression) else _evaluate_arrow, expression)
     for schema in schemas:
@@ -51,9 +56,9 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
         except Exception as error:  # noqa: BLE001 - polars has errors without a common base
             reason = reason or error
             continue
-        names = [name for name in schema.names if _needs(evaluate, schema, name)]
-        implied = And(*_implied(expression, pa.schema([schema.field(name) for name in names])))
-        return RowTest(tuple((name,) for name in names), _describe(expression), implied, evaluate)
+        needed = pa.schema([schema.field(name) for name in _needed(evaluate, schema, schema.names)])
+        implied = And(*_implied(expression, needed))
+        return RowTest(tuple((name,) for name in needed.names), _describe(expression), implied, evaluate, tuple(needed.types))
     first_line = next(iter(str(reason).splitlines()), "")
     raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {first_line}") from reason
 
@@ -92,13 +97,17 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _needs(evaluate: Any, schema: pa.Schema, name: str) -> bool:
-    """Whether an expression cannot be evaluated without the column `name`."""
+def _needed(evaluate: Any, schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """Those of `names` without which an expression cannot be evaluated. Halves the names, as most are not needed."""
+    some = set(names)
     try:
-        evaluate(_empty(pa.schema([field for field in schema if field.name != name])))
+        evaluate(_empty(pa.schema([field for field in schema if field.name not in some])))
     except Exception:  # noqa: BLE001 - as in bind_expression
-        return True
-    return False
+        if len(names) == 1:
+            return list(names)
+        half = len(names) // 2
+        return [*_needed(evaluate, schema, names[:half]), *_needed(evaluate, schema, names[half:])]
+    return []
 
 
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
@@ -131,7 +140,7 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
         return
     from bloomparquet.query.substrait import implied_by  # lazy import: protobuf
 
-    yield implied_by(plan, plain.names)
+    yield implied_by(plan, plain)
 
 
 def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:

@@ -296,12 +296,14 @@ class ElementPredicate(FunctionPredicate):
 
 @dataclass(frozen=True, slots=True)
 class RowTest(Predicate):
-    """A condition that another library evaluates for batches of `columns`; `implied` is TRUE wherever it is TRUE."""
+    """A condition that another library evaluates for batches of `columns`; `implied` is TRUE wherever it is TRUE.
+    `types`: the Arrow types that the condition is bound to, for columns that a file lacks."""
 
     columns: tuple[Column, ...]
     text: str
     implied: Predicate
     evaluate: Callable[[Any], Any] = field(compare=False, repr=False)
+    types: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
 
 def columns(predicate: Predicate) -> set[Column]:

@@ -1,7 +1,8 @@
 """What an Arrow expression implies, from its Substrait plan: the part that evidence can be asked about.
 
 pyarrow binds the expression to a schema when it writes the plan. Wherever it compares values of different types, the
-plan has a cast around the column. Such a comparison is left out here, so literals always have the column's type.
+plan has a cast around the column; and ``isin`` casts its list without a trace. Such conditions are left out here, so
+literals always have the column's type.
 
 Source: substrait-io/substrait ``proto/substrait/extended_expression.proto``, ``algebra.proto``.
 """
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import Any
+
+import pyarrow as pa
 
 from bloomparquet.query.predicate import (
     Always,
@@ -61,20 +64,20 @@ _COMPARISONS: dict[str, tuple[_Compare, _Compare]] = {  # as written, and with t
 _MISSING = object()
 
 
-def implied_by(plan: bytes, names: Sequence[str]) -> Predicate:
-    """A predicate that is TRUE for each row for which the expression of `plan` is TRUE. `names`: the columns of the
-    schema that it is bound to. Raises ``google.protobuf.message.DecodeError`` if `plan` is no Substrait."""
+def implied_by(plan: bytes, schema: pa.Schema) -> Predicate:
+    """A predicate that is TRUE for each row for which the expression of `plan` is TRUE. `schema` is what the expression
+    is bound to. Raises ``google.protobuf.message.DecodeError`` if `plan` is no Substrait."""
     message = _message_class()()
     message.ParseFromString(plan)
     if len(message.referred) != 1:
         return Always(True)
     functions = {each.function.anchor: each.function.name.partition(":")[0] for each in message.extensions}
-    return _Reader(names, functions).implied(message.referred[0].expression)
+    return _Reader(schema, functions).implied(message.referred[0].expression)
 
 
 class _Reader:
-    def __init__(self, names: Sequence[str], functions: dict[int, str]) -> None:
-        self._names, self._functions = names, functions
+    def __init__(self, schema: pa.Schema, functions: dict[int, str]) -> None:
+        self._schema, self._names, self._functions = schema, schema.names, functions
 
     def implied(self, node: Any) -> Predicate:
         """``Always(True)`` where nothing is known."""
@@ -118,7 +121,10 @@ class _Reader:
 
     def _in_list(self, in_list: Any) -> Predicate:
         column, values = self._column(in_list.value), [self._literal(option) for option in in_list.options]
-        if column is None or _MISSING in values:
+        if column is None or any(value is _MISSING for value in values):
+            return Always(True)
+        kinds = {field.name for option in in_list.options for field, _ in option.literal.ListFields()} - {"null"}
+        if not kinds <= _kinds(self._schema.field(column).type):
             return Always(True)
         contained = In(column, [value for value in values if value is not None])
         return Or(contained, IsNull(column)) if None in values else contained  # Arrow finds null in a list with null
@@ -138,8 +144,27 @@ class _Reader:
         fields = [(field.name, value) for field, value in node.literal.ListFields()]
         if len(fields) != 1:
             return _MISSING
-        value = _to_value(*fields[0])
+        try:
+            value = _to_value(*fields[0])
+        except OverflowError:  # a date after the year 9999
+            return _MISSING
         return _MISSING if isinstance(value, float) and math.isnan(value) else value
+
+
+def _kinds(column: pa.DataType) -> frozenset[str]:
+    """The kinds of literals that have the type of a column. A Python integer in a list is an i64."""
+    if pa.types.is_integer(column):
+        return frozenset(("i8", "i16", "i32", "i64"))
+    if pa.types.is_timestamp(column):
+        return frozenset(("timestamp",) if column.tz is None else ("timestamp_tz",))
+    return frozenset(kind for kind, has_type in _KINDS if has_type(column))
+
+
+_KINDS = (
+    ("boolean", pa.types.is_boolean), ("fp32", pa.types.is_float32), ("fp64", pa.types.is_float64),
+    ("string", pa.types.is_string), ("string", pa.types.is_large_string), ("binary", pa.types.is_binary),
+    ("binary", pa.types.is_large_binary), ("date", pa.types.is_date32), ("decimal", pa.types.is_decimal128),
+)  # fmt: skip
 
 
 def _to_value(kind: str, value: Any) -> Value:

@@ -109,7 +109,7 @@ def with_positions(
     of, in order. No batch is of two row groups.
     """
     first = np.cumsum(rows) - rows
-    waiting = iter(row_groups)
+    waiting = (row_group for row_group in row_groups if rows[row_group])
     position = left = 0
     for batch in batches:
         if batch.num_rows == 0:
