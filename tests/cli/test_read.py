@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fsspec
 import pyarrow as pa
+import pyarrow.orc as pa_orc
 import pytest
 
 import bloomparquet as bp
@@ -362,3 +363,8 @@ def test_files_without_filters_are_named_with_advise(run: Run, tmp_path: Path) -
     assert run("inspect", bare).out.rstrip().endswith(f"bloomparquet advise {bare}")
     assert run("inspect", bare, "--json").out == ""
     assert "advise" not in run("inspect", path).out
+    of_orc = tmp_path / "bare.orc"
+    pa_orc.write_table(pa.table({"id": IDS}), str(of_orc))
+    for command in (["plan", "--where", "id = 7"], ["probe", "--column", "id", "--value", "7"], ["inspect"]):
+        name, *options = command
+        assert "write them with orc.bloom.filter.columns" in run(name, of_orc, *options).out

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as pa_orc
 import pytest
 
 import bloomparquet as bp
@@ -121,6 +122,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.TWO_COLUMNS: of("c = d"),
     WhyNot.NOT_A_COMPARISON: of("c = 30 OR c = (SELECT 1)"),
     WhyNot.OR_HALF: of("c = 31 OR d = 20"),
+    WhyNot.OR_HALVES: of("c = 31 OR d = 20 OR length(d) = 3"),
     WhyNot.NEGATION: of("c <> 30"),
     WhyNot.NOT_NULL: of("c IS NOT NULL"),
     WhyNot.NULLS_EVERYWHERE: of("c IS NULL", [None, *EVEN]),
@@ -130,7 +132,8 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.MANY_VALUES: of(bp.In("c", range(0, 4000, 2)), **MANY),
     WhyNot.UNKNOWN_COLUMN: pushed("no_such = 1"),
     WhyNot.AMBIGUOUS_COLUMN: pushed("s = 1"),
-    WhyNot.TYPE: of("c = TRUE", [True, False] * 25, ()),
+    WhyNot.TYPE: of("c = '2020-01-01'", pa.array(EVEN, pa.timestamp("us")), (), use_deprecated_int96_timestamps=True),
+    WhyNot.BOOLEAN: of("c = TRUE", [True, False] * 25, ()),
     WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
     WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
@@ -165,7 +168,7 @@ def test_a_reason_is_given_with_its_sentence_and_remedy(reason: WhyNot, tmp_path
     for text in (found.text, found.remedy):
         assert text
         assert "{" not in text
-        assert text in str(explanation)
+        assert text in str(explanation) == repr(explanation)
     assert Explanation.from_dict(json.loads(json.dumps(explanation.to_dict()))) == explanation
 
 
@@ -220,13 +223,12 @@ def test_a_part_skips_what_a_plan_of_it_alone_skips(groups: str, indexed: bool) 
         opened = len(plan.table)
         # What partition values exclude is not opened, and no part knows its row groups.
         (root,) = explanation.parts
+        assert root.files == explanation.skipped_files == len(plan.excluded), plan.where
         assert (root.skipped, root.total) == (opened - plan.kept, opened), plan.where
         assert sum(used.skipped for used in root.used) == root.skipped
-        assert (explanation.kept, explanation.total, explanation.decided) == (
-            plan.kept,
-            plan.total,
-            plan.decisions().counts(),
-        )
+        assert (explanation.kept, explanation.total) == (plan.kept, opened)
+        assert explanation.decided.get(Decision.READ, 0) == explanation.kept
+        assert sum(explanation.decided.values()) == explanation.total
         for leaf in explanation.leaves():
             if leaf.predicate in ("TRUE", "FALSE") or opened < 8:
                 continue
@@ -266,6 +268,52 @@ day < 9: skips 0 of 8
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["half", "plain.parquet"], "half plain.parquet"),
+        ("half/*.parquet", "'half/*.parquet'"),
+        ("plain.parquet", "plain.parquet"),
+    ],
+)
+def test_commands_name_the_paths_as_they_were_given(
+    given: Any, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("half/1.parquet", "half/2.parquet", "plain.parquet"):
+        write(tmp_path / path, {"id": EVEN, "s": TEXT})
+    by_column, by_case = (bp.plan(given, where).explain().reasons()[0] for where in ("id = 4", "lower(s) = 'a'"))
+    add, _, advise = by_column.remedy.partition("; ")
+    assert add == f"bloomparquet add {named} --columns id"
+    assert advise.startswith(f"bloomparquet advise {named} says")
+    assert by_case.remedy.startswith(f"bloomparquet index build {named} --fpp 0.01 --columns 'lower(s)'")
+
+
+def test_commands_name_no_file_beyond_those_planned_and_no_secret(tmp_path: Path) -> None:
+    for path in ("1.parquet", "2.parquet", "other.parquet"):
+        write(tmp_path / path, {"id": EVEN})
+    listed = bp.Dataset.open(tmp_path)
+    two = replace(listed, files=listed.files[:2], partition_values=((), ()), paths=())
+    for dataset in (two, replace(listed, paths=("s3://key:secret@bucket/t",))):
+        remedy = plan_dataset(dataset, "id = 4").explain().reasons()[0].remedy
+        assert remedy.startswith("bloomparquet add PATH --columns id; bloomparquet advise PATH ")
+
+
+def test_no_command_is_named_that_orc_files_do_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "x.orc"
+    pa_orc.write_table(pa.table({"s": ["a", "b"]}), str(path))
+    remedies = [each.remedy for each in bp.plan(path, "s = 'b' AND lower(s) = 'b'").explain().reasons()]
+    assert len(remedies) == 2
+    assert all("write the files again with" in each and "bloomparquet" not in each for each in remedies)
+
+
+def test_an_or_names_the_parts_that_keep_what_another_skips(groups: str) -> None:
+    found = bp.plan(groups, "c = 31 OR length(s) = 3 OR s LIKE '%x' OR day = 1").explain().parts[0]
+    assert [(each.reason.name, each.count, each.text.partition(": ")[2]) for each in found.not_used] == [
+        ("OR_HALVES", 8, "c = 31, LENGTH(s) = 3, s LIKE '%x', day = 1")
+    ]
+
+
 def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"c": EVEN, "d": EVEN}, ["c"])
     bp.build_index(tmp_path, columns=["c"])
@@ -278,11 +326,34 @@ def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]
 
 
-def test_unopened_files_are_named(groups: str) -> None:
+def test_unopened_files_are_counted_apart_from_row_groups(groups: str) -> None:
     explanation = bp.plan(groups, "day = 2 AND c = 31").explain()
-    assert [used.files for leaf in explanation.leaves() for used in leaf.used if used.files] == [1]
-    assert "used: partition values 1 file" in str(explanation)
-    assert explanation.decided == {Decision.READ: 2, Decision.PARTITION: 1, Decision.NULLS: 1, Decision.BOUNDS: 1}
+    day, c = explanation.leaves()
+    assert (day.files, day.skipped, day.total, c.files, c.skipped, c.total) == (1, 0, 4, 0, 2, 4)
+    assert (explanation.kept, explanation.total, explanation.skipped_files) == (2, 4, 1)
+    assert explanation.decided == {Decision.READ: 2, Decision.NULLS: 1, Decision.BOUNDS: 1}
+    html = explanation._repr_html_()
+    assert "1 file skipped by partition values, unopened" in html
+    assert '<td class="bp-right">1 file and 0 of 4</td><td class="bp-short">partition values: 1 file</td>' in html
+    text = str(bp.plan(groups, "day = 2").explain())
+    assert (
+        text
+        == """\
+day = 2
+4 of 4 row groups read; 1 file skipped by partition values, unopened
+
+day = 2: skips 1 file and 0 of 4
+  used: partition values 1 file
+  not skipped: the partition values of 4 of 4 row groups match
+    remedy: name fewer partitions, or add a condition on another column"""
+    )
+
+
+def test_files_that_are_read_whole_are_counted_apart(tmp_path: Path) -> None:
+    explanation = unreadable(tmp_path)
+    assert (explanation.kept, explanation.total, explanation.whole_files) == (1, 1, 1)
+    assert "1 of 1 row groups read; skipped: none" not in str(explanation)
+    assert "1 of 1 row groups read; 1 file read whole" in str(explanation)
 
 
 def test_explaining_does_not_change_the_plan(groups: str) -> None:

@@ -289,7 +289,9 @@ def probe(
                 click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
         if not any(answer.has_filter for answer in answers):
-            echo_folded(no_filters(column, path))
+            # No filter is read to tell whether these are ORC files.
+            listed = bp.inspect(source, columns=[], keys=keys, table_log=table_log, filesystem=storage_options())
+            echo_folded(no_filters(column, path, is_orc="stripe" in listed.column_names))
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)
 

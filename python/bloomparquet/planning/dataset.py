@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -60,7 +60,7 @@ class Dataset:
     `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
     text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers them
     as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
-    encrypted files.
+    encrypted files. `paths`: the paths as they were given, if they mean these files without a file system object.
 
     The files of a table with a log also have these. `columns`: the columns of the table, and how its files store them;
     None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
@@ -88,6 +88,7 @@ class Dataset:
     deletes: tuple[RowDeletes | None, ...] = ()
     location: str | None = None
     fallbacks: tuple[tuple[tuple[str, Any], ...], ...] = ()
+    paths: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
@@ -182,7 +183,8 @@ class Dataset:
             )
         names = _partition_names(files, partitions)
         partition_values = tuple(tuple(value for _, value in values) for values in partitions)
-        return cls(storage, tuple(files), names, partition_values, keys=keys)
+        paths = tuple(items) if isinstance(filesystem, Mapping | None) else ()
+        return cls(storage, tuple(files), names, partition_values, keys=keys, paths=paths)
 
     def with_keys(self, keys: Keys | None) -> Dataset:
         """This data set, decrypted with `keys`. None keeps its own keys."""

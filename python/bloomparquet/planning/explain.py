@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Units, WholeUnits
@@ -83,10 +83,14 @@ class JudgedConditions:
 
 
 class _Judged(NamedTuple):
-    """A part, and per row group of the table what decides if the part is the whole predicate."""
+    """A part, and what decides if it is the whole predicate.
+
+    `decided`: per row group of the table. `excluded`: per file of the data set, whether it is skipped unopened.
+    """
 
     part: Part
     decided: Codes
+    excluded: NDArray[np.bool_]
 
 
 class _Explainer:
@@ -94,6 +98,8 @@ class _Explainer:
         self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
         self._request = judged.request.apart()
         self._total = len(plan.table)
+        self._unopened = np.ones(len(plan.dataset.files), np.bool_)
+        self._unopened[plan.file_positions] = False
         self._units = f"{plan.unit}s"
         kept_files = np.ones(len(plan.table.files), np.bool_)
         kept_files[plan.table.file[plan.codes != KEPT]] = False
@@ -108,9 +114,10 @@ class _Explainer:
         reads = (request.footer_reads, request.filter_reads)
         where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
         return Explanation(
-            where or (parts[0].predicate if parts else "no predicate"), plan.unit, plan.total, plan.kept,
-            plan.decisions().counts(), tuple(parts), tuple(self._about_the_scan()),
-            sum(read.requests for read in reads), sum(read.bytes for read in reads),
+            where or (parts[0].predicate if parts else "no predicate"), plan.unit, self._total,
+            plan.kept - len(plan.unreadable), _counts(self._judged.decide(plan)), tuple(parts),
+            tuple(self._about_the_scan()), sum(read.requests for read in reads), sum(read.bytes for read in reads),
+            len(plan.excluded), len(plan.unreadable),
         )  # fmt: skip
 
     def _named(self, predicate: Predicate) -> Predicate:
@@ -137,24 +144,25 @@ class _Explainer:
         if isinstance(predicate, Junction):
             return self._junction(predicate)
         why: list[tuple[Why, int]] = []
-        decided, files = np.full(self._total, _READ, np.uint8), 0
+        decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         if isinstance(predicate, Always):
-            decided[:] = _READ if predicate.value else DECISIONS.index(Decision.CONSTANT)
+            if not predicate.value:
+                decided[:], excluded = DECISIONS.index(Decision.CONSTANT), self._unopened
             why = [(Why(WhyNot.ALWAYS_TRUE), self._total)] if predicate.value else []
         elif isinstance(opaque := predicate.child if isinstance(predicate, Not) else predicate, Opaque):
             why = [(Why(opaque.reason), self._total)]
         else:
             try:
-                decided, files, why = self._leaf(predicate)
+                decided, excluded, why = self._leaf(predicate)
             except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
                 why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
-        used = self._used(decided, files)
         not_used = [self._not_used(each, count) for each, count in why]
-        return self._judged_part(predicate, None, decided, used, not_used, ())
+        return self._judged_part(predicate, None, decided, excluded, not_used, ())
 
     def _junction(self, predicate: Junction) -> _Judged:
         children = [self._part(child) for child in predicate.children]
         decided = np.stack([child.decided for child in children])
+        excluded = np.stack([child.excluded for child in children])
         skipped = decided != _READ
         # An OR is skipped by the most expensive evidence that one of its halves needs, an AND by the cheapest.
         if isinstance(predicate, Or):
@@ -166,40 +174,47 @@ class _Explainer:
             operator = "and"
         not_used = []
         if operator == "or":
-            all_but_one_skip = np.count_nonzero(skipped, axis=0) == len(children) - 1
+            skipping = np.count_nonzero(skipped, axis=0)
+            all_but_one_skip = skipping == len(children) - 1
             for child, child_skips in zip(children, skipped, strict=True):
                 if count := int(np.count_nonzero(all_but_one_skip & ~child_skips)):
                     not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
+            if (several_keep := (skipping > 0) & (skipping < len(children) - 1)).any():
+                keep = (~skipped[:, several_keep]).any(axis=1).tolist()
+                halves = join_names(child.part.predicate for child, keeps in zip(children, keep, strict=True) if keeps)
+                not_used.append(self._not_used(Why(WhyNot.OR_HALVES, halves), int(np.count_nonzero(several_keep))))
         parts = tuple(child.part for child in children)
-        return self._judged_part(predicate, operator, combined, self._used(combined, 0), not_used, parts)
+        unopened = (np.logical_and if operator == "or" else np.logical_or).reduce(excluded, axis=0)
+        return self._judged_part(predicate, operator, combined, unopened, not_used, parts)
 
     def _judged_part(
         self,
         predicate: Predicate,
         operator: Literal["and", "or"] | None,
         decided: Codes,
-        used: Sequence[Used],
+        excluded: NDArray[np.bool_],
         not_used: Sequence[NotUsed],
         parts: tuple[Part, ...],
     ) -> _Judged:
         skipped = int(np.count_nonzero(decided != _READ))
         text = to_sql(predicate, max_values=_MAX_VALUES)
-        return _Judged(Part(text, operator, skipped, self._total, tuple(used), tuple(not_used), parts), decided)
+        files = int(np.count_nonzero(excluded))
+        used = tuple(self._used(decided, files))
+        part = Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files)
+        return _Judged(part, decided, excluded)
 
-    def _leaf(self, leaf: Predicate) -> tuple[Codes, int, list[tuple[Why, int]]]:
-        """What decides if `leaf` is the whole predicate; how many unopened files partition values exclude; and why the
+    def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
+        """What decides if `leaf` is the whole predicate; which unopened files partition values exclude; and why the
         other row groups are kept, with their number."""
         table, request, plan = self._table, self._request, self._plan
-        decided = np.full(self._total, _READ, np.uint8)
+        decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         evidence = to_element_conditions(leaf)
         if isinstance(evidence, Always):
-            return decided, 0, [(Why(WhyNot.NEGATION), self._total)]
+            return decided, excluded, [(Why(WhyNot.NEGATION), self._total)]
         condition = RowCondition(evidence, strict=False)
         by_file = None if not isinstance(evidence, Leaf | Not) else request.partitions.verdicts(evidence, False)
-        files = 0
-        if by_file is not None and plan.excluded:
-            opened = np.isin(np.arange(len(by_file)), plan.file_positions)
-            files = int(np.count_nonzero(~by_file & ~opened))
+        if by_file is not None:
+            excluded = ~by_file & self._unopened
         alive = np.asarray((table.rows > 0) & ~self._changed, np.bool_)
         decided[(table.rows == 0) & ~self._changed] = DECISIONS.index(Decision.NULLS)
         alive = self._narrow(table, condition, alive, decided)
@@ -220,9 +235,9 @@ class _Explainer:
             decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
         if by_file is not None:
             count = int(np.count_nonzero(alive))
-            return decided, files, [(self._why_partition(leaf, plan), count)] if count else []
+            return decided, excluded, [(self._why_partition(leaf, plan), count)] if count else []
         found = explain_kept(units, evidence, kept & alive[owner], request)
-        return decided, files, _counted(found, owner, self._total)
+        return decided, excluded, _counted(found, owner, self._total)
 
     def _why_partition(self, leaf: Predicate, plan: ScanPlan) -> Why:
         (column,) = columns(leaf)
@@ -251,45 +266,72 @@ class _Explainer:
         return left
 
     def _used(self, decided: Codes, files: int) -> list[Used]:
-        counts = np.bincount(decided, minlength=len(DECISIONS)).tolist()
-        found = []
+        counts, found = _counts(decided), []
         for decision in EVIDENCE_NAMES:
             n_files = files if decision is Decision.PARTITION else 0
-            if counts[DECISIONS.index(decision)] or n_files:
-                found.append(Used(decision, counts[DECISIONS.index(decision)], n_files))
+            if counts.get(decision) or n_files:
+                found.append(Used(decision, counts.get(decision, 0), n_files))
         return found
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
-        path, column = self._path(), shlex.quote(why.column)
-        if self._plan.dataset.columns is not None:
-            add = f"build_index({{{why.column!r}: bloomparquet.Bloom()}}) of the data set"
-            replace = f"{add}, or write the files again with smaller filters"
-        elif self._table.format is FileFormat.PARQUET:
-            add = f"bloomparquet add {path} --columns {column}"
-            replace = f"{add} --replace"
-        else:
-            add = f"write the files again with orc.bloom.filter.columns={column}"
-            replace = f"{add} and a lower orc.bloom.filter.fpp"
         total = self._total if total is None else total
-        return not_used(why, count, total, units or self._units, path=path, add=add, replace=replace)
+        return not_used(why, count, total, units or self._units, self._remedies(why))
+
+    def _remedies(self, why: Why) -> Remedies:
+        """What a user does to have a filter, in files of this format or of a table."""
+        case = why.detail if why.reason is WhyNot.NO_CASE_FILTER else ""
+        if self._plan.dataset.columns is not None:
+            add = f"build_index({{{case or why.column!r}: bloomparquet.Bloom()}}) of the data set"
+            replace = f"{add}, or write the files again with smaller filters"
+            return Remedies(add, replace, add, "; advise() of the data set says whether it pays")
+        column = shlex.quote(why.column)
+        if self._table.format is not FileFormat.PARQUET:
+            add = f"write the files again with orc.bloom.filter.columns={column}"
+            stored = f"write the files again with {case} as a column of its own, and a filter on it"
+            return Remedies(add, f"{add} and a lower orc.bloom.filter.fpp", stored, "")
+        path = self._path()
+        add = f"bloomparquet add {path} --columns {column}"
+        build = f"bloomparquet index build {path} --fpp 0.01 --columns {shlex.quote(case)}"
+        build += ", and the other columns that are looked up"
+        return Remedies(add, f"{add} --replace", build, f"; bloomparquet advise {path} says whether it pays")
 
     def _path(self) -> str:
+        """The argument of commands: what the user gave, or else the only file."""
         dataset = self._plan.dataset
-        path = dataset.files[0].path if len(dataset.files) == 1 else dataset.root.rstrip("/") or "."
-        scheme, separator, _ = str(dataset.storage.key).partition("://")
-        return shlex.quote(f"{scheme}://{path}" if separator else path)
+        if not dataset.paths:
+            if len(dataset.files) != 1:
+                return "PATH"  # the directory that they share may hold others
+            scheme, separator, _ = str(dataset.storage.key).partition("://")
+            return shlex.quote(f"{scheme}://{dataset.files[0].path}" if separator else dataset.files[0].path)
+        # A URL may hold a secret before its @ or after its question mark.
+        is_secret = any("://" in path and not {"@", "?"}.isdisjoint(path) for path in dataset.paths)
+        return "PATH" if is_secret else shlex.join(dataset.paths)
 
 
-def not_used(
-    why: Why, count: int | None, total: int, units: str, *, path: str = "PATH", add: str = "", replace: str = ""
-) -> NotUsed:
+class Remedies(NamedTuple):
+    """How a user adds a filter, replaces one, and adds one of a column in lower or upper case; and how to ask whether a
+    filter pays."""
+
+    add: str = ""
+    replace: str = ""
+    add_case: str = ""
+    advise: str = ""
+
+
+def not_used(why: Why, count: int | None, total: int, units: str, remedies: Remedies | None = None) -> NotUsed:
     """`why` with its sentence and remedy written out, for so many of `total` row groups."""
     fields = {
         "column": why.column, "count": f"{count or 0:,}", "total": f"{total:,}", "unit": units, "detail": why.detail,
-        "path": path, "add": add, "replace": replace,
+        **(remedies or Remedies())._asdict(),
     }  # fmt: skip
     reason = why.reason
     return NotUsed(reason, count, reason.sentence.format(**fields), reason.remedy.format(**fields))
+
+
+def _counts(decided: Codes) -> dict[Decision, int]:
+    """How many row groups each decision is about; decisions without one are left out."""
+    counts = np.bincount(decided, minlength=len(DECISIONS)).tolist()
+    return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
 
 
 def _merged(predicate: Predicate) -> Predicate:

@@ -55,7 +55,7 @@ class Part:
     """A part of the predicate, judged as if it were the whole predicate.
 
     `operator` is ``"and"`` or ``"or"`` for a part that combines `parts`, and None for a leaf predicate. `skipped` of
-    `total` row groups are skipped.
+    `total` row groups are skipped, and beside them `files` whole files, which are not opened.
     """
 
     predicate: str
@@ -65,6 +65,7 @@ class Part:
     used: tuple[Used, ...]
     not_used: tuple[NotUsed, ...]
     parts: tuple[Part, ...] = ()
+    files: int = 0
 
     def leaves(self) -> Iterator[Part]:
         """The leaf predicates."""
@@ -83,16 +84,18 @@ class Part:
             "used": [{**asdict(used), "evidence": used.evidence.value} for used in self.used],
             "not_used": [each.to_dict() for each in self.not_used],
             "parts": [part.to_dict() for part in self.parts],
+            "files": self.files,
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """Why a plan skips what it skips, and why not more. ``str()`` is a text for people.
 
-    `total` counts row groups (for ORC: stripes), and the files that partition values skip unopened; `decided` counts
-    them by what decided. `parts`: the predicate, and for readers with a second one, that one. `not_used`: reasons
-    about the whole scan. `requests` and `bytes_read`: what explaining read beyond what planning had read.
+    `kept` of `total` row groups (for ORC: stripes) are read; `decided` counts them by what decided. Not among them are
+    those of the `skipped_files`, which partition values skip unopened, and of the `whole_files`, which are read whole
+    because their footer is unreadable. `parts`: the predicate, and for readers with a second one, that one. `not_used`:
+    reasons about the whole scan. `requests` and `bytes_read`: what explaining read beyond what planning had read.
 
     >>> print(bp.plan("events.parquet", "user_id = 4711 AND amount > 3").explain())
     user_id = 4711 AND amount > 3
@@ -100,8 +103,8 @@ class Explanation:
     <BLANKLINE>
     user_id = 4711: skips 3 of 4
       used: Bloom filters 3
-      not skipped: min/max and filter both say maybe in 1 of 4 row groups: these probably hold the value
-        remedy: add a condition on another column, or sort the rows by user_id when writing
+      not skipped: min/max and filter both say maybe in 1 of 4 row groups: the value is probably there, and is read
+        remedy: none if few are left; if many, add another condition, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
       not skipped: min/max of floats leave out NaN, which is greater than every number
         remedy: use < or =, or store the column as decimals
@@ -116,6 +119,8 @@ class Explanation:
     not_used: tuple[NotUsed, ...]
     requests: int = 0
     bytes_read: int = 0
+    skipped_files: int = 0
+    whole_files: int = 0
 
     def leaves(self) -> tuple[Part, ...]:
         """The leaf predicates."""
@@ -143,6 +148,8 @@ class Explanation:
             "not_used": [each.to_dict() for each in self.not_used],
             "requests": self.requests,
             "bytes_read": self.bytes_read,
+            "skipped_files": self.skipped_files,
+            "whole_files": self.whole_files,
         }
 
     @classmethod
@@ -158,6 +165,8 @@ class Explanation:
             tuple(map(_not_used_of, values["not_used"])),
             values["requests"],
             values["bytes_read"],
+            values["skipped_files"],
+            values["whole_files"],
         )
 
     def to_html(self) -> str:
@@ -173,9 +182,25 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The table that notebooks show."""
-        read = f"<b>{self.kept:,} of {self.total:,} {self.unit}s read</b>" if self.total else "<b>not planned</b>"
+        read = "; ".join([self._read(), *self._files()]) if self._is_planned() else "not planned"
         where = f"<br>where {code(self.where, 1_000)}" if self.where else ""
-        return fragment(f'<p class="bp-head">{read}{where}</p>', self.to_html())
+        return fragment(f'<p class="bp-head"><b>{text(read)}</b>{where}</p>', self.to_html())
+
+    def _is_planned(self) -> bool:
+        return bool(self.total or self.skipped_files or self.whole_files)
+
+    def _read(self) -> str:
+        return f"{self.kept:,} of {self.total:,} {self.unit}s read"
+
+    def _files(self) -> Iterator[str]:
+        """What becomes of the files whose row groups are not counted."""
+        if self.skipped_files:
+            yield f"{plural(self.skipped_files, 'file')} skipped by partition values, unopened"
+        if self.whole_files:
+            yield f"{plural(self.whole_files, 'file')} read whole"
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         skipped = [
@@ -183,9 +208,10 @@ class Explanation:
             for decision, name in EVIDENCE_NAMES.items()
             if self.decided.get(decision)
         ]
-        read = f"{self.kept:,} of {self.total:,} {self.unit}s read"
-        lines = [self.where, f"{read}; skipped: {', '.join(skipped) or 'none'}", ""]
-        if not self.decided:  # there is no plan
+        files = list(self._files())
+        by = [f"skipped: {', '.join(skipped) or 'none'}"] if skipped or not files else []
+        lines = [self.where, "; ".join([self._read(), *by, *files]), ""]
+        if not self._is_planned():  # there is no plan
             lines = [self.where, ""] if self.where else []
         lines += [*(line for each in self.not_used for line in _not_used_lines(each, ""))]
         for part in self.parts:
@@ -196,13 +222,9 @@ class Explanation:
 
 
 def _part_lines(part: Part, indent: str) -> Iterator[str]:
-    yield f"{indent}{part.predicate}: skips {part.skipped:,} of {part.total:,}"
+    yield f"{indent}{part.predicate}: skips {_skips(part)}"
     inner = indent + _INDENT
-    used = []
-    for each in part.used:
-        files = f"{each.files:,} file{'s' * (each.files != 1)}" if each.files else ""
-        counts = " + ".join(filter(None, (files, f"{each.skipped:,}" if each.skipped or not files else "")))
-        used.append(f"{EVIDENCE_NAMES[each.evidence]} {counts}")
+    used = [f"{EVIDENCE_NAMES[each.evidence]} {_used(each)}" for each in part.used]
     if used and part.operator is None:
         yield f"{inner}used: {', '.join(used)}"
     for not_used in part.not_used:
@@ -221,6 +243,7 @@ def _part_of(values: Mapping[str, Any]) -> Part:
     return Part(
         values["predicate"], values["operator"], values["skipped"], values["total"], tuple(used),
         tuple(map(_not_used_of, values["not_used"])), tuple(map(_part_of, values["parts"])),
+        values["files"],
     )  # fmt: skip
 
 
@@ -232,8 +255,13 @@ def _part_rows(part: Part, depth: int) -> list[list[str]]:
     used = "<br>".join(text(f"{EVIDENCE_NAMES[each.evidence]}: {_used(each)}") for each in part.used)
     predicate = code(part.predicate, 300) if part.operator is None else f"all of the {part.operator.upper()}"
     indented = f'<div style="margin-left:{1.2 * depth:.1f}em">{predicate}</div>' if depth else predicate
-    own = [indented, f"{part.skipped:,} of {part.total:,}", used, *_reasons(part.not_used)]
+    own = [indented, _skips(part), used, *_reasons(part.not_used)]
     return [own, *(row for child in part.parts for row in _part_rows(child, depth + 1))]
+
+
+def _skips(part: Part) -> str:
+    files = f"{plural(part.files, 'file')} and " if part.files else ""
+    return f"{files}{part.skipped:,} of {part.total:,}"
 
 
 def _used(used: Used) -> str:

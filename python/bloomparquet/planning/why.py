@@ -193,6 +193,9 @@ class _ChunkReasons:
             yield from self._asked(candidates, kept[present])
 
     def _equality(self, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
+        if candidates is None and self._chunks.family == "boolean":
+            yield kept, self._why(WhyNot.BOOLEAN)
+            return
         if candidates is None:
             reason = WhyNot.TYPE if self._proves_nothing() or self._is_hashless() else WhyNot.LITERAL
             yield kept, self._why(reason, self._type)

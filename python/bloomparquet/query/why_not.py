@@ -1,8 +1,8 @@
 """Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
 
 The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
-the message of an error, or another part of the predicate; `path`, the argument of commands; and how to `add` or
-`replace` filters of the column in files of this format.
+the message of an error, or another part of the predicate; and how to `add` or `replace` filters of the column in files
+of this format, how to `add_case`, one of lower(column), and how to `advise`, which asks whether a filter pays.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ class WhyNot(Enum):
         "this half of the OR keeps {count} of {total} {unit} that the other half would skip: {detail}",
         "add evidence for that half, as its own reasons say, or run the halves as two queries",
     )
+    OR_HALVES = (
+        "these parts of the OR keep {count} of {total} {unit} that another part would skip: {detail}",
+        "add evidence for each of these parts, as its own reasons say, or run the parts as several queries",
+    )
     NEGATION = (
         "a negation skips only {unit} whose values are all the same; a filter never proves presence",
         "ask for the values that are wanted, with = or IN",
@@ -72,6 +76,10 @@ class WhyNot(Enum):
         "evidence about the type of {column} proves nothing: {detail}",
         "store the column as integers, text, dates, or decimals of up to 18 digits",
     )
+    BOOLEAN = (
+        "filters are not made for two values, and min/max skips only {unit} of one value",
+        "add a condition on another column, or sort the rows by {column} when writing",
+    )
     READER_TYPE = (
         "the reader converts {column} to {detail}, so that its values may differ from those stored",
         "read the column in the type that the files have",
@@ -91,11 +99,11 @@ class WhyNot(Enum):
     # The files
     NO_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {column}",
-        "{add}; bloomparquet advise {path} says whether it pays",
+        "{add}{advise}",
     )
     NO_CASE_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {detail}",
-        "bloomparquet index build {path} --fpp 0.01 --columns '{detail}', and the other columns that are looked up",
+        "{add_case}",
     )
     SATURATED = (
         "the filters of {column} are too full: they say maybe for {detail} of the values that they do not hold",
@@ -114,12 +122,12 @@ class WhyNot(Enum):
         "write the files with statistics, which pyarrow and Spark do unless told otherwise",
     )
     RANGE_OVERLAPS = (
-        "the min/max of {count} of {total} {unit} overlap the range, and a filter says nothing about ranges",
-        "sort the rows by {column} when writing",
+        "the min/max of {count} of {total} {unit} overlap the range: these may hold matching rows",
+        "narrow the range, or sort the rows by {column} when writing if they are not",
     )
     VALUE_EVERYWHERE = (
-        "min/max and filter both say maybe in {count} of {total} {unit}: these probably hold the value",
-        "add a condition on another column, or sort the rows by {column} when writing",
+        "min/max and filter both say maybe in {count} of {total} {unit}: the value is probably there, and is read",
+        "none if few are left; if many, add another condition, or sort the rows by {column} when writing",
     )
     PARTITIONS = (
         "the partition values of {count} of {total} {unit} match",

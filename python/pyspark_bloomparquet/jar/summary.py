@@ -99,7 +99,7 @@ class ScanSummary:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScanExplanation:
     """Why one scan of a query skips what it skips, and not more: the explanation of the planner, as
     ``ScanPlan.explain`` gives it. Of a scan that was not planned, it has only the reason. ``str()`` is a text for
@@ -112,6 +112,9 @@ class ScanExplanation:
     def planned(self) -> bool:
         """Whether the planner answered. If not, Spark reads everything."""
         return bool(self.explanation.parts)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return f"scan of {', '.join(self.paths)}\n{self.explanation}"
