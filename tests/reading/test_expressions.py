@@ -136,7 +136,16 @@ def test_what_is_understood_skips_row_groups(name: str, path: str) -> None:
 
 @pytest.mark.parametrize("name", named(KEPT))
 def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
-    assert same_rows(KEPT[name], path).kept == ROWS // PER_GROUP
+    plan = same_rows(KEPT[name], path)
+    assert plan.kept == ROWS // PER_GROUP
+    is_true = name == "no column"
+    assert ("not used: " in repr(plan)) is not is_true
+    assert any(each.reason.name == "ALWAYS_TRUE" for each in plan.explain().reasons()) is is_true
+
+
+@pytest.mark.parametrize("name", named(PRUNED))
+def test_a_plan_names_what_it_leaves_out(name: str, path: str) -> None:
+    assert ("not used: " in repr(bp.plan(path, PRUNED[name]))) is ("unknown function" in name)
 
 
 @pytest.mark.parametrize("name", UNPRUNED)

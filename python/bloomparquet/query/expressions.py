@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, UnsupportedError, shorten
-from bloomparquet.query.predicate import And, Eq, Predicate, RowTest
+from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
+from bloomparquet.query.why_not import WhyNot
 
 _PLAIN = (
     pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
@@ -57,7 +60,7 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
             reason = reason or error
             continue
         needed = pa.schema([schema.field(name) for name in _needed(evaluate, schema, schema.names)])
-        implied = And(*_implied(expression, needed))
+        implied = _with_text(And(*_implied(expression, needed)), expression)
         return RowTest(
             tuple((name,) for name in needed.names), _describe(expression), implied, evaluate, tuple(needed.types)
         )
@@ -129,23 +132,45 @@ def _evaluate_polars(expression: Any, batch: pa.RecordBatch) -> Any:
     return matches.to_arrow() if len(matches) == batch.num_rows else pa.repeat(matches[0], batch.num_rows)
 
 
+def _with_text(implied: Predicate, expression: Any) -> Predicate:
+    """`implied`, with the text of the whole `expression` if nothing of it is understood."""
+    only = implied.children[0] if isinstance(implied, And) and len(implied.children) == 1 else implied
+    return replace(only, sql=_describe(expression)) if isinstance(only, Opaque) else implied
+
+
+def _is_whole(expression: Any, schema: pa.Schema) -> bool:
+    """Whether polars passes on all of `expression`: of an OR, it passes on all or nothing."""
+    if not any(operand.meta.pop() for operand in expression.meta.pop()):  # one condition, which has no parts
+        return True
+    import polars as pl
+
+    return _to_arrow(expression | pl.col(schema.names[0]).is_null(), schema) is not None
+
+
 def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     if _is_polars(expression):
-        expression = _to_arrow(expression, schema)
-        if expression is None:
+        arrow = _to_arrow(expression, schema)
+        if arrow is None or not _is_whole(expression, schema):
+            yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
+        if arrow is None:
             return
+        expression = arrow
     plain = pa.schema([field for field in schema if any(check(field.type) for check in _PLAIN)])
     try:
         plan = bytes(expression.to_substrait(plain))
     except (pa.ArrowException, ValueError):  # one function, cast or type that Substrait does not have
-        yield from _equalities(expression, plain)
+        equalities = list(_equalities(expression, plain))
+        yield from equalities
+        known = [pc.field(each.column[0]) == each.value for each in equalities]
+        if not known or str(reduce(and_, known)) != str(expression):
+            yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
         return
     from bloomparquet.query.substrait import implied_by  # lazy import: protobuf
 
     yield implied_by(plan, plain)
 
 
-def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
+def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Eq]:
     """The equalities that are operands of an AND, whatever the others are."""
     import pyarrow.dataset as ds
 

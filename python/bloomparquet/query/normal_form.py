@@ -62,6 +62,8 @@ def opaque_parts(predicate: Predicate) -> list[Opaque]:
         return [part for child in predicate.children for part in opaque_parts(child)]
     if isinstance(predicate, Not):
         return opaque_parts(predicate.child)
+    if isinstance(predicate, RowTest):
+        return opaque_parts(predicate.implied)
     return [predicate] if isinstance(predicate, Opaque) else []
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -32,10 +31,15 @@ from bloomparquet.query.predicate import (
     LtEq,
     Not,
     NotEq,
+    Opaque,
     Or,
     Predicate,
 )
 from bloomparquet.query.values import Value
+from bloomparquet.query.why_not import WhyNot
+
+PART = "a part of the expression"
+"""The text of a condition that is not understood and whose own text is not known."""
 
 _PACKAGE = "bloomparquet.substrait"
 _MESSAGES = {
@@ -56,7 +60,7 @@ _MESSAGES = {
     "InList": "1 value Expression, 2 options repeated Expression",
 }
 _EPOCH = dt.datetime(1970, 1, 1)
-_Compare = Callable[[str, Any], Predicate]
+_Compare = type[Comparison]
 _COMPARISONS: dict[str, tuple[_Compare, _Compare]] = {  # as written, and with the sides exchanged
     "equal": (Eq, Eq), "not_equal": (NotEq, NotEq), "lt": (Lt, Gt), "lte": (LtEq, GtEq), "gt": (Gt, Lt),
     "gte": (GtEq, LtEq),
@@ -70,7 +74,7 @@ def implied_by(plan: bytes, schema: pa.Schema) -> Predicate:
     message = _message_class()()
     message.ParseFromString(plan)
     if len(message.referred) != 1:
-        return Always(True)
+        return Opaque(PART, WhyNot.NOT_A_COMPARISON, "")
     functions = {each.function.anchor: each.function.name.partition(":")[0] for each in message.extensions}
     return _Reader(schema, functions).implied(message.referred[0].expression)
 
@@ -80,54 +84,68 @@ class _Reader:
         self._schema, self._names, self._functions = schema, schema.names, functions
 
     def implied(self, node: Any) -> Predicate:
-        """``Always(True)`` where nothing is known."""
+        """Opaque where nothing is known, which skips nothing."""
         if node.HasField("in_list"):
-            return self._in_list(node.in_list)
+            return self._in_list(node)
         if node.HasField("literal"):
-            return Always(self._literal(node) is not False)
+            value = self._literal(node)
+            return Always(value) if isinstance(value, bool) else self._opaque(node)
         if not node.HasField("call"):
-            return Always(True)
+            return self._opaque(node)
         name = self._functions.get(node.call.function, "")
         arguments = [argument.value for argument in node.call.arguments]
         if name in ("and", "or"):
             children = [self.implied(argument) for argument in arguments]
-            known = [child for child in children if child != Always(True)]
-            if name == "or" and len(known) < len(children):
-                return Always(True)
-            return And(*known) if name == "and" else Or(*known)
+            return And(*children) if name == "and" else Or(*children)
         if name == "not" and len(arguments) == 1:
-            return self._negated(arguments[0])
+            return self._negated(node, arguments[0])
         if name in ("is_null", "is_not_null") and len(arguments) == 1:
             column = self._column(arguments[0])
-            return Always(True) if column is None else (IsNull if name == "is_null" else IsNotNull)(column)
+            return self._opaque(node) if column is None else (IsNull if name == "is_null" else IsNotNull)(column)
         if name in _COMPARISONS and len(arguments) == 2:
-            return self._comparison(name, *arguments)
-        return Always(True)
+            return self._comparison(node, name, *arguments)
+        return self._opaque(node)
 
-    def _comparison(self, name: str, left: Any, right: Any) -> Predicate:
+    def _comparison(self, node: Any, name: str, left: Any, right: Any) -> Predicate:
         for build, column, literal in zip(_COMPARISONS[name], (left, right), (right, left), strict=True):
             path, value = self._column(column), self._literal(literal)
             if path is not None and value is not _MISSING:
                 return build(path, value)
-        return Always(True)
+        return self._opaque(node)
 
-    def _negated(self, node: Any) -> Predicate:
+    def _negated(self, node: Any, operand: Any) -> Predicate:
         """Only of what is false for the same rows in Arrow and here: Arrow's order of NaN is another one."""
-        child = self.implied(node)
+        child = self.implied(operand)
         if isinstance(child, (IsNull, IsNotNull)):
             return Not(child)
         is_known = isinstance(child, Comparison) and not isinstance(child.value, float)
-        return Not(child) if is_known else Always(True)
+        return Not(child) if is_known else self._opaque(node)
 
-    def _in_list(self, in_list: Any) -> Predicate:
+    def _in_list(self, node: Any) -> Predicate:
+        in_list = node.in_list
         column, values = self._column(in_list.value), [self._literal(option) for option in in_list.options]
         if column is None or any(value is _MISSING for value in values):
-            return Always(True)
+            return self._opaque(node)
         kinds = {field.name for option in in_list.options for field, _ in option.literal.ListFields()} - {"null"}
         if not kinds <= _kinds(self._schema.field(column).type):
-            return Always(True)
+            return self._opaque(node)
         contained = In(column, [value for value in values if value is not None])
         return Or(contained, IsNull(column)) if None in values else contained  # Arrow finds null in a list with null
+
+    def _opaque(self, node: Any) -> Opaque:
+        """A condition that is not understood, with its text as far as the plan has it."""
+        name = self._functions.get(node.call.function, "") if node.HasField("call") else ""
+        arguments = [argument.value for argument in node.call.arguments]
+        columns = [self._column(argument) for argument in arguments]
+        if not name:
+            return Opaque(self._column(node) or PART, WhyNot.NOT_A_COMPARISON, "")
+        if name in _COMPARISONS and len(columns) == 2 and None not in columns:
+            symbol = _COMPARISONS[name][0].symbol
+            return Opaque(f"{columns[0]} {symbol} {columns[1]}", WhyNot.TWO_COLUMNS, "")
+        is_function = name not in ("and", "or", "not") and not (
+            name in _COMPARISONS and any(each.HasField("literal") for each in arguments) and any(columns)
+        )
+        return Opaque(PART, WhyNot.FUNCTION if is_function else WhyNot.NOT_A_COMPARISON, "")
 
     def _column(self, node: Any) -> str | None:
         """The top-level column that `node` selects."""

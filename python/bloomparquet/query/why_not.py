@@ -32,7 +32,7 @@ class WhyNot(Enum):
         "add a condition that compares one of the columns with a literal",
     )
     NOT_A_COMPARISON = (
-        "this is no comparison of a column with literals",
+        "this is not understood as a comparison of a column with literals",
         "add a condition such as column = value, IN (…), < or LIKE 'prefix%'",
     )
     OR_HALF = (
