@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.orc as pa_orc
 import pytest
 
@@ -392,23 +391,3 @@ def test_literals_are_written_as_sql_writes_them(tmp_path: Path) -> None:
         "AND f = 1.5D"
     )
     assert str(parse_where(where)) == where.replace("it''s", "it\\'s")
-
-
-@pytest.mark.parametrize(
-    ("where", "reason", "kept"),
-    [
-        (pc.starts_with(pc.field("s"), "a"), WhyNot.FUNCTION, 8),
-        ((pc.field("c") == 31) & pc.starts_with(pc.field("s"), "a"), WhyNot.FUNCTION, 2),
-        ((pc.field("c") == 31) & ~pc.starts_with(pc.field("s"), "a"), WhyNot.NOT_A_COMPARISON, 2),
-        ((pc.field("c") == 31) | pc.starts_with(pc.field("s"), "a"), WhyNot.FUNCTION, 8),
-        ((pc.field("c") == 31) & (pc.field("c") == pc.field("d")), WhyNot.TWO_COLUMNS, 2),
-        ((pc.field("c") == 31) & (pc.field("d").cast("int8") == 7), WhyNot.NOT_A_COMPARISON, 2),
-    ],
-)
-def test_what_is_not_understood_of_an_expression_is_told(groups: str, where: Any, reason: WhyNot, kept: int) -> None:
-    plan = bp.plan(groups, where)
-    assert plan.kept == kept
-    assert "not used: " in repr(plan)
-    found = [each.reason for each in plan.explain().reasons()]
-    assert reason in found
-    assert WhyNot.ALWAYS_TRUE not in found

@@ -307,3 +307,35 @@ def test_expressions_on_wide_tables_are_bound_by_halves(tmp_path: Path) -> None:
         plan = bp.plan(path, (pc.field("c7") == 7) & (pc.field("c900") == 1))
     assert plan.kept == 0
     assert len(calls) < 60
+
+
+@pytest.mark.parametrize(
+    ("where", "reason", "is_pruned"),
+    [
+        (pc.starts_with(f("word"), "w"), "FUNCTION", False),
+        ((f("id") == 42) & pc.starts_with(f("word"), "w"), "FUNCTION", True),
+        ((f("id") == 42) & ~pc.starts_with(f("word"), "v"), "NOT_A_COMPARISON", True),
+        ((f("id") == 42) | pc.starts_with(f("word"), "w"), "FUNCTION", False),
+        ((f("id") == 42) & (f("big") == f("id")), "TWO_COLUMNS", True),
+        ((f("id") == 42) & (f("small").cast("int8") < 50), "NOT_A_COMPARISON", True),
+        pytest.param(~((c("id") != 42) | c("word").str.ends_with("x")), "NOT_A_COMPARISON", True, marks=OF_POLARS),
+    ],
+)
+def test_an_explanation_says_what_is_not_understood(where: Any, reason: str, is_pruned: bool, path: str) -> None:
+    plan = bp.plan(path, where)
+    assert (plan.kept < plan.total) is is_pruned
+    assert "not used: " in repr(plan)
+    reasons = [each.reason.name for each in plan.explain().reasons()]
+    assert reason in reasons
+    assert "ALWAYS_TRUE" not in reasons
+
+
+def test_deeply_nested_expressions_are_planned(path: str) -> None:
+    """pyarrow's Substrait of 22 conditions would have 805 MB."""
+    wanted = DATA["id"][1234]
+    where = pc.field("id") == wanted
+    for number in range(60):
+        where = where & (pc.field("id") != 4_000 + number)
+    plan = bp.plan(path, where)
+    assert 0 < plan.kept < plan.total
+    assert bp.read_table(path, where)["id"].to_pylist() == [wanted.as_py()]

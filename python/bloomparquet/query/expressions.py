@@ -14,6 +14,7 @@ from functools import partial, reduce
 from operator import and_
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +22,7 @@ from bloomparquet.errors import PlanError, UnsupportedError, shorten
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.why_not import WhyNot
 
+_MAX_DEPTH = 12  # pyarrow's Substrait of nested calls doubles with each level: 22 ANDs are 805 MB
 _PLAIN = (
     pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
     pa.types.is_large_binary, pa.types.is_date32, pa.types.is_float64, pa.types.is_float32, pa.types.is_decimal128,
@@ -157,8 +159,10 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
         expression = arrow
     plain = pa.schema([field for field in schema if any(check(field.type) for check in _PLAIN)])
     try:
-        plan = bytes(expression.to_substrait(plain))
+        plan = None if _depth(str(expression)) > _MAX_DEPTH else bytes(expression.to_substrait(plain))
     except (pa.ArrowException, ValueError):  # one function, cast or type that Substrait does not have
+        plan = None
+    if plan is None:
         equalities = list(_equalities(expression, plain))
         yield from equalities
         known = [pc.field(each.column[0]) == each.value for each in equalities]
@@ -168,6 +172,12 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     from bloomparquet.query.substrait import implied_by  # lazy import: protobuf
 
     yield implied_by(plan, plain)
+
+
+def _depth(text: str) -> int:
+    """How deep parentheses are nested in the text of an expression."""
+    steps = np.frombuffer(text.encode(), np.uint8)
+    return int(np.cumsum((steps == ord("(")).astype(np.int64) - (steps == ord(")"))).max(initial=0))
 
 
 def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Eq]:
