@@ -13,17 +13,17 @@ from bloomparquet.report.marks import BLOOM, READ, STATISTICS
 from bloomparquet.report.texts import human_bytes, plural
 
 _PARTS = 1_000  # of a bar
-_TODO = ("add", "replace", "shrink", "drop")
+_CHANGES = ("add", "replace", "shrink", "drop")
 _MOST_COLUMNS = 200
 
 
 def draw_advice(advice: pa.Table) -> str:
     """The table of `bloomparquet.advise` as a picture for a notebook."""
     columns = advice.to_pylist()
-    todo = [column for column in columns if column["advice"] in _TODO]
-    doing = ", ".join(f"{column['advice']} {column['column']}" for column in todo)
-    what = f"<b>{text(doing, 500)}</b>" if todo else "<b>There is nothing to do.</b>"
-    rows = [_row(column) for column in sorted(columns, key=lambda column: column["advice"] not in _TODO)]
+    changes = [column for column in columns if column["advice"] in _CHANGES]
+    doing = ", ".join(f"{column['advice']} {column['column']}" for column in changes)
+    what = f"<b>{text(doing, 500)}</b>" if changes else "<b>There is nothing to do.</b>"
+    rows = [_row(column) for column in sorted(columns, key=lambda column: column["advice"] not in _CHANGES)]
     head = ["column", "type", "advice", "a lookup of one value", "size now", "size needed", "because"]
     legend = "".join(
         f'{cell(mark)} {text(label)} <span style="margin-right:1.5em"></span>'
@@ -44,7 +44,7 @@ def _row(column: Mapping[str, Any]) -> list[str]:
     return [
         text(column["column"]),
         text(column["type"]),
-        f"<b>{advice}</b>" if column["advice"] in _TODO else advice,
+        f"<b>{advice}</b>" if column["advice"] in _CHANGES else advice,
         _lookup(column["min_max_skip"], column["skip_rate"]),
         human_bytes(column["filter_bytes_now"]) if column["filters"] else "",
         "" if column["filter_bytes"] is None else human_bytes(column["filter_bytes"]),

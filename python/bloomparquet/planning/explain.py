@@ -236,8 +236,8 @@ class _Explainer:
         if by_file is not None:
             count = int(np.count_nonzero(alive))
             return decided, excluded, [(self._why_partition(leaf, plan), count)] if count else []
-        found = explain_kept(units, evidence, kept & alive[owner], request)
-        return decided, excluded, _counted(found, owner, self._total)
+        reasons = explain_kept(units, evidence, kept & alive[owner], request)
+        return decided, excluded, _counted(reasons, owner, self._total)
 
     def _why_partition(self, leaf: Predicate, plan: ScanPlan) -> Why:
         (column,) = columns(leaf)
@@ -266,12 +266,12 @@ class _Explainer:
         return left
 
     def _used(self, decided: Codes, files: int) -> list[Used]:
-        counts, found = _counts(decided), []
+        counts, used = _counts(decided), []
         for decision in EVIDENCE_NAMES:
             n_files = files if decision is Decision.PARTITION else 0
             if counts.get(decision) or n_files:
-                found.append(Used(decision, counts.get(decision, 0), n_files))
-        return found
+                used.append(Used(decision, counts.get(decision, 0), n_files))
+        return used
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
         total = self._total if total is None else total
@@ -349,12 +349,12 @@ def _merged(predicate: Predicate) -> Predicate:
 
 
 def _counted(
-    found: Iterable[tuple[NDArray[np.int64], Why]], owner: NDArray[np.int64], total: int
+    reasons: Iterable[tuple[NDArray[np.int64], Why]], owner: NDArray[np.int64], total: int
 ) -> list[tuple[Why, int]]:
     """Each reason with the number of row groups (or stripes) that it is the first reason of."""
     counts: Counter[Why] = Counter()
     is_explained = np.zeros(total, np.bool_)
-    for units, why in found:
+    for units, why in reasons:
         owners = np.unique(owner[units])
         counts[why] += int(np.count_nonzero(~is_explained[owners]))
         is_explained[owners] = True

@@ -193,12 +193,12 @@ def _first_path(table: Table, schema: int) -> str:
 
 def _map_children(node: SchemaNode, fields: Sequence[TableField], find: _Find) -> SchemaNode:
     """A struct or the root, whose children have the names of `fields`."""
-    found = find(node.children, fields)
-    field_of = {id(child): field for field, child in found}
-    if len(field_of) < len(found) or len({field.name for field, _ in found}) < len(found):
-        pairs = ", ".join(f"{field.name} is {child.name}" for field, child in found)
+    pairs = find(node.children, fields)
+    field_of = {id(child): field for field, child in pairs}
+    if len(field_of) < len(pairs) or len({field.name for field, _ in pairs}) < len(pairs):
+        names = ", ".join(f"{field.name} is {child.name}" for field, child in pairs)
         raise FormatError(
-            f"the columns of a file do not fit those of the table one to one: {shorten(pairs)}; expected different "
+            f"the columns of a file do not fit those of the table one to one: {shorten(names)}; expected different "
             f"{'field ids' if find is _find_by_id else 'names'}"
         )
     children = []
@@ -220,14 +220,14 @@ def _find_by_exact_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField
 
 def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
     """The nodes whose name is exactly one of a field, and for the other fields those that differ only by case."""
-    found = _find_by_exact_name(nodes, fields)
-    known = {field.name for field, _ in found}
-    taken = {id(node) for _, node in found}
+    pairs = _find_by_exact_name(nodes, fields)
+    known = {field.name for field, _ in pairs}
+    taken = {id(node) for _, node in pairs}
     for field in fields:
         if field.name not in known:
             names = {name.lower() for name in field.names}
-            found += [(field, node) for node in nodes if id(node) not in taken and node.name.lower() in names]
-    return found
+            pairs += [(field, node) for node in nodes if id(node) not in taken and node.name.lower() in names]
+    return pairs
 
 
 def _map_node(node: SchemaNode, field: TableField, find: _Find) -> SchemaNode:

@@ -105,7 +105,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _needed(evaluate: Any, schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Those of `names` without which an expression cannot be evaluated. Halves the names, as most are not needed."""
+    """Those of `names` that an expression needs. Tries half of them at a time, because most are not needed."""
     some = set(names)
     try:
         evaluate(_empty(pa.schema([field for field in schema if field.name not in some])))

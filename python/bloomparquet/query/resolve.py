@@ -123,8 +123,8 @@ def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bo
     return find_leaf(schema, column, case_sensitive=case_sensitive)
 
 
-def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
-    """The leaf of `schema` at `path`. Dots in a part are part of the name."""
+def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
+    """The node of `schema` at `path`, which leads through structs only."""
     node = schema.root
     for name in path:
         if node is not schema.root and not is_struct(node):
@@ -133,6 +133,14 @@ def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Leaf
         if isinstance(child, NoLeaf):
             return child
         node = child
+    return node
+
+
+def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+    """The leaf of `schema` at `path`. Dots in a part are part of the name."""
+    node = find_node(schema, path, case_sensitive=case_sensitive)
+    if isinstance(node, NoLeaf):
+        return node
     leaf = leaf_of(schema, node)
     return NoLeaf.UNKNOWN if leaf is None or leaf.repeated else leaf
 

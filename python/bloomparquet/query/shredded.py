@@ -32,7 +32,7 @@ from bloomparquet.query.predicate import (
     Predicate,
     leaves,
 )
-from bloomparquet.query.resolve import NoLeaf, find_child, find_partition, is_struct, leaf_of
+from bloomparquet.query.resolve import NoLeaf, find_child, find_node, find_partition, is_struct, leaf_of
 from bloomparquet.query.variants import TypeName, VariantField
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -54,14 +54,9 @@ class ShreddedField(NamedTuple):
 
 def find_variant(schema: FileSchema, column: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
     """The group of a VARIANT column. Files need not annotate it: Spark 4.0 does not."""
-    node = schema.root
-    for name in column:
-        if node is not schema.root and not is_struct(node):
-            return NoLeaf.UNKNOWN
-        child = find_child(node, name, case_sensitive)
-        if isinstance(child, NoLeaf):
-            return child
-        node = child
+    node = find_node(schema, column, case_sensitive=case_sensitive)
+    if isinstance(node, NoLeaf):
+        return node
     is_variant = node.annotation is None or node.annotation.kind == "VARIANT"
     return node if is_variant and _child(node, "metadata") is not None else NoLeaf.UNKNOWN
 
@@ -83,10 +78,10 @@ def find_shredded(schema: FileSchema, field: VariantField, *, case_sensitive: bo
 
     Names of fields are case-sensitive, as in Spark. `case_sensitive` is about the names above the VARIANT.
     """
-    found = find_variant(schema, field.column, case_sensitive=case_sensitive)
-    if isinstance(found, NoLeaf):
-        return found
-    node, names, residuals = found, {"metadata", "value", "typed_value"}, []
+    column = find_variant(schema, field.column, case_sensitive=case_sensitive)
+    if isinstance(column, NoLeaf):
+        return column
+    node, names, residuals = column, {"metadata", "value", "typed_value"}, []
     for key in (*field.keys, None):
         if not {child.name for child in node.children} <= names or node.repetition == "REPEATED":
             return NoLeaf.UNKNOWN

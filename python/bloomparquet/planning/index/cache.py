@@ -123,8 +123,8 @@ class _Search(Generic[TableT]):
             position = each.find(self.files if is_new else [self.files[i] for i in self.missing.tolist()])
             is_found = position >= 0
             if is_found.any():
-                found = self.missing[is_found]
-                self.source[found], self.position[found] = len(self.sources), position[is_found]
+                files = self.missing[is_found]
+                self.source[files], self.position[files] = len(self.sources), position[is_found]
                 self.sources.append(each)
                 self.missing = self.missing[~is_found]
                 if not len(self.missing):
