@@ -53,7 +53,7 @@ def test_random_data_gives_the_same_plans_and_rows(what: str) -> None:
 
     check()
     print(f"\n{dict(tally)}")
-    assert tally["files"] > tally["indexed"] > tally["files"] / 3
+    assert tally["files"] > tally["indexed"] > tally["files"] / 4  # most others are new or rewritten
     assert min(tally["statistics"], tally["bloom"]) > 0
 
 
