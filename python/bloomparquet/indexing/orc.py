@@ -26,7 +26,7 @@ from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged
+from bloomparquet.storage.staleness import may_be_cached
 
 _STRIPES_AT_ONCE = 16  # bounds the memory that streams of filters take, which may be compressed well
 _DIVISORS = (2, 3, 5, 7, 11, 13)
@@ -40,8 +40,8 @@ def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> 
     kept: list[FileInfo] = []
     tails: list[Tail] = []
     read = opened.table.files
-    for file, tail, unchanged in zip(read, opened.table.tails, are_unchanged(storage, read), strict=True):
-        if unchanged:
+    for file, tail, is_unchanged in zip(read, opened.table.tails, may_be_cached(storage, read), strict=True):
+        if is_unchanged:
             kept.append(file)
             tails.append(tail)
         else:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Units, WholeUnits
+from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -41,7 +41,7 @@ from bloomparquet.query.predicate import (
     columns,
     to_sql,
 )
-from bloomparquet.query.resolve import merge_equalities, rename
+from bloomparquet.query.resolve import merge_values, rename
 from bloomparquet.query.verdict import might_match
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.storage.staleness import changed_files
@@ -219,7 +219,7 @@ class _Explainer:
         decided[(table.rows == 0) & ~self._changed] = DECISIONS.index(Decision.NULLS)
         alive = self._narrow(table, condition, alive, decided)
         parts = table.row_groups_within(np.flatnonzero(alive))
-        units: Units = table if parts is None else parts
+        units: RowRanges = table if parts is None else parts
         owner = np.arange(self._total) if parts is None else parts.stripe_index
         kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
         verdicts = LeafVerdicts(units, condition, request)
@@ -246,7 +246,7 @@ class _Explainer:
         return Why(reason, column=".".join(column))
 
     def _narrow(
-        self, table: WholeUnits, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
+        self, table: Units, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
     ) -> NDArray[np.bool_]:
         """The `alive` row groups that evidence other than filters keeps; notes in `decided` what decides."""
         for by in _STEPS:
@@ -340,7 +340,7 @@ def _merged(predicate: Predicate) -> Predicate:
         return (Eq if isinstance(predicate, In) else NotEq)(predicate.column, predicate.values[0])
     if not isinstance(predicate, Junction):
         return predicate
-    merged = merge_equalities(predicate)
+    merged = merge_values(predicate)
     if not isinstance(merged, Junction):
         return merged
     # What merges nothing would only change the order.

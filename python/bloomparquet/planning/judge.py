@@ -15,7 +15,7 @@ from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
+from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
@@ -145,7 +145,7 @@ class Request:
 
 
 def judge(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request
+    table: Units, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
     """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
@@ -163,7 +163,7 @@ def judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[LeafVerdicts], table: Units) -> Verdicts:
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -182,7 +182,7 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 
 
 def decide(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+    table: Units, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
     """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
     decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
@@ -211,7 +211,7 @@ def decide(
 
 
 def _asked_in_index(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+    table: Units, conditions: Sequence[RowCondition], request: Request, some: Verdicts
 ) -> NDArray[np.bool_]:
     """Which units have a filter in an index that a plan asked, at least among `some` of them."""
     parts = table.row_groups_within(np.flatnonzero(some))
@@ -241,7 +241,7 @@ class LeafVerdicts:
 
     def __init__(
         self,
-        table: Units,
+        table: RowRanges,
         condition: RowCondition,
         request: Request,
         by: Decision = Decision.BOUNDS,

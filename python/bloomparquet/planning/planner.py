@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Table, WholeUnits
+from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
@@ -34,7 +34,7 @@ from bloomparquet.query.normal_form import normalize, weaken
 from bloomparquet.query.predicate import Column, Predicate, RowTest, columns
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_equalities,
+    merge_values,
     rename,
     require_comparable,
     resolve_names,
@@ -231,7 +231,7 @@ def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]
 def _resolve(
     dataset: Dataset,
     predicate: Predicate | None,
-    table: WholeUnits,
+    table: Units,
     excluded: Sequence[FileInfo],
     options: PlanOptions,
     reads: ReadCount,
@@ -269,4 +269,4 @@ def _resolve(
 
 def _to_evidence(predicate: Predicate) -> Predicate:
     """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
-    return merge_equalities(to_provable_conditions(to_element_conditions(predicate)))
+    return merge_values(to_provable_conditions(to_element_conditions(predicate)))

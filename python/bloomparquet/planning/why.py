@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, PlanError
-from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, Units
+from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, RowRanges
 from bloomparquet.planning.evidence.statistics import Candidates, judge
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
@@ -57,7 +57,7 @@ Found = Iterator[tuple[NDArray[np.int64], Why]]
 """Positions of row groups, and why they are kept."""
 
 
-def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
+def explain_kept(units: RowRanges, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
     """Why evidence about a leaf predicate keeps the units that are `kept`. `evidence` is a leaf in negation normal
     form, or the conditions on elements that stand for one."""
     options = request.options
@@ -98,7 +98,7 @@ def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], req
 
 
 def _explain_variant(
-    units: Units, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
+    units: RowRanges, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
 ) -> Found:
     typed = find_typed_chunks(
         field, units.schemas[schema], lambda leaf: units.chunks(schema, leaf, request.footer_reads), units.rows,

@@ -37,7 +37,7 @@ from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_pr
 from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.index.segments import IndexedTable, Merge, ReadSegment, Rest, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged
+from bloomparquet.storage.staleness import may_be_cached
 
 # Bounds of the tables in memory. The last used table is kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
@@ -239,7 +239,7 @@ class PlanCache:
         table = to_cache = merge(np.arange(len(files)))
         is_new = others is not None and len(others.files) > 0
         if others is not None and is_new:
-            unchanged = are_unchanged(storage, others.files)
+            unchanged = may_be_cached(storage, others.files)
             changed = {file for file, is_same in zip(others.files, unchanged, strict=True) if not is_same}
             if changed:
                 to_cache = merge(np.flatnonzero([file not in changed for file in files]))
@@ -296,7 +296,7 @@ class PlanCache:
 
     def _store(self, disk: CacheDirectory, key: _Key, cached: _Cached[Any]) -> None:
         table = cached.table
-        if not all(are_unchanged(table.storage, table.files)):
+        if not all(may_be_cached(table.storage, table.files)):
             # What was read may be of another file than the listed one.
             with self._lock:
                 self._tables.pop(key, None)

@@ -357,7 +357,7 @@ class Stripes:
 
 class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
-    :class:`bloomparquet.planning.evidence.interface.RowGroupsWithinStripes`.
+    :class:`bloomparquet.planning.evidence.interface.RowGroupsOfStripes`.
 
     ``at[i]`` is the number of row group i among those of the whole table.
     """
