@@ -144,7 +144,7 @@ def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     ]:  # fmt: skip
         with pytest.raises(
             bp.UnsupportedError,
-            match=rf"f: column {column} \(.*cannot probe for .*how this column stores it is unknown",
+            match=rf"f: column {column} \(.*cannot probe for .*the bytes that this column stores for the value are",
         ):
             bp.probe(path, column=column, value=value)
 
@@ -204,7 +204,9 @@ def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
         forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(0))}, kinds=[Kind.TIMESTAMP]),
     ]
     for path in nowhere:
-        with pytest.raises(bp.UnsupportedError, match=r"cannot probe for .*how this column stores it is unknown"):
+        with pytest.raises(
+            bp.UnsupportedError, match=r"cannot probe for .*the bytes that this column stores for the value are"
+        ):
             bp.probe(path, column="c0", value="2024-05-17")
 
 
@@ -283,7 +285,9 @@ def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
     for kind, spark, value in [
         (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
     ]:  # fmt: skip
-        with pytest.raises(bp.UnsupportedError, match=r"cannot probe for .*how this column stores it is unknown"):
+        with pytest.raises(
+            bp.UnsupportedError, match=r"cannot probe for .*the bytes that this column stores for the value are"
+        ):
             bp.probe(with_filters(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
 
 

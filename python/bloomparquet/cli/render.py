@@ -39,9 +39,6 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=400)
 
 
-# --- plans
-
-
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
@@ -142,9 +139,6 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
     return table
 
 
-# --- filters
-
-
 def filters_report(filters: pa.Table, *, width: int, limit: int | None = 20) -> RenderableType:
     """A summary of each column, then at most `limit` filters (None: all) of the table of `bloomparquet.inspect`. A last
     line counts the others.
@@ -210,9 +204,6 @@ def _filter_totals(columns: Sequence[tuple[str, int, int, float, str]]) -> Table
             "total", f"{sum(numbers):,}", human_bytes(sum(sizes)), f"{100 * max(worst):.2f} %", "", style="bold"
         )
     return table
-
-
-# --- outcomes of add and shrink
 
 
 def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
@@ -292,9 +283,6 @@ def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:
     )
 
 
-# --- rows
-
-
 def head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """The first `limit` rows (None: all). Later batches are not read."""
     left = limit
@@ -334,9 +322,6 @@ def _cell(value: Any) -> RenderableType:
     if value is None:
         return Text("null", style="dim")
     return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-# --- helpers
 
 
 def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:

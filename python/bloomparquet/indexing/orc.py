@@ -63,7 +63,7 @@ def _contents(
 ) -> Contents:
     require_room(sum(stripe.index_length for tail in tails for stripe in tail.stripes), files)
     table = Stripes.of_tails(storage, files, tails)
-    footers = list(map(_unless_error, table.footers(np.arange(len(table)), report.reads)))
+    footers = list(map(_unless_error, table.footers.read(np.arange(len(table)), report.reads)))
     relative = [file._replace(path=file.path.removeprefix(root)) for file in files]
     sections: dict[str, Section] = table_sections(table, Listing(storage, relative))
     tiles: dict[str, NewTile] = {}

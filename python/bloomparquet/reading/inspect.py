@@ -1,4 +1,7 @@
-"""Inspects Bloom filters: their size and fill, and their answer for a value. Here an unusable filter is an error."""
+"""Looks at Bloom filters themselves: their size and fill, and their answer for a value.
+
+A plan keeps a row group whose filter is unusable. Here such a filter is an error.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ FILTER_SCHEMA = pa.schema([field for field in FILTER_SCHEMA_OF_ORC if field.name
 
 
 class Probe(NamedTuple):
-    """The answer of one row group's filter for a value. A row group without a filter (`has_filter`) might match."""
+    """The answer of one row group's filter for a value. Without a filter (`has_filter` is False), it might match."""
 
     path: str
     row_group: int
@@ -138,8 +141,8 @@ def column_type(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> tuple[Family, str] | None:
-    """The family of `column` in the first file that has it as a leaf column, and its type for a message; None if no
-    file has."""
+    """The type of `column` in the first file that has it as a leaf column: its family, and its name for messages.
+    None if no file has it."""
     table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
@@ -151,18 +154,19 @@ def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: 
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
-    """The leaf that `column` names, with the index of each schema that has it. None if no file has the column."""
+    """The leaf that `column` names in each schema that has it, with the index of the schema. None if no file has it."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    bound = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
-    return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]
+    leaves = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
+    return [(i, leaf) for i, leaf in leaves if isinstance(leaf, LeafColumn)]
 
 
 def _find_leaf(schema: FileSchema, path: Column) -> LeafColumn | NoLeaf:
+    """The leaf of `schema` at `path`, which may end with the `element`, `key` or `value` of a list or map."""
     leaf = find_leaf(schema, path, case_sensitive=True)
-    part = next((part for part in PARTS if part == path[-1]), None)
-    if leaf is NoLeaf.UNKNOWN and part is not None:
-        return find_element(schema, path[:-1], part, case_sensitive=True)
+    for part in PARTS:
+        if leaf is NoLeaf.UNKNOWN and part == path[-1]:
+            return find_element(schema, path[:-1], part, case_sensitive=True)
     return leaf

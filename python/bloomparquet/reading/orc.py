@@ -113,8 +113,8 @@ class OrcReader:
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
-                f"{tail.path}: column {name} ({column_type.describe()}): cannot probe for {quoted(value)}: how this "
-                "column stores it is unknown"
+                f"{tail.path}: column {name} ({column_type.describe()}): cannot probe for {quoted(value)}: the "
+                "bytes that this column stores for the value are not known"
             )
         return encoded
 

@@ -79,11 +79,12 @@ class ParquetReader:
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
                     f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): cannot probe for {quoted(value)}: "
-                    "how this column stores it is unknown"
+                    "the bytes that this column stores for the value are not known"
                 )
-            every = np.arange(len(chunks.members))
-            end = np.full(len(every), len(encoded.hashes))
-            question = Question(self._table.storage, every, np.zeros_like(end), end, encoded.hashes, ReadCount())
+            n, hashes = len(chunks.members), encoded.hashes
+            question = Question(
+                self._table.storage, np.arange(n), np.zeros(n, np.int64), np.full(n, len(hashes)), hashes, ReadCount()
+            )  # fmt: skip
             verdicts, unusable = chunks.filters.check(question)
             if unusable:
                 raise min(chunks.filters.errors.items())[1]

@@ -128,9 +128,6 @@ def _find_snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
     return snapshot
 
 
-# ---- manifests ----
-
-
 def _read_entries(io: FileIO, snapshot: Snapshot) -> list[Entry]:
     """The live files of `snapshot`, in the order of its manifests."""
     entries = in_threads(_THREADS, lambda manifest: _read_manifest(io, manifest), list(snapshot.manifests(io)))
@@ -230,9 +227,6 @@ class _Locations:
         return None
 
 
-# ---- deleted rows ----
-
-
 class _DeleteRules:
     """Which delete files concern which data files (spec, "Scan Planning")."""
 
@@ -308,9 +302,6 @@ def _concerns(entry: Entry, data: Entry) -> bool:
     path = data.path.encode()
     is_within = (lower is None or lower <= path) and (upper is None or path <= upper)
     return entry.sequence_number >= data.sequence_number and is_within
-
-
-# ---- partitions ----
 
 
 class _Partitions:

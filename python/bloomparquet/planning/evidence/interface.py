@@ -135,7 +135,7 @@ class Units(RowRanges, Protocol):
     """Row ranges that a scan reads or skips as a whole: Parquet row groups or ORC stripes."""
 
     def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsOfStripes | None:
-        """The row groups within `units`, which are stripes; None if the format has no evidence about parts of a unit."""
+        """The row groups within the stripes `units`; None if the format has no evidence about parts of a unit."""
 
 
 class Table(Units, Protocol):
@@ -166,7 +166,7 @@ class ReadAmount(NamedTuple):
 
 
 class RowGroupsOfStripes(RowRanges, Protocol):
-    """The row groups within some stripes, in order. Evidence excludes single row groups, but a scan reads whole stripes.
+    """The row groups within some stripes, in order. Evidence excludes single row groups; a scan reads whole stripes.
 
     `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: how many row groups all stripes
     of the table have.

@@ -80,7 +80,7 @@ class KnownFilters:
         )  # fmt: skip
 
     def compact(self) -> KnownFilters:
-        """Drop resident bitsets that none of these filters uses. Keeps them if they are few: dropping copies the rest."""
+        """Drop resident bitsets that none of these filters uses. Keeps a few, because dropping copies the others."""
         sizes = np.where(self.resident_at < 0, 0, self.num_bytes // BYTES_PER_BLOCK)
         if int(sizes.sum()) >= _MOSTLY_USED * len(self.resident):
             return self
