@@ -72,7 +72,7 @@ def _contents(
         report.note_missing(missing)
         for index in sorted(leaves):
             leaf = profile.schema.leaves[index]
-            if not leaf.repeated:  # of elements of lists and maps nothing is asked
+            if not leaf.repeated:  # plans have no evidence about elements of lists and maps in ORC
                 name = column_name((number, index))
                 sections[name], made = _column(table, number, leaf, name, footers, report.reads)
                 tiles |= made

@@ -1,4 +1,4 @@
-"""Makes a segment: what the footers and filters of some files say, as plans ask it."""
+"""Makes a segment of an index: the evidence in the footers and filters of some files, in the form that plans use."""
 
 from __future__ import annotations
 

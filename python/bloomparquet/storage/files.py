@@ -79,7 +79,7 @@ class Storage(Protocol):
 
     key: Hashable  # identifies the storage in caches: storages with equal keys have the same files
     merge_gap: int  # bytes: ranges at most this far apart are read as one
-    threads: int  # concurrent reads that pay
+    threads: int  # how many reads at a time are worthwhile
     filesystem: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:

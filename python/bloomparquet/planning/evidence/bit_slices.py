@@ -45,7 +45,7 @@ Bits = NDArray[np.uint8]
 
 
 class Records(Protocol):
-    """Part of a file: records of one size, side by side. `threads`: concurrent reads that pay."""
+    """Part of a file: records of one size, side by side. `threads`: how many reads at a time are worthwhile."""
 
     @property
     def threads(self) -> int: ...
