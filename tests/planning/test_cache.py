@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,18 +25,8 @@ from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
-from tests.support.disk_cache import cache_files, cache_in, restart, summary, ten_files, uncached, use_disk
+from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
 from tests.support.files import hive, write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:

@@ -23,24 +23,12 @@ from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
     ROOM,
     cache_files,
-    cache_in,
     restart,
     summary,
-    ten_files,
     uncached,
     use_disk,
 )
 from tests.support.files import write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def _damages(entry: Path) -> Iterator[Callable[[], Any]]:

@@ -206,7 +206,7 @@ class _Explainer:
     def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """What decides if `leaf` is the whole predicate; which unopened files partition values exclude; and why the
         other row groups are kept, with their number."""
-        table, request, plan = self._table, self._request, self._plan
+        table, request = self._table, self._request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         evidence = to_element_conditions(leaf)
         if isinstance(evidence, Always):
@@ -235,11 +235,11 @@ class _Explainer:
             decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
         if by_file is not None:
             count = int(np.count_nonzero(alive))
-            return decided, excluded, [(self._why_partition(leaf, plan), count)] if count else []
+            return decided, excluded, [(self._why_partition(leaf), count)] if count else []
         reasons = explain_kept(units, evidence, kept & alive[owner], request)
         return decided, excluded, _counted(reasons, owner, self._total)
 
-    def _why_partition(self, leaf: Predicate, plan: ScanPlan) -> Why:
+    def _why_partition(self, leaf: Predicate) -> Why:
         (column,) = columns(leaf)
         can_be_compared = self._request.partitions.can_compare(leaf)
         reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE

@@ -312,11 +312,6 @@ class SectionFile:
         offset, layout = self._tiles[name]
         return BitSlices(layout, self.seed, self._source.records(offset, layout.row_bytes, layout.rows))
 
-    def tile_bytes(self, name: str, reads: ReadCount) -> tuple[SliceLayout, Bits]:
-        """All bytes of a tile, unchecked."""
-        offset, layout = self._tiles[name]
-        return layout, np.frombuffer(self._source.read(offset, layout.num_bytes, reads), np.uint8)
-
 
 class NewTile(NamedTuple):
     """A tile to write. `make` gives its bytes in pieces, for the seed of the file."""
