@@ -18,7 +18,6 @@ import numpy as np
 from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
-from bloomparquet.query.lists import parse_list
 from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
@@ -47,6 +46,7 @@ from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
 from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
+from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
@@ -77,7 +77,7 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
     if isinstance(where, str):
         return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
-        return parse_list(where)
+        return parse_tuples(where)
     raise PlanError(
         f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
         "an expression of pyarrow or polars"
@@ -154,7 +154,7 @@ class _Converter:
         try:
             return self.convert_supported(node)
         except _RefusedError as refusal:
-            if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # it has no value, in any engine
+            if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
                 raise PlanError(str(refusal)) from None
             return to_opaque(node, exp, str(refusal))
 

@@ -1,4 +1,4 @@
-"""Parses `where` that is a list of ``(column, operator, value)``, as pyarrow writes predicates."""
+"""Parses `where` that is made of tuples ``(column, operator, value)``, as pyarrow writes predicates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OPERATORS: dict[str, Callable[[Column, Any], Predicate]] = {
 _NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
 
 
-def parse_list(where: Sequence[Any]) -> Predicate:
+def parse_tuples(where: Sequence[Any]) -> Predicate:
     """The predicate of a tuple, of a list of tuples (combined by AND), or of a list of such lists (combined by OR)."""
     if not where:
         raise PlanError("where is an empty list; to read every row, pass None")
