@@ -211,7 +211,7 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
 
 
 @pytest.mark.parametrize("read_bytes", [0, 1 << 20], ids=["mapped", "open"])
-def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
+def test_a_truncated_segment_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
     """Between two plans of one process, which has the segment mapped into memory, or open."""
     code = (
         "import os, bloomparquet as bp; from bloomparquet.planning.index import lookup;"

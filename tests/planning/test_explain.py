@@ -289,7 +289,7 @@ def test_commands_name_the_paths_as_they_were_given(
     assert by_case.remedy.startswith(f"bloomparquet index build {named} --fpp 0.01 --columns 'lower(s)'")
 
 
-def test_commands_name_no_file_beyond_those_planned_and_no_secret(tmp_path: Path) -> None:
+def test_commands_name_only_planned_files_and_no_secret(tmp_path: Path) -> None:
     for path in ("1.parquet", "2.parquet", "other.parquet"):
         write(tmp_path / path, {"id": EVEN})
     listed = bp.Dataset.open(tmp_path)
