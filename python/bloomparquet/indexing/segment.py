@@ -88,7 +88,7 @@ class Reader(NamedTuple):
 
 
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
-    """The footers of those of `files` that can be indexed. The others are noted in `report`: encrypted files, whose
+    """The `files` that can be indexed, and their footers. The others are noted in `report`: encrypted files, whose
     evidence must not be stored in clear, and files that cannot be read."""
     undecryptable: dict[FileInfo, BloomParquetError] = {}
     footers = read_footers(storage, files, report.reads, keys=None, skip_corrupt=True, undecryptable=undecryptable)

@@ -94,8 +94,8 @@ def open_table(
 
 
 def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -> pa.Schema:
-    """The columns of a scan: those of the table; or those of the first file that is not corrupt, or with `merge_schema`
-    of all files, and then the partition columns."""
+    """The columns of a scan. If the data set is a table, its columns; else the columns of the first file that is not
+    corrupt, or of all files with `merge_schema`, and then the partition columns."""
     if dataset.columns is not None:
         return dataset.columns.schema
 

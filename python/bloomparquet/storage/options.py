@@ -111,8 +111,8 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
 
 
 def check_options(url: str, options: StorageOptions) -> None:
-    """Raise OptionError if `options` are not those of the scheme of `url`, or if fsspec would serve it: that a file
-    system of fsspec gets only options that do not name code is not known."""
+    """Raise OptionError unless the scheme of `url` has these `options`. Schemes that fsspec serves have none: its file
+    systems may take options that name code to run."""
     scheme = url.partition("://")[0].lower() if "://" in url else "file"
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in OPTIONS:

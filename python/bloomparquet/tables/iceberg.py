@@ -98,7 +98,7 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
 
 
 def open_metadata(table: Table | PathLike) -> Table:
-    """The table itself, or that of a metadata file."""
+    """`table` itself, or the table that a metadata file describes."""
     try:
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:
@@ -297,7 +297,7 @@ def _require_vector(entry: Entry) -> str:
 
 
 def _concerns(entry: Entry, data: Entry) -> bool:
-    """Whether position deletes concern a data file, given that its path or partition is theirs."""
+    """Whether position deletes that name the path or the partition of a data file concern it."""
     lower, upper = entry.path_bounds
     path = data.path.encode()
     is_within = (lower is None or lower <= path) and (upper is None or path <= upper)
@@ -305,7 +305,7 @@ def _concerns(entry: Entry, data: Entry) -> bool:
 
 
 class _Partitions:
-    """The columns whose values the partitions of live files tell. A file need not store such a column."""
+    """The columns whose values are known from the partitions of live files. A file need not store such a column."""
 
     def __init__(self, table: Table, schema: Schema, live: Sequence[Entry]) -> None:
         from pyiceberg.transforms import IdentityTransform
@@ -334,7 +334,7 @@ class _Partitions:
         self.names = tuple(
             name for name in self._values if name not in floats and all(name in positions for positions in known)
         )
-        """The columns that every file has one value of."""
+        """The columns that have one value in each file."""
         self.varying = tuple(name for name in self._values if name not in self.names)
         """The columns whose value is known for some files, or for files that do not store them."""
 
@@ -345,7 +345,7 @@ class _Partitions:
 
     @property
     def fallbacks(self) -> tuple[tuple[tuple[str, Any], ...], ...]:
-        """Per file, names and values of those of :attr:`varying` that it has one value of."""
+        """Per file, the columns of :attr:`varying` that have one value in it: their names and values."""
         if not self.varying:
             return ()
         rows = (zip(self.varying, row, strict=True) for row in self._rows(self.varying))

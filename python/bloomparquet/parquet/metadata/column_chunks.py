@@ -67,8 +67,8 @@ class DecodeBudget:
         self._left -= 1
         if self._left < 0:
             raise LimitError(
-                f"more than {self._limit:,} column chunks have metadata that is unlike that of all others; the file is "
-                "damaged or malicious"
+                f"more than {self._limit:,} column chunks have metadata of a form of their own; the file is damaged or "
+                "malicious"
             )
 
 

@@ -78,8 +78,8 @@ class TiledFilters:
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
 
     def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:
-        """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters that can be
-        used from now on: those of a damaged tile, which is logged, are not."""
+        """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters to use
+        from now on: without those of a damaged tile, which is logged."""
         if any(tile.slices.records.threads > 1 for tile in self.tiles[:1]):
             self._fetch(question)
         usable = self

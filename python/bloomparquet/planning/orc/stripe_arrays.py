@@ -24,7 +24,7 @@ ColumnKey = tuple[int, int]
 
 
 StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
-"""The statistics of a column in stripes, and why those of others cannot be read."""
+"""The statistics of a column in stripes, and the errors of stripes whose statistics cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):
@@ -87,8 +87,8 @@ class StripeArrays:
         source: NDArray[np.int64],
         profiles: Sequence[NDArray[np.int64]],
     ) -> StripeArrays:
-        """The arrays of files, of which file i is file ``source[i]`` of ``parts[part[i]]``. ``profiles[p][k]`` is the
-        new number of profile k of part p."""
+        """The arrays of files from several `parts`: file i is file ``source[i]`` of ``parts[part[i]]``, and profile k
+        of part p gets the number ``profiles[p][k]``."""
         file = np.cumsum([0, *(len(each.counts) for each in parts)])[part] + source
         counts = np.concatenate([each.counts for each in parts])
         stripe = ranges((np.cumsum(counts) - counts)[file], counts[file])

@@ -126,7 +126,7 @@ class Stripes:
         return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
 
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
-        """Read the footers of those of `stripes` that no index has, in one round of requests."""
+        """Read the footers of `stripes`, except those in an index or a cache file, in one round of requests."""
         is_stored = np.zeros(len(stripes), np.bool_)
         for other, here, _ in self._others.having(stripes):
             if other.stored is not None:
@@ -155,7 +155,7 @@ class Stripes:
             return column
 
     def known_row_groups(self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64]) -> RowGroupColumn:
-        """A column's row groups, loaded for those of `stripes` for which nothing must be read."""
+        """A column's row groups, loaded for as many of `stripes` as possible without reading."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._row_group_columns:
@@ -335,7 +335,7 @@ class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
     :class:`bloomparquet.planning.evidence.interface.RowGroupsOfStripes`.
 
-    ``at[i]`` is the number of row group i among those of the whole table.
+    ``at[i]`` is the number of row group i in the whole table.
     """
 
     format = FileFormat.ORC

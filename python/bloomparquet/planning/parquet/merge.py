@@ -140,8 +140,8 @@ class _ProfileColumns:
         self._order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
 
     def load(self, leaf: int, reads: ReadCount, extract: Extract | None = None) -> ColumnArrays | None:
-        """The column of all parts. For the files of a part that does not have it, or whose own is damaged, `extract`
-        makes it of footers; without that, None."""
+        """The column of all parts. If a part lacks it, or has it damaged, `extract` makes it from the footers of its
+        files; None if there is no `extract`."""
 
         def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnArrays | None, ReadCount]:
             count = ReadCount()

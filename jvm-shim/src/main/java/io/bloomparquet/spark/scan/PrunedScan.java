@@ -54,7 +54,7 @@ public final class PrunedScan
   private volatile String notUsed;
 
   /**
-   * @param conjuncts the conditions on rows, of which the planner gets those that it can judge
+   * @param conjuncts the conditions on rows; the planner gets the ones that it can judge
    * @param adapter for the rows of Spark's reader; null if they stay as they are
    */
   PrunedScan(LoadContext context, FileScan files, List<Expression> conjuncts, RowAdapter adapter) {
