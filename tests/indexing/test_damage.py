@@ -181,7 +181,7 @@ def test_unusable_files_are_logged_once(how: str, name: str, data: Data, caplog:
     assert plan_by("auto", data.root, "x = 3").indexed == 2
 
 
-def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path) -> None:
     """Segments of another data set, whose files have equal names and sizes, and of an older build of this one."""
     other = Data(make_data(tmp_path / "other", first=1))
     sizes = [(path.name, path.stat().st_size) for path in sorted(data.root.glob("*.parquet"))]
