@@ -159,14 +159,13 @@ def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] 
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    leaves = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
-    return [(i, leaf) for i, leaf in leaves if isinstance(leaf, LeafColumn)]
+    bound = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
+    return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]
 
 
 def _find_leaf(schema: FileSchema, path: Column) -> LeafColumn | NoLeaf:
-    """The leaf of `schema` at `path`, which may end with the `element`, `key` or `value` of a list or map."""
     leaf = find_leaf(schema, path, case_sensitive=True)
-    for part in PARTS:
-        if leaf is NoLeaf.UNKNOWN and part == path[-1]:
-            return find_element(schema, path[:-1], part, case_sensitive=True)
+    part = next((part for part in PARTS if part == path[-1]), None)
+    if leaf is NoLeaf.UNKNOWN and part is not None:
+        return find_element(schema, path[:-1], part, case_sensitive=True)
     return leaf
