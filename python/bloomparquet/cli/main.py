@@ -25,6 +25,7 @@ from bloomparquet.cli.options import (
     complete_path,
     dotted,
     echo_folded,
+    echo_saturated,
     fpp_option,
     html_option,
     ignore_table_log,
@@ -43,6 +44,7 @@ from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.dataset import Dataset
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
@@ -114,7 +116,7 @@ def plan(
             echo_folded(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
         if opaque := scan_plan.not_understood():
             echo_folded(f"\nnot used: {', '.join(opaque)}; why:")
-            again = shlex.join(["bloomparquet", "explain", *path, "--where", predicate["where"]])
+            again = shlex.join(["bloomparquet", "explain", *path, *_same_predicate(**predicate)])
             click.echo(f"  {again}{same_keys()}")
 
 
@@ -185,6 +187,7 @@ def inspect(
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
+    from bloomparquet.reading.inspect import saturated_columns
 
     table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log, filesystem=storage_options())
     write_report(report, path, table)
@@ -194,6 +197,7 @@ def inspect(
         if len(table):
             console = render.console()
             console.print(render.filters_report(table, width=console.width, limit=limit or None))
+            echo_saturated(saturated_columns(table, shlex.join(path)))
         else:
             echo_folded(no_filters("any column", path, is_orc="stripe" in table.column_names))
 
@@ -263,12 +267,13 @@ def probe(
     import bloomparquet as bp
     from bloomparquet.query.names import column_from_sql
 
-    source = one_or_many(path)
-    typed = _typed(source, column, value, keys, table_log)
-    answers = bp.probe(
-        source, column=column_from_sql(column), value=typed, timezone=timezone, keys=keys, table_log=table_log,
-        filesystem=storage_options(),
-    )  # fmt: skip
+    from bloomparquet.planning.dataset import open_dataset
+    from bloomparquet.reading.inspect import probe_dataset
+
+    dataset = open_dataset(one_or_many(path), storage_options(), keys, table_log, allow_named_files=True)
+    name = column_from_sql(column)
+    answers, file_format, too_full = probe_dataset(dataset, name, _typed(dataset, column, name, value), timezone)
+    is_orc = file_format.unit == "stripe"
     absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
     if as_json:
         row_groups = [
@@ -281,17 +286,19 @@ def probe(
             for answer, gone in zip(answers, absent, strict=True)
         ]
         counts = {"maybe": absent.count(False), "absent": absent.count(True)}
-        click.echo(json.dumps({**counts, "row_groups": row_groups}, ensure_ascii=False))
+        values = {**counts, "row_groups": row_groups, "saturated": too_full is not None}
+        click.echo(json.dumps(values, ensure_ascii=False))
     else:
         for answer, gone in zip(answers, absent, strict=True):
             if not gone:
                 reason = "" if answer.has_filter else " (no filter)"
                 click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
         click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
+        if is_orc:
+            echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")
         if not any(answer.has_filter for answer in answers):
-            # No filter is read to tell whether these are ORC files.
-            listed = bp.inspect(source, columns=[], keys=keys, table_log=table_log, filesystem=storage_options())
-            echo_folded(no_filters(column, path, is_orc="stripe" in listed.column_names))
+            echo_folded(no_filters(column, path, is_orc=is_orc))
+        echo_saturated([] if too_full is None else [too_full])
     if all(absent):
         raise click.exceptions.Exit(_ABSENT)
 
@@ -371,13 +378,22 @@ def _planning(
     }
 
 
-def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
+def _same_predicate(
+    where: str, timezone: str, ignore_case: bool, index: str, table_log: OnTableLog, **_: Any
+) -> list[str]:
+    """The options with which another command plans the same."""
+    zone = [] if timezone == "UTC" else ["--timezone", timezone]
+    other_index = [] if index == "auto" else ["--index", index]
+    flags = {"--ignore-case": ignore_case, "--ignore-table-log": table_log == "ignore"}
+    return ["--where", where, *zone, *other_index, *(name for name, is_set in flags.items() if is_set)]
+
+
+def _typed(dataset: Dataset, column: str, name: str | tuple[str, ...], text: str) -> Any:
     """`text` as a value of the column's family in the first file that has it; other families keep the text."""
     import bloomparquet as bp
-    from bloomparquet.query.names import column_from_sql
     from bloomparquet.reading.inspect import column_type
 
-    stored = column_type(path, column_from_sql(column), keys=keys, table_log=table_log, filesystem=storage_options())
+    stored = column_type(dataset, name)
     if stored is None:
         return text
     family, type_name = stored

@@ -67,6 +67,12 @@ def split_sql_names(text: str) -> list[str]:
     return [name.strip() for name in _COMMA.split(text)]
 
 
+def quote_name(name: str) -> str:
+    """`name`, which may be dotted, for ``--columns``: in backticks if it would be read as something else."""
+    is_plain = name == name.strip() and name not in ("", "*") and not {",", "`"}.intersection(name)
+    return name if is_plain else column_to_sql((name,))
+
+
 def repr_column(column: tuple[str, ...]) -> str:
     """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
     return repr(column[0] if len(column) == 1 else column)

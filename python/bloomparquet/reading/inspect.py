@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.explanation import NotUsed
 from bloomparquet.planning.open import open_table
+from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import names_of
+from bloomparquet.query.names import column_to_sql, names_of, quote_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
 from bloomparquet.query.values import normalize_value
@@ -106,28 +108,55 @@ def probe(
     `timezone` is the zone of a timestamp written without one. For a TIMESTAMP of ORC, which has no zone, `value` is
     looked up both as local time and as an instant in the writer's zone.
 
-    Raises :class:`PlanError` for an unknown column or a value of the wrong kind, :class:`UnsupportedError` if the
-    stored bytes of the value are not known or the ORC filters prove nothing, and the errors of :func:`inspect`.
+    Raises :class:`PlanError` for a column that no file has or that has no values of its own, or a value of the wrong
+    kind, :class:`UnsupportedError` if the stored bytes of the value are not known or the ORC filters prove nothing, and
+    the errors of :func:`inspect`.
 
     >>> answers = bp.probe("events.parquet", column="user_id", value=4711)
     >>> [(answer.row_group, answer.verdict.value) for answer in answers]
     [(0, 'might match'), (1, 'cannot match'), (2, 'cannot match'), (3, 'cannot match')]
     """
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    return probe_dataset(dataset, column, value, timezone).answers
+
+
+class ProbedFiles(NamedTuple):
+    """The `answers` of :func:`probe`, and what a message about them needs: the `format` of the files; and `saturated`,
+    the sentence of explanations about filters that are too full to say more than maybe, with its remedy."""
+
+    answers: list[Probe]
+    format: FileFormat
+    saturated: NotUsed | None
+
+
+def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: str) -> ProbedFiles:
+    """See :func:`probe`."""
     value = normalize_value(value)
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
-    table = _open(path, filesystem, keys, table_log)
+    table = _open_files(dataset)
     leaves = _leaves(table, column)
-    if leaves is None:
-        raise unknown_column((column,) if isinstance(column, str) else column, table.schemas, ())
+    if not leaves:
+        raise _not_a_leaf(column, table, dataset.partition_names)
     reader = reader_of(table)
     file, number = reader.row_groups()
-    might_match, has_filter = reader.probe(leaves, value, timezone)
+    might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
     answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
-    return [
+    probes = [
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
         for i, row_group, verdict, present in answers
     ]
+    too_full = saturated(leaves[0][1].path, fpp, path_argument(dataset), table.format)
+    return ProbedFiles(probes, table.format, too_full)
+
+
+def saturated_columns(filters: pa.Table, path: str) -> list[NotUsed]:
+    """Of each column in the table of :func:`inspect` whose filters are too full, the sentence of explanations and its
+    remedy, about the mean of its filters. `path` is the argument of commands."""
+    file_format = FileFormat.ORC if "stripe" in filters.column_names else FileFormat.PARQUET
+    means = filters.group_by("column", use_threads=False).aggregate([("estimated_fpp", "mean")]).to_pylist()
+    texts = (saturated(quote_name(row["column"]), row["estimated_fpp_mean"], path, file_format) for row in means)
+    return [text for text in texts if text is not None]
 
 
 def column_type(
@@ -145,8 +174,37 @@ def column_type(
     return reader_of(table).column_type(*leaves[0]) if leaves else None
 
 
+def _not_a_leaf(column: str | Column, table: Table, partitions: Sequence[str]) -> PlanError:
+    """The error for a column that is no leaf column of any file."""
+    name = (column,) if isinstance(column, str) else column
+    path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
+    shown = quoted(".".join(name))
+    if path is None and len(name) == 1 and name[0] in partitions:
+        return PlanError(
+            f"column {shown} is a partition column: it is not in the files, and has no filter; plan with a condition on it"
+        )
+    if path is None:
+        return unknown_column(name, table.schemas, ())
+    parts = dict.fromkeys(
+        (*path, part)
+        for schema in table.schemas
+        for part in PARTS
+        if isinstance(find_element(schema, path, part, case_sensitive=True), LeafColumn)
+    )
+    inner = parts or dict.fromkeys(
+        leaf.path for schema in table.schemas for leaf in schema.leaves if leaf.path[: len(path)] == path
+    )
+    return PlanError(
+        f"column {shown} is a struct, a list or a map, which has no filter of its own; expected a column inside it: "
+        f"{join_names(map(column_to_sql, inner))}"
+    )
+
+
 def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
-    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    return _open_files(open_dataset(path, filesystem, keys, table_log, allow_named_files=True))
+
+
+def _open_files(dataset: Dataset) -> Table:
     return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
 
 
