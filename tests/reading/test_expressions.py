@@ -51,7 +51,7 @@ def table(seed: int = 0) -> pa.Table:
 
 
 DATA = table()
-BLOOM = [name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")]
+BLOOM = [*(name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")), "st.a"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,14 @@ PRUNED: dict[str, Any] = {
     "not": ~(f("day") <= dt.date(2026, 7, 1)),
     "two": (f("id") == 42) & (f("day") >= dt.date(2026, 1, 1)),
     "literal": pc.scalar(False) | (f("id") == 42),
+    "field": f("st", "a") == 42,
+    "field in a list": f("st", "a").isin([42]),
+    "field not null": f("st", "a").is_valid() & ~(f("id") != 42),
     "polars equal": c("id") == 42,
+    "polars field": c("st").struct.field("a") == 42,
+    "polars field in a list": c("st").struct.field("a").is_in([42]),
+    "polars field between": c("st").struct.field("a").is_between(0, 50) & (c("id") == 42),
+    "polars or with a field": (c("st").struct.field("a") == 42) | (c("word") == "w43"),
     "polars list": c("word").is_in(["w42", "w43"]),
     "polars beside an unknown function": (c("id") == 42) & (c("word").str.to_lowercase() == "w42"),
     "polars between": c("day").is_between(dt.date(2026, 7, 1), dt.date(2026, 7, 9)),
@@ -88,12 +95,10 @@ PRUNED: dict[str, Any] = {
 }
 KEPT: dict[str, Any] = {
     "or with an unknown function": (f("id") == 42) | (pc.utf8_lower(f("word")) == "w43"),
-    "struct": f("st", "a") == 42,
     "cast": f("id").cast(pa.float64()) == 42.0,
     "columns": f("id") == f("big"),
     "no column": pc.scalar(True),
     "flag": f("flag"),
-    "polars struct": c("st").struct.field("a") == 42,
     "polars function": c("word").str.ends_with("42"),
     "polars or with an unknown function": (c("id") == 42) | (c("word").str.to_lowercase() == "w43"),
 }

@@ -18,7 +18,7 @@ from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import column_to_sql, names_of, quote_name
+from bloomparquet.query.names import column_to_sql, dotted_name, names_of, quote_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
 from bloomparquet.query.values import normalize_value
@@ -136,8 +136,9 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
     table = _open_files(dataset)
     leaves = _leaves(table, column)
-    if not leaves:
-        raise _not_a_leaf(column, table, dataset.partition_names)
+    if not leaves and (error := _why_no_leaf(column, table, dataset.partition_names)) is not None:
+        raise error
+    leaves = leaves or []
     reader = reader_of(table)
     file, number = reader.row_groups()
     might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
@@ -146,7 +147,7 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
         for i, row_group, verdict, present in answers
     ]
-    too_full = saturated(leaves[0][1].path, fpp, path_argument(dataset), table.format)
+    too_full = saturated(leaves[0][1].path if leaves else "", fpp, path_argument(dataset), table.format)
     return ProbedFiles(probes, table.format, too_full)
 
 
@@ -174,29 +175,37 @@ def column_type(
     return reader_of(table).column_type(*leaves[0]) if leaves else None
 
 
-def _not_a_leaf(column: str | Column, table: Table, partitions: Sequence[str]) -> PlanError:
-    """The error for a column that is no leaf column of any file."""
+def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) -> PlanError | None:
+    """The error for a column that is no leaf column of any file; None if a file has several of this name."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     shown = quoted(".".join(name))
     if path is None and len(name) == 1 and name[0] in partitions:
         return PlanError(
-            f"column {shown} is a partition column: it is not in the files, and has no filter; plan with a condition on it"
+            f"column {shown} is a partition column, which is not in the files and has no filter; expected a column of "
+            f"the files; `bloomparquet plan` with a condition on {shown} says which files it skips"
         )
     if path is None:
         return unknown_column(name, table.schemas, ())
+    inner = {leaf: None for schema in table.schemas for leaf in schema.leaves if leaf.path[: len(path)] == path}
     parts = dict.fromkeys(
         (*path, part)
         for schema in table.schemas
         for part in PARTS
         if isinstance(find_element(schema, path, part, case_sensitive=True), LeafColumn)
     )
-    inner = parts or dict.fromkeys(
-        leaf.path for schema in table.schemas for leaf in schema.leaves if leaf.path[: len(path)] == path
-    )
+    if not table.format.has_element_evidence:
+        inner = {leaf: None for leaf in inner if not leaf.repeated}
+        if not inner:
+            return PlanError(
+                f"column {shown} is a list or a map, or lies in one; filters of ORC on elements of these are not used"
+            )
+    names = parts or dict.fromkeys(leaf.path for leaf in inner)
+    if path in names:
+        return None
     return PlanError(
-        f"column {shown} is a struct, a list or a map, which has no filter of its own; expected a column inside it: "
-        f"{join_names(map(column_to_sql, inner))}"
+        f"column {shown} is a {'list or a map' if parts else 'struct, a list or a map'}, which has no filter of its own; "
+        f"expected a column inside it: {join_names(map(column_to_sql, names))}"
     )
 
 
@@ -214,13 +223,17 @@ def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] 
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    bound = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
+    bound = [(i, _find_leaf(schema, path, table.format)) for i, schema in enumerate(table.schemas)]
     return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]
 
 
-def _find_leaf(schema: FileSchema, path: Column) -> LeafColumn | NoLeaf:
+def _find_leaf(schema: FileSchema, path: Column, file_format: FileFormat) -> LeafColumn | NoLeaf:
+    """The leaf at `path`; inside a list or a map also by the names that :func:`inspect` shows."""
     leaf = find_leaf(schema, path, case_sensitive=True)
     part = next((part for part in PARTS if part == path[-1]), None)
     if leaf is NoLeaf.UNKNOWN and part is not None:
-        return find_element(schema, path[:-1], part, case_sensitive=True)
+        leaf = find_element(schema, path[:-1], part, case_sensitive=True)
+    if leaf is NoLeaf.UNKNOWN and file_format.has_element_evidence:
+        named = [each for each in schema.leaves if each.repeated and dotted_name(each.path) == dotted_name(path)]
+        return named[0] if len(named) == 1 else leaf
     return leaf
