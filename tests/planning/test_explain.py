@@ -255,8 +255,8 @@ c = 31: skips 6 of 8
   not skipped: 2 of 8 row groups have no Bloom filter on c
     remedy: bloomparquet add {groups} --columns c  # bloomparquet advise {groups} says whether it pays
 s LIKE '%1' OR d = 8: skips 0 of 8
-  not skipped: this half of the OR keeps 8 of 8 row groups that the other half would skip: s LIKE '%1'
-    remedy: do what the reasons of that half say, or run the halves as two queries
+  not skipped: this part of the OR keeps 8 of 8 row groups that the rest of it would skip: s LIKE '%1'
+    remedy: do what the reasons of this part say, or run it as a query of its own
   s LIKE '%1': skips 0 of 8
     not skipped: the pattern begins with a wildcard, so that any value might match
       remedy: begin the pattern with text, or add a condition on another column

@@ -109,7 +109,7 @@ class Explanation:
     user_id = 4711: skips 3 of 4
       used: Bloom filters 3
       not skipped: min/max and filter both say maybe in 1 of 4 row groups: the value is probably there, and is read
-        remedy: none if few are left; if many, add another condition, or sort the rows by user_id when writing
+        remedy: nothing, if few are left; if many, add another condition, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
       not skipped: the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing
         remedy: use <, <= or =, or store the column as decimals

@@ -41,12 +41,12 @@ class WhyNot(Enum):
         "add a condition such as column = value, IN (…), < or LIKE 'prefix%'",
     )
     OR_HALF = (
-        "this half of the OR keeps {count} of {total} {unit} that the other half would skip: {detail}",
-        "do what the reasons of that half say, or run the halves as two queries",
+        "this part of the OR keeps {count} of {total} {unit} that the rest of it would skip: {detail}",
+        "do what the reasons of this part say, or run it as a query of its own",
     )
     OR_HALVES = (
-        "these parts of the OR keep {count} of {total} {unit} that another part would skip: {detail}",
-        "do what the reasons of each of these parts say, or run the parts as several queries",
+        "these parts of the OR keep {count} of {total} {unit} that the rest of it would skip: {detail}",
+        "do what the reasons of each of these parts say, or run each as a query of its own",
     )
     NEGATION = (
         "<>, NOT IN and NOT skip only {unit} whose values are all ruled out; no filter proves that a value is there",
@@ -135,7 +135,7 @@ class WhyNot(Enum):
     )
     VALUE_EVERYWHERE = (
         "min/max and filter both say maybe in {count} of {total} {unit}: the value is probably there, and is read",
-        "none if few are left; if many, add another condition, or sort the rows by {column} when writing",
+        "nothing, if few are left; if many, add another condition, or sort the rows by {column} when writing",
     )
     PARTITIONS = (
         "the partition values of {count} of {total} {unit} match",

@@ -20,7 +20,7 @@ from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import column_to_sql, dotted_name, names_of, quote_name
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
+from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, find_node, is_struct, resolve_names, unknown_column
 from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
@@ -203,9 +203,11 @@ def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) 
     names = parts or dict.fromkeys(leaf.path for leaf in inner)
     if path in names:
         return None
+    nodes = [find_node(schema, path, case_sensitive=True) for schema in table.schemas]
+    is_a_struct = any(not isinstance(node, NoLeaf) and is_struct(node) for node in nodes)
     return PlanError(
-        f"column {shown} is a {'list or a map' if parts else 'struct, a list or a map'}, which has no filter of its own; "
-        f"expected a column inside it: {join_names(map(column_to_sql, names))}"
+        f"column {shown} is a {'struct' if is_a_struct else 'list or a map'}, which has no filter of its own; expected a "
+        f"column inside it: {join_names(map(column_to_sql, names))}"
     )
 
 
