@@ -136,14 +136,15 @@ def _panics_are_errors() -> Iterator[None]:
     try:
         yield
     except PanicException as error:
-        raise PlanError(f"polars cannot evaluate it: {error}") from error
+        reason = str(error).partition("\\n")[0]  # a panic quotes the message of the error that caused it
+        raise PlanError(f"polars cannot evaluate it: {reason}") from error
 
 
 def _evaluate_polars(expression: Any, batch: pa.RecordBatch) -> Any:
     import polars as pl
 
-    rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
     with _panics_are_errors():
+        rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
         matches = rows.select(matches=expression).to_series()
     if matches.dtype != pl.Boolean or len(matches) not in (1, batch.num_rows):  # 1: a literal
         raise PlanError(f"it gives {len(matches)} values of type {matches.dtype}; expected a Boolean for each row")
