@@ -95,8 +95,8 @@ class Part:
 class Explanation:
     """Why a plan skips what it skips, and why not more. ``str()`` is a text for people.
 
-    `total`, `kept` and `decided` count the row groups (for ORC: stripes) of the `opened_files` alone: all of them, those
-    that are read, and all by what decided. The row groups of the other files are not known: `skipped_files` are skipped
+    `total`, `kept` and `decided` count the row groups (for ORC: stripes) of the `opened_files` alone: all, those that
+    are read, and all by what decided. The row groups of the other files are not known: `skipped_files` are skipped
     unopened by partition values, `whole_files` are read whole because their footer is unreadable. `not_understood`: the
     conditions, as SQL, that are not understood and so skip nothing. `parts`: the predicate, and for readers with a
     second one, that one. `not_used`: reasons about the whole scan. `requests` and `bytes_read`: what explaining read
@@ -252,7 +252,9 @@ def _not_used_lines(each: NotUsed, indent: str) -> Iterator[str]:
 
 
 def _part_of(values: Mapping[str, Any]) -> Part:
-    used = (Used(Decision(each["evidence"]), each["skipped"], each["unopened_files_skipped"]) for each in values["used"])
+    used = (
+        Used(Decision(each["evidence"]), each["skipped"], each["unopened_files_skipped"]) for each in values["used"]
+    )
     return Part(
         values["predicate"], values["operator"], values["skipped"], values["total"], tuple(used),
         tuple(map(_not_used_of, values["not_used"])), tuple(map(_part_of, values["parts"])),

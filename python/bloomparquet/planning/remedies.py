@@ -17,8 +17,8 @@ ADVISE = "bloomparquet advise {path} says whether it pays"
 
 
 class Remedies(NamedTuple):
-    """How a user adds a filter, replaces one, makes one with fewer false positives, and adds one of a column in lower or
-    upper case. A command ends in a shell comment, if anything follows it: the whole text can be pasted."""
+    """How a user adds a filter, replaces one, makes one with fewer false positives, and adds one of a column in lower
+    or upper case. A command ends in a shell comment, if anything follows it: the whole text can be pasted."""
 
     add: str = ""
     replace: str = ""

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, UnsupportedError, shorten
-from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.polars_structs import without_struct_fields
+from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.resolve import rename
 from bloomparquet.query.why_not import WhyNot
 

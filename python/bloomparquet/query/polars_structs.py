@@ -38,7 +38,7 @@ def without_struct_fields(expression: Any, schema: pa.Schema) -> tuple[Any, pa.S
         return expression, schema, {}
     rewriter = _Rewriter(fields, set(schema.names))
     rewritten = rewriter.rewrite(expression)
-    names = {(name,): path for name, (path, _) in rewriter.used.items()}
+    names: dict[Column, Column] = {(name,): path for name, (path, _) in rewriter.used.items()}
     return rewritten, pa.schema([*schema, *(pa.field(name, kind) for name, (_, kind) in rewriter.used.items())]), names
 
 

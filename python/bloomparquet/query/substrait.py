@@ -154,7 +154,8 @@ class _Reader:
         """The path of the column, or of the field of a struct, that `node` selects."""
         if not node.HasField("selection") or not node.selection.HasField("direct"):
             return None
-        segment, fields, path = node.selection.direct, list(self._schema), ()
+        segment, fields = node.selection.direct, list(self._schema)
+        path: Column = ()
         while segment.HasField("field") and 0 <= segment.field.number < len(fields):
             field = fields[segment.field.number]
             path = (*path, field.name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-
 SATURATED_FPP = 0.2
 """The false positive probability from which on filters are called too full: then a lookup reads a fifth of all row
 groups for nothing. Filters as they are written by default have 0.01."""
@@ -71,7 +70,7 @@ class WhyNot(Enum):
         "compare the column itself with the spellings that occur",
     )
     MANY_VALUES = (
-        "{detail} values are looked up at once, and one false maybe of a filter keeps each of {count} of {total} {unit}",
+        "{detail} values are looked up at once, and one false maybe keeps each of {count} of {total} {unit}",
         "ask for fewer values, or lower the false positive probability of the filters: {improve}",
     )
     # The column

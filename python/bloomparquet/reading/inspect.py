@@ -20,7 +20,15 @@ from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import column_to_sql, dotted_name, names_of, quote_name
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, find_node, is_struct, resolve_names, unknown_column
+from bloomparquet.query.resolve import (
+    NoLeaf,
+    find_element,
+    find_leaf,
+    find_node,
+    is_struct,
+    resolve_names,
+    unknown_column,
+)
 from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
@@ -156,7 +164,11 @@ def saturated_columns(filters: pa.Table, path: str) -> list[NotUsed]:
     remedy, about the mean of its filters. `path` is the argument of commands."""
     file_format = FileFormat.ORC if "stripe" in filters.column_names else FileFormat.PARQUET
     means = filters.group_by("column", use_threads=False).aggregate([("estimated_fpp", "mean")]).to_pylist()
-    texts = (saturated(quote_name(row["column"]), row["estimated_fpp_mean"], path, file_format) for row in means)
+
+    def argument(name: str) -> str | Column:
+        return quote_name(name) if "." in name else (name,)  # dots may be part of a name, or lead to a field
+
+    texts = (saturated(argument(row["column"]), row["estimated_fpp_mean"], path, file_format) for row in means)
     return [text for text in texts if text is not None]
 
 
@@ -206,8 +218,8 @@ def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) 
     nodes = [find_node(schema, path, case_sensitive=True) for schema in table.schemas]
     is_a_struct = any(not isinstance(node, NoLeaf) and is_struct(node) for node in nodes)
     return PlanError(
-        f"column {shown} is a {'struct' if is_a_struct else 'list or a map'}, which has no filter of its own; expected a "
-        f"column inside it: {join_names(map(column_to_sql, names))}"
+        f"column {shown} is a {'struct' if is_a_struct else 'list or a map'}, which has no filter of its own; expected "
+        f"a column inside it: {join_names(map(column_to_sql, names))}"
     )
 
 

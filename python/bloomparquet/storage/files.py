@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
@@ -20,7 +19,7 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import BloomParquetError, UnsupportedError, shorten
+from bloomparquet.errors import UnsupportedError, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views
 from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
 
@@ -325,24 +324,9 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
         scheme = "s3"
     if scheme in OPTIONS:
         return _open_native(scheme, path[match.end() :], options)
-    import fsspec
+    from bloomparquet.storage.fsspec_files import open_fsspec  # lazy import: keeps fsspec off the start-up path
 
-    try:
-        fs, inner = fsspec.core.url_to_fs(path, **options)
-    except ImportError as error:  # the message of fsspec names the package
-        raise UnsupportedError(f"{shorten(path)}: the scheme {scheme}:// needs a package: {error}") from error
-    except (OSError, BloomParquetError):
-        raise
-    except Exception as error:
-        if scheme in fsspec.available_protocols():
-            raise UnsupportedError(
-                f"{shorten(path)}: fsspec makes no file system of this URL: {error}; correct the URL, or in Python pass "
-                f"an open file system as filesystem=, such as fsspec.filesystem({scheme!r}, …)"
-            ) from error
-        raise UnsupportedError(
-            f"{shorten(path)}: no file system is known for the scheme {scheme}://; expected a local path, one of "
-            f"{', '.join(OPTIONS)}, or a scheme of fsspec; install the package that registers {scheme} with fsspec"
-        ) from error
+    fs, inner = open_fsspec(path, scheme, options)
     return _wrap(fs), inner
 
 
@@ -381,36 +365,13 @@ class _FileSystemKey:
         return f"file system {self._filesystem.type_name}"
 
 
-class _FsspecHandler(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
-    """Errors of the libraries below fsspec, which have no base in common, become OSErrors."""
-
-    def get_file_info(self, paths: list[str]) -> Any:
-        with self._errors():
-            return super().get_file_info(paths)
-
-    def get_file_info_selector(self, selector: Any) -> Any:
-        with self._errors():
-            return super().get_file_info_selector(selector)
-
-    def open_input_file(self, path: str) -> Any:
-        with self._errors():
-            return super().open_input_file(path)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, BloomParquetError):
-            raise
-        except Exception as error:
-            raise OSError(f"{self.get_type_name()}: {type(error).__name__}: {error}") from error
-
-
 def _wrap(filesystem: Any) -> Storage:
     protocol = getattr(filesystem, "protocol", ())  # of fsspec: one name, or several
     protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
     if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in protocols:
         return _LOCAL
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        filesystem = pyarrow.fs.PyFileSystem(_FsspecHandler(filesystem))
+        from bloomparquet.storage.fsspec_files import FsspecHandler
+
+        filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))

@@ -124,8 +124,8 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
             newest = open_log(location, None, options).version()
             if version > newest:
                 raise PlanError(
-                    f"{location}: this table has no version {version}; its newest one is {newest}. Give version={newest} "
-                    "or less, or leave out the version"
+                    f"{location}: this table has no version {version}; its newest one is {newest}. Give "
+                    f"version={newest} or less, or leave out the version"
                 ) from error
             raise PlanError(
                 f"{location}: version {version} of this table cannot be read, perhaps because its log was cleaned up; "
