@@ -344,3 +344,43 @@ def test_deeply_nested_expressions_are_planned(path: str) -> None:
     plan = bp.plan(path, where)
     assert 0 < plan.kept < plan.total
     assert bp.read_table(path, where)["id"].to_pylist() == [wanted.as_py()]
+
+
+@pytest.mark.skipif(OF_POLARS.args[0], reason="polars 2.1 is needed")
+def test_a_panic_of_polars_is_an_error_and_an_interrupt_is_not(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = pa.timestamp("us", "Mars/Olympus")
+    unknown = write(Path(path).parent.parent / "zone.parquet", pa.table({"at": pa.array([1], zone)}))
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match="does not fit the files: polars cannot evaluate it: .*Mars/Olympus"):
+            function(unknown, c("at").is_null())
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl, "from_arrow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bp.plan(path, c("id") == 42)
+
+
+def test_fields_of_structs_match_by_the_rules_of_the_library(tmp_path: Path) -> None:
+    """Null structs, null fields, fields whose names hide columns, and fields of fields; a row group each."""
+    values = [
+        [None, {"a": 1, "in": {"b": 1}}], [{"a": None, "in": None}] * 2, [{"a": 2, "in": {"b": None}}] * 2, [None] * 2,
+        [{"a": 7, "in": {"b": 7}}] * 2,
+    ]  # fmt: skip
+    kind = pa.struct([("a", pa.int64()), ("in", pa.struct([("b", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    rows = [row for group in values for row in group]
+    data = pa.table({"st": pa.array(rows, kind), "st.a": list(range(10)), "a": [5] * 10})
+    path = write(tmp_path / "x.parquet", data, ["st.a", "st.in.b"], rows_per_group=2)
+    skipped = 0
+    for field in (f("st", "a"), f("st", "in", "b"), *(() if OF_POLARS.args[0] else (c("st").struct.field("a"),))):
+        listed = field.is_in([1, 2]) if isinstance(field, pl.Expr) else field.isin([1, 2])
+        column: Any = c("st.a") if isinstance(field, pl.Expr) else f("st.a")
+        for test in (
+            field == 7, field != 2, field > 1, field.is_null(), ~field.is_null(), ~(field == 1), listed, field == 100,
+            (field == 1) | (field >= 7),
+        ):  # fmt: skip
+            skipped += sum(bp.plan(path, test).skipped.values())
+            for where in (test, test & (column < 9), test | (column == 3)):
+                assert bp.read_table(path, where)["st.a"].equals(expected(where, data)["st.a"]), str(where)
+    assert skipped > 40

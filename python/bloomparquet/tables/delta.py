@@ -115,23 +115,25 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         location, options = os.fspath(table), storage_options
     try:
         return DeltaTable(location, version=version, storage_options=options)
-    except TableNotFoundError as error:
-        raise _no_table(location, error) from error
-    except DeltaError as error:
-        if os.path.isfile(location):
-            raise _no_table(location, error) from error
+    except (TableNotFoundError, DeltaError) as error:
         if version is not None:
             newest = open_log(location, None, options).version()
-            if version > newest:
-                raise PlanError(
-                    f"{location}: this table has no version {version}; its newest one is {newest}. Give "
-                    f"version={newest} or less, or leave out the version"
-                ) from error
-            raise PlanError(
-                f"{location}: version {version} of this table cannot be read, perhaps because its log was cleaned up; "
-                f"the newest one is {newest}, DeltaTable.history() lists others. deltalake says: {error}"
-            ) from error
+            raise _no_version(location, version, newest, error) from error
+        if isinstance(error, TableNotFoundError) or os.path.isfile(location):
+            raise _no_table(location, error) from error
         raise UnsupportedError(f"{location}: deltalake cannot open this table: {error}") from error
+
+
+def _no_version(location: str, version: int, newest: int, error: Exception) -> PlanError:
+    if version > newest:
+        return PlanError(
+            f"{location}: this table has no version {version}; its newest one is {newest}. Give version={newest} or "
+            "less, or leave out the version"
+        )
+    return PlanError(
+        f"{location}: version {version} of this table cannot be read, perhaps because its log was cleaned up; the "
+        f"newest one is {newest}, and DeltaTable.history() lists others. deltalake says: {error}"
+    )
 
 
 def _no_table(location: str, error: Exception) -> FileNotFoundError:
