@@ -48,7 +48,7 @@ def test_a_version_that_a_delta_table_lacks_is_an_error(tmp_path: Path) -> None:
 def test_what_is_no_delta_table_is_an_error(tmp_path: Path) -> None:
     path = files.write(tmp_path / "plain" / "x.parquet", {"id": [1]})
     for place in (tmp_path / "plain", path, tmp_path / "nothing"):
-        with pytest.raises(FileNotFoundError, match="no Delta Lake table here; expected the directory.*read_table"):
+        with pytest.raises(FileNotFoundError, match=r"no Delta Lake table here; expected the directory.*read_table"):
             bp.Dataset.from_delta(place)
     number: Any = 5
     with pytest.raises(bp.OptionError, match="table is 5; expected the directory or URL of a table"):
@@ -58,7 +58,7 @@ def test_what_is_no_delta_table_is_an_error(tmp_path: Path) -> None:
 def test_what_is_no_iceberg_table_is_an_error(table: Table, tmp_path: Path) -> None:
     path = files.write(tmp_path / "plain" / "x.parquet", {"id": [1]})
     for place in (tmp_path / "plain", path, tmp_path / "nothing.metadata.json", table.location()):
-        with pytest.raises(FileNotFoundError, match="no Iceberg table here: .*the table's catalog knows"):
+        with pytest.raises(FileNotFoundError, match=r"no Iceberg table here: .*the table's catalog knows"):
             bp.Dataset.from_iceberg(place)
     for name, content in (("1.metadata.json", '{"a": 1}'), ("2.metadata.json", "no JSON")):
         (tmp_path / name).write_text(content)
