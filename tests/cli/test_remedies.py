@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("good.parquet", ["probe", "--column", "id", "--value", "x"], "--value 'x' is not a value of column id (INT64)"),
     ("good.parquet", ["probe", "--column", "flag", "--value", "x"], "--value 'x' is not a value of column flag"),
     ("days", ["probe", "--column", "day", "--value", "1"], "'day' is a partition column, which is not in the files"),
+    ("good.parquet", ["plan", "--where", " "], "where is blank; to read every row, leave it out"),
     ("x.orc", ["probe", "--column", "tags", "--value", "1"], "filters of ORC on elements of these are not used"),
 ]  # fmt: skip
 
@@ -153,6 +156,23 @@ def test_wrong_input_is_one_line_that_says_what_to_do(
         assert result.err.startswith("error: "), (command, path, result)
         assert message in result.err, (command, path, result)
         assert result.err.count("\n") == 1
+
+
+WRONG_IN_PYTHON: list[tuple[Callable[[str], Any], str]] = [
+    (lambda path: bp.read_table(path, columns="id"), r"columns is 'id'; expected a list of names, such as \['id'\]"),
+    (lambda path: bp.scan_batches(path, columns="id"), "columns is 'id'; expected a list"),
+    (lambda path: bp.inspect(path, columns="id"), "columns is 'id'; expected a list"),
+    (lambda path: bp.plan(path, filesystem="s3"), "filesystem is 's3'; expected a pyarrow.fs.FileSystem"),
+    (lambda path: bp.plan(path, storage_options=5), "storage_options is a int; expected a dictionary"),  # type: ignore[arg-type]
+    (lambda path: bp.plan(None), "path is None; expected a file, a directory, a glob, a URL"),  # type: ignore[arg-type]
+]
+
+
+def test_wrong_arguments_in_python_are_named_errors(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"id": [1]})
+    for call, message in WRONG_IN_PYTHON:
+        with pytest.raises(bp.OptionError, match=message):
+            call(path)
 
 
 def test_names_that_inspect_shows_can_be_probed(run: Run, tmp_path: Path) -> None:
@@ -226,3 +246,10 @@ def test_explain_fits_80_columns_and_names_the_condition(
         assert max(map(len, out.splitlines())) <= 80
         for sentence in expected:
             assert sentence in " ".join(out.split()), where
+
+
+def test_what_is_logged_is_a_warning_on_stderr(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"id": [1]})
+    command = [sys.executable, "-m", "bloomparquet.cli.main", "plan", path, "--where", "id = 1", "--index", "no/index"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == "warning: no/index: there is no index here; plans do not use one\n"

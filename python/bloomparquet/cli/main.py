@@ -10,6 +10,7 @@ Modules other than click are imported where they are used, so that ``--help`` an
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import sys
@@ -251,6 +252,8 @@ cli.add_command(shrink)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
+    if logging.lastResort is not None:  # what no handler takes goes to stderr
+        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
     if instruction := os.environ.get(_COMPLETION):
         from click.shell_completion import shell_complete
 

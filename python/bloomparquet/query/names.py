@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from bloomparquet.errors import OptionError, quoted
+
 _KEYWORDS = (
     "AND|ANTI|ARRAY|BETWEEN|BINARY|CASE|CAST|CROSS|DATE|DIV|DOUBLE|ELSE|END|EXCEPT|EXISTS|FALSE|FROM|FULL|GROUP|HAVING|IN|"
     "INNER|INTERSECT|INTERVAL|IS|JOIN|LATERAL|LEFT|LIKE|LIMIT|MAP|MINUS|NATURAL|NOT|NULL|ON|OR|ORDER|OVER|RIGHT|SELECT|"
@@ -33,6 +35,12 @@ def find(names: Sequence[str], name: str, case_sensitive: bool) -> list[int]:
     """
     exact = [i for i, other in enumerate(names) if other == name]
     return exact or [i for i, other in enumerate(names) if fold(other, case_sensitive) == fold(name, case_sensitive)]
+
+
+def check_names(columns: object) -> None:
+    """Raise OptionError for a text where a list of names is expected: its letters would be the names."""
+    if isinstance(columns, str):
+        raise OptionError(f"columns is {quoted(columns)}; expected a list of names, such as [{quoted(columns)}]")
 
 
 def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:

@@ -18,7 +18,7 @@ from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import column_to_sql, dotted_name, names_of, quote_name
+from bloomparquet.query.names import check_names, column_to_sql, dotted_name, names_of, quote_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import (
     NoLeaf,
@@ -84,6 +84,7 @@ def inspect(
     >>> filters.select(["row_group", "rows", "bytes", "bits_set"]).to_pylist()[0]
     {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
+    check_names(columns)
     table = _open(path, filesystem, keys, table_log)
     leaves = [(schema_index, leaf) for schema_index, schema in enumerate(table.schemas) for leaf in schema.leaves]
     if columns is not None:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views
 from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
 
@@ -373,5 +373,9 @@ def _wrap(filesystem: Any) -> Storage:
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
         from bloomparquet.storage.fsspec_files import FsspecHandler
 
+        if not hasattr(filesystem, "protocol"):
+            raise OptionError(
+                f"filesystem is {quoted(filesystem)}; expected a pyarrow.fs.FileSystem or a file system of fsspec"
+            )
         filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))
