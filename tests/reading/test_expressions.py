@@ -384,3 +384,16 @@ def test_fields_of_structs_match_by_the_rules_of_the_library(tmp_path: Path) -> 
             for where in (test, test & (column < 9), test | (column == 3)):
                 assert bp.read_table(path, where)["st.a"].equals(expected(where, data)["st.a"]), str(where)
     assert skipped > 40
+
+
+@OF_POLARS
+def test_fields_whose_paths_look_alike_are_told_apart(tmp_path: Path) -> None:
+    rows = [{"a": {"b.c": i}, "a.b": {"c": 100 - i}, "a.b.c": 200 + i} for i in range(40)]
+    data = pa.Table.from_pylist(rows)
+    path = write(tmp_path / "x.parquet", data, rows_per_group=10)
+    one, other = c("a").struct.field("b.c"), c("a.b").struct.field("c")
+    for where in ((one == 3) & (other == 97) & (c("a.b.c") == 203), (one == 3) | (other == 65) | (c("a.b.c") == 239)):
+        matching = pl.from_arrow(data).filter(where)["a.b.c"].to_list()
+        plan = bp.plan(path, where)
+        assert bp.read_table(path, where)["a.b.c"].to_pylist() == matching
+        assert 0 < plan.kept < plan.total

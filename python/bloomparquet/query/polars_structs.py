@@ -79,7 +79,7 @@ class _Rewriter:
                 field = field.struct.field(name)
             if node.meta.eq(field):
                 name = ".".join(path)
-                while name in self._names:  # of another column
+                while name in self._names or self.used.get(name, (path,))[0] != path:  # another column's name
                     name += "_"
                 self.used[name] = path, kind
                 return pl.col(name)
