@@ -42,19 +42,26 @@ def console(*, stderr: bool = False) -> Console:
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    ``unit`` says whether ``row_groups`` are row groups or stripes. ``row_group_counts`` counts the row groups within
-    stripes; it is None for Parquet. A file that partition values exclude is one entry of ``row_groups``, whose
-    ``index`` and ``rows`` are None.
+    ``unit`` says whether ``row_groups`` are row groups or stripes. ``opened_files`` counts those alone whose file was
+    opened. ``row_group_counts`` counts the row groups within stripes; it is None for Parquet. A file of
+    ``unopened_files`` is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
     """
     within = None
     if (counts := plan.row_group_counts) is not None:
         skipped = {"statistics": counts.by_statistics, "bloom": counts.by_bloom}
         within = {"total": counts.total, "kept": counts.kept, "skipped": skipped}
+    in_opened = plan.skipped["partition"] - len(plan.excluded)
     return {
         "unit": plan.unit,
-        "total": plan.total,
-        "kept": plan.kept,
-        "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
+        "opened_files": {
+            "files": len(plan.table.files),
+            "total": len(plan.table),
+            "kept": plan.kept - len(plan.unreadable),
+            "skipped": {**{reason: plan.skipped[reason] for reason in EVIDENCE}, "partition": in_opened},
+        },
+        "unopened_files": {"skipped": len(plan.excluded), "read_whole": len(plan.unreadable)},
+        "not_understood": plan.not_understood(),
+        "columns_without_filters": plan.columns_without_filters(),
         "row_group_counts": within,
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,

@@ -6,7 +6,6 @@ need; these reads are counted apart from those of the plan.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import DECISIONS, Decision
-from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
 from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.planning.why import Why, explain_kept
 from bloomparquet.query.elements import to_element_conditions
@@ -117,7 +116,7 @@ class _Explainer:
             where or (parts[0].predicate if parts else "no predicate"), plan.unit, self._total,
             plan.kept - len(plan.unreadable), _counts(self._judged.decide(plan)), tuple(parts),
             tuple(self._about_the_scan()), sum(read.requests for read in reads), sum(read.bytes for read in reads),
-            len(plan.excluded), len(plan.unreadable),
+            len(plan.excluded), len(plan.unreadable), len(plan.table.files), tuple(plan.not_understood()),
         )  # fmt: skip
 
     def _named(self, predicate: Predicate) -> Predicate:
@@ -243,7 +242,7 @@ class _Explainer:
         (column,) = columns(leaf)
         can_be_compared = self._request.partitions.can_compare(leaf)
         reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
-        return Why(reason, column=".".join(column))
+        return Why(reason, column=column)
 
     def _narrow(
         self, table: Units, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
@@ -279,53 +278,10 @@ class _Explainer:
 
     def _remedies(self, why: Why) -> Remedies:
         """What a user does to have a filter, in files of this format or of a table."""
-        case = why.detail if why.reason is WhyNot.NO_CASE_FILTER else ""
-        if self._plan.dataset.columns is not None:
-            add = f"build_index({{{case or why.column!r}: bloomparquet.Bloom()}}) of the data set"
-            replace = f"{add}, or write the files again with smaller filters"
-            return Remedies(add, replace, add, "; advise() of the data set says whether it pays")
-        column = shlex.quote(why.column)
-        if self._table.format is not FileFormat.PARQUET:
-            add = f"write the files again with orc.bloom.filter.columns={column}"
-            stored = f"write the files again with {case} as a column of its own, and a filter on it"
-            return Remedies(add, f"{add} and a lower orc.bloom.filter.fpp", stored, "")
-        path = self._path()
-        add = f"bloomparquet add {path} --columns {column}"
-        build = f"bloomparquet index build {path} --fpp 0.01 --columns {shlex.quote(case)}"
-        build += ", and the other columns that are looked up"
-        return Remedies(add, f"{add} --replace", build, f"; bloomparquet advise {path} says whether it pays")
-
-    def _path(self) -> str:
-        """The argument of commands: what the user gave, or else the only file."""
         dataset = self._plan.dataset
-        if not dataset.paths:
-            if len(dataset.files) != 1:
-                return "PATH"  # the directory that they share may hold others
-            scheme, separator, _ = str(dataset.storage.key).partition("://")
-            return shlex.quote(f"{scheme}://{dataset.files[0].path}" if separator else dataset.files[0].path)
-        # A URL may hold a secret before its @ or after its question mark.
-        is_secret = any("://" in path and not {"@", "?"}.isdisjoint(path) for path in dataset.paths)
-        return "PATH" if is_secret else shlex.join(dataset.paths)
-
-
-class Remedies(NamedTuple):
-    """How a user adds a filter, replaces one, and adds one of a column in lower or upper case; and how to ask whether a
-    filter pays."""
-
-    add: str = ""
-    replace: str = ""
-    add_case: str = ""
-    advise: str = ""
-
-
-def not_used(why: Why, count: int | None, total: int, units: str, remedies: Remedies | None = None) -> NotUsed:
-    """`why` with its sentence and remedy written out, for so many of `total` row groups."""
-    fields = {
-        "column": why.column, "count": f"{count or 0:,}", "total": f"{total:,}", "unit": units, "detail": why.detail,
-        **(remedies or Remedies())._asdict(),
-    }  # fmt: skip
-    reason = why.reason
-    return NotUsed(reason, count, reason.sentence.format(**fields), reason.remedy.format(**fields))
+        if dataset.columns is not None:
+            return remedies_of_table(why)
+        return remedies_of(why, path_argument(dataset), self._table.format)
 
 
 def _counts(decided: Codes) -> dict[Decision, int]:

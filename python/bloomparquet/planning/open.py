@@ -89,7 +89,8 @@ def open_table(
             _remember(storage, ((file, True) for file in known.table.files))
         return known.require(skip_corrupt, unreadable, is_given)
     if table is None:
-        raise NotParquetError(f"{refused}, or an ORC file") from refused
+        others = "" if len(files) == 1 else "; name the data files alone, for example by a glob: 'events/*.parquet'"
+        raise NotParquetError(f"{refused}, or an ORC file{others}") from refused
     return table
 
 

@@ -102,7 +102,7 @@ def _parse_sql(text: str, partly: bool) -> Predicate:
     from sqlglot.errors import ParseError, SqlglotError
 
     if not text.strip():
-        raise PlanError("where is blank; to read every row, pass None")
+        raise PlanError("where is blank; to read every row, leave it out")
     try:
         return _Converter(text, partly).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:

@@ -32,10 +32,14 @@ class FilterRow(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe."""
+    """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe.
+
+    `fpp`: for which share of absent values the filters that say maybe would say so too, from a sample; 0 if none says
+    maybe."""
 
     might_match: NDArray[np.bool_]
     has_filter: NDArray[np.bool_]
+    fpp: float
 
 
 class FormatReader(Protocol):

@@ -75,6 +75,8 @@ def one_of(filesystem: Any, storage_options: StorageOptions | None) -> Any:
     """The one that is given, or None. OptionError if both are."""
     if filesystem is not None and storage_options is not None:
         raise OptionError("both filesystem and storage_options are given; expected one: a file system has its options")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise OptionError(f"storage_options is a {type(storage_options).__name__}; expected a dictionary")
     return filesystem if storage_options is None else storage_options
 
 

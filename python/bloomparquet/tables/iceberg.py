@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -100,6 +100,7 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
 def open_metadata(table: Table | PathLike) -> Table:
     """`table` itself, or the table that a metadata file describes."""
     try:
+        from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:
         raise UnsupportedError(
@@ -108,7 +109,17 @@ def open_metadata(table: Table | PathLike) -> Table:
     if isinstance(table, Table):
         return table
     if isinstance(table, str | os.PathLike):
-        return StaticTable.from_metadata(os.fspath(table))
+        expected = (
+            "expected the path of a metadata file (….metadata.json), which the table's catalog knows, or a directory "
+            "with metadata/version-hint.text"
+        )
+        try:
+            return StaticTable.from_metadata(os.fspath(table))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(f"{table}: there is no Iceberg table here: {error}; {expected}") from error
+        except (ValueError, ValidationError) as error:
+            reason = " ".join(str(error).splitlines()[1:2]).strip() or str(error)
+            raise FormatError(f"{table}: this is no metadata of an Iceberg table: {reason}; {expected}") from error
     raise OptionError(
         f"table is a {type(table).__name__}; expected a pyiceberg.table.Table, or the path of a metadata file "
         "(….metadata.json)"
@@ -119,6 +130,8 @@ def _find_snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
     """The snapshot to read; None if the table has none yet."""
     if snapshot_id is None:
         return table.current_snapshot()
+    if not isinstance(snapshot_id, int) or isinstance(snapshot_id, bool):
+        raise OptionError(f"snapshot_id is {quoted(snapshot_id)}; expected the number of a snapshot")
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise PlanError(
