@@ -214,7 +214,21 @@ def random_settings(random: Random) -> dict[str, str]:
     names = random.choices(_OFTEN, k=count // 3) + random.sample(sorted(SETTINGS), k=count - count // 3)
     chosen = {name: random.choice(SETTINGS[name]) for name in names}
     # Most queries are small and run once: interpreting is faster than compiling.
-    if random.random() < 0.75:
+    if random.random() < 0.9:
         chosen.setdefault("spark.sql.codegen.wholeStage", "false")
         chosen.setdefault("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return chosen
+
+
+READ_BY_ALL: dict[str, tuple[str, ...]] = {
+    "spark.sql.session.timeZone": ("UTC", "UTC", *_ZONES),
+    "spark.sql.caseSensitive": _BOOLEAN,
+    "spark.sql.ansi.enabled": _BOOLEAN,
+    "spark.sql.adaptive.enabled": _BOOLEAN,
+    "spark.sql.parquet.enableVectorizedReader": _BOOLEAN,
+    "spark.sql.orc.enableVectorizedReader": _BOOLEAN,
+    "spark.sql.files.maxPartitionBytes": ("100b", "128mb"),
+    "spark.sql.codegen.wholeStage": ("false",),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN",),
+}
+"""Settings of a load that every way in supports, also those that do not see the session."""
