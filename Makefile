@@ -21,7 +21,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix lint docs notebooks bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix random-sql lint docs notebooks bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -87,6 +87,13 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark==$*.*'
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
+
+PAIRS  ?= 100000
+SEED   ?= 1
+FROM   ?= 0
+FAULTS ?=
+random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every way in with plain Spark; FAULTS=1: find faults put in
+	@$(BIN)/python -m tests.differential.$(if $(FAULTS),faults --seed $(SEED),random_run --pairs $(PAIRS) --seed $(SEED) --first $(FROM))
 
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .

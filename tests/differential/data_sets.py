@@ -82,7 +82,7 @@ def _by_spark(spark: SparkSession, random: Random, data: DataSet, format_: str) 
             return data if format_ == "parquet" else replace(data, format="parquet")
         if with_variant:
             text = f"element_at(array({_VARIANTS}), 1 + pmod(hash(rid DIV 3), {len(random_files.VARIANTS)}))"
-            frame = frame.withColumns({"var": _expr(f"parse_json(nullif({text}, ''))")})
+            frame = frame.selectExpr("*", f"parse_json(nullif({text}, '')) AS var")
             data = replace(data, columns=(*data.columns, Column("var", VARIANT, (None,))))
         keys = [column.name for column in data.partitions]
         writer = frame.repartition(random.randint(1, 3)).write.options(**options).partitionBy(*keys)
@@ -90,12 +90,6 @@ def _by_spark(spark: SparkSession, random: Random, data: DataSet, format_: str) 
     return replace(
         data, root=root, format=format_, notes=f"{data.notes}; rewritten as {writer_format} {settings} {options}"
     )
-
-
-def _expr(sql: str) -> object:
-    from pyspark.sql.functions import expr
-
-    return expr(sql)
 
 
 def _index(random: Random, data: DataSet) -> DataSet:
@@ -114,7 +108,7 @@ def _index(random: Random, data: DataSet) -> DataSet:
     else:  # other rows in a file of the same name, or in a new one
         try:
             table = pq.ParquetFile(chosen).read()
-        except Exception:  # a damaged file
+        except (pa.ArrowException, OSError):  # a damaged file
             return replace(data, notes=f"{data.notes}; index")
         rows = list(range(table.num_rows))
         random.shuffle(rows)
