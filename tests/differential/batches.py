@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from pyspark_bloomparquet import last_plan
 from tests.differential import pairs, random_sql
-from tests.differential.pairs import ERRORS, JAR, PLAIN, PYTHON, PYTHON_WHERE, READ_TABLE, WHERE, Load, Pair
+from tests.differential.pairs import ERRORS, JAR, PLAIN, PYTHON, PYTHON_WHERE, READ_TABLE, WAYS, WHERE, Load, Pair
 from tests.differential.random_files import DataSet
 from tests.differential.random_sql import ROWS, Statement
 
@@ -27,21 +27,28 @@ Rows = tuple[str, ...]
 Answers = dict[int, Rows | None]
 
 
-def pairs_of(spark: SparkSession, random: Random, data: DataSet, tally: Counter[str]) -> Iterator[Pair]:
-    """Compare many pairs of a data set, and give those that are to be compared one by one."""
+def pairs_of(
+    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS
+) -> Iterator[Pair]:
+    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one."""
+
+    def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
+        chosen = [way for way in ways if way in among]
+        return _screen(spark, load, statements, chosen, tally) if chosen else iter(())
+
     load = pairs.plain_load(random, data)
     portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(IN_PYTHON)]
     ways = [READ_TABLE, *([PYTHON_WHERE] if data.format == "parquet" else []), PLAIN, JAR]
-    yield from _screen(spark, load, portable, ways, tally)
-    if data.format == "parquet" and random.random() < 0.05:
+    yield from screen(load, portable, ways)
+    if data.format == "parquet" and PYTHON in among and random.random() < 0.05:
         yield Pair(load, portable[0], PYTHON)
     load = pairs.random_load(random, data)
     rows = [Statement(ROWS, random_sql.predicate(random, data)) for _ in range(PREDICATES)]
-    yield from _screen(spark, load, rows, [PLAIN, JAR], tally)
+    yield from screen(load, rows, [PLAIN, JAR])
     if "bloom" not in load.settings.get("spark.sql.sources.useV1SourceList", ""):
-        yield from _screen(spark, load, rows[:MOST_WHERE], [WHERE], tally)
+        yield from screen(load, rows[:MOST_WHERE], [WHERE])
     statements = [random_sql.statement(random, data) for _ in range(STATEMENTS)]
-    yield from _screen(spark, load, statements, [PLAIN, JAR], tally)
+    yield from screen(load, statements, [PLAIN, JAR])
 
 
 def _screen(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+IN_PYTHON, IN_SPARK = ("read_table", "python where"), ("plain", "jar")
 _CORE, _JAVA = "python/bloomparquet", "jvm-shim/src/main/java/io/bloomparquet/spark"
 
 
@@ -26,6 +27,7 @@ class Fault:
     file: str
     old: str
     new: str
+    ways: tuple[str, ...] = IN_PYTHON
 
     def apply(self, copy: Path) -> None:
         """Change the product in `copy`. Raises ValueError if the text is not there exactly once."""
@@ -58,7 +60,7 @@ FAULTS = [
     ),
     Fault(
         "values: integers that a reader cuts short are judged", f"{_CORE}/planning/judge.py",
-        " or not self._table.is_lossless(i, leaf_column, reader_type):", ":",
+        " or not self._table.is_lossless(i, leaf_column, reader_type):", ":", IN_SPARK,
     ),
     Fault(
         "predicates: NOT of AND is an AND", f"{_CORE}/query/normal_form.py",
@@ -90,25 +92,26 @@ FAULTS = [
     Fault(
         "planning: values of a VARIANT outside of its leaf", f"{_CORE}/planning/evidence/variants.py",
         "conclusive |= np.all([(each.nulls == count) & (each.values == count) for each in residuals], axis=0)",
-        "conclusive[:] = len(residuals) > 0",
+        "conclusive[:] = len(residuals) > 0", IN_SPARK,
     ),
     Fault(
         "jar: one side of OR is enough", f"{_JAVA}/planner/PlannerPredicate.java",
         'return join("or", children(or.left(), or.right()), false);',
-        'return join("or", children(or.left(), or.right()), true);',
+        'return join("or", children(or.left(), or.right()), true);', IN_SPARK,
     ),
     Fault(
         "jar: every cast keeps every value", f"{_JAVA}/planner/LosslessCast.java",
-        "return from.equals(to) || (from instanceof FloatType && to instanceof DoubleType);", "return true;",
+        "return from.equals(to) || (from instanceof FloatType && to instanceof DoubleType);", "return true;", IN_SPARK,
     ),
     Fault(
         "jar: an outer join is pruned by its keys", f"{_JAVA}/plain/JoinKeys.java",
-        "} else if (PARTITION_PRUNING.canPruneLeft(join.joinType())\n        && isSelective(", "} else if (isSelective(",
+        "} else if (PARTITION_PRUNING.canPruneLeft(join.joinType())\n        && isSelective(",
+        "} else if (isSelective(", IN_SPARK,
     ),
     Fault(
         "jar: a list is compared as one of its elements", f"{_JAVA}/planner/CatalystPredicate.java",
         "if (!isEquality || (op.equals(\"<=>\") && values.values.contains(null))) {\n      return null;\n    }",
-        "if (!isEquality) {\n      op = \"=\";\n    }",
+        "if (!isEquality) {\n      op = \"=\";\n    }", IN_SPARK,
     ),
 ]  # fmt: skip
 
@@ -131,7 +134,8 @@ def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | N
     """How many pairs were needed; None if `most` did not suffice."""
     paths = [copied(fault, home) / "python", ROOT]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink"],
+        [sys.executable, "-m", "tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink",
+         "--ways", ",".join(fault.ways)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         cwd=home, capture_output=True, text=True, check=False,
     )  # fmt: skip

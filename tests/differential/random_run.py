@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -46,14 +46,15 @@ class Difference:
 
 
 def differences(
-    spark: SparkSession, seed: str, numbers: Iterator[int], home: Path, tally: Counter[str], shrink: bool = True
-) -> Iterator[Difference]:
+    spark: SparkSession, seed: str, numbers: Iterator[int], home: Path, tally: Counter[str],
+    ways: Collection[str] = WAYS, shrink: bool = True,
+) -> Iterator[Difference]:  # fmt: skip
     """Compare the pairs of some data sets. The counts in `tally` are of the pairs so far."""
     logging.getLogger("SQLQueryContextLogger").disabled = True  # PySpark's, which writes each error to stderr
     for number in numbers:
         name = f"{seed}-{number}"
         data = data_sets.data_set(spark, name, home)
-        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally):
+        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally, ways):
             text = pairs.compare(spark, pair, tally)
             if text is not None:
                 small = shrunk(spark, pair, text, home / "smaller") if shrink else pair
@@ -90,6 +91,7 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--first", type=int, default=0, help="number of the first data set")
     parser.add_argument("--no-shrink", action="store_true", help="print the first difference as it is")
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=WAYS, help="such as plain,read_table")
     arguments = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = Path(tempfile.mkdtemp(prefix="random-sql-"))
@@ -108,7 +110,8 @@ def main() -> int:
                 rate = tally["pairs"] / (shown - started)
                 print(f"{tally['pairs']:,} pairs of {tally['data sets']:,} data sets, {rate:.1f} a second", flush=True)
 
-    difference = next(differences(spark, arguments.seed, numbers(), home, tally, not arguments.no_shrink), None)
+    found = differences(spark, arguments.seed, numbers(), home, tally, arguments.ways, shrink=not arguments.no_shrink)
+    difference = next(found, None)
     print(f"{tally['pairs']:,} pairs in {time.monotonic() - started:,.0f} s\n{summary(tally)}")
     if difference is not None:
         print(f"\nDIFFERENCE after {tally['pairs']:,} pairs, files in {home}\n{difference}")
