@@ -10,7 +10,7 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark_bloomparquet import last_plan
 from tests.differential import pairs, random_sql
@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 PREDICATES, IN_PYTHON, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 120, 8, 6, 2
 """How many predicates and statements a data set is asked, and how many of each that fail are compared."""
 Rows = tuple[str, ...]
+Record = list[tuple[Any, ...]]  # the arguments of `run_in_python`, and the right rows
 Answers = dict[int, Rows | None]
 
 
 def pairs_of(
-    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS
-) -> Iterator[Pair]:
-    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one."""
+    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS,
+    record: Record | None = None,
+) -> Iterator[Pair]:  # fmt: skip
+    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
+
+    Adds plain Spark's answers to `record`.
+    """
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
         chosen = [way for way in ways if way in among]
-        return _screen(spark, load, statements, chosen, tally) if chosen else iter(())
+        return _screen(spark, load, statements, chosen, tally, record) if chosen else iter(())
 
     load = pairs.plain_load(random, data)
     portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(IN_PYTHON)]
@@ -52,8 +57,9 @@ def pairs_of(
 
 
 def _screen(
-    spark: SparkSession, load: Load, statements: Sequence[Statement], ways: Sequence[str], tally: Counter[str]
-) -> Iterator[Pair]:
+    spark: SparkSession, load: Load, statements: Sequence[Statement], ways: Sequence[str], tally: Counter[str],
+    record: Record | None,
+) -> Iterator[Pair]:  # fmt: skip
     try:
         with pairs.table(spark, load, None, "t") as name, pairs.settings(spark, load, None):
             spark.sql(f"SELECT rid FROM {name}").collect()
@@ -73,6 +79,11 @@ def _screen(
         # Python answers many predicates in the time that Spark takes for one.
         asked = answered if way in (READ_TABLE, PYTHON_WHERE) else answered[:PREDICATES]
         tally["with rows"] += sum(bool(right[i]) for i in asked)
+        if record is not None and way in (READ_TABLE, PYTHON_WHERE):
+            record += [
+                (way, str(load.data.root), analysed[i].predicate.sql(), load.zone, load.case_sensitive, right[i])
+                for i in asked
+            ]
         ours = _ours(spark, load, [analysed[i] for i in asked], way, tally)
         for at, i in enumerate(asked):
             if at not in ours:
@@ -91,7 +102,7 @@ def _ours(spark: SparkSession, load: Load, asked: list[Statement], way: str, tal
         for each in outcomes:
             pairs.count_plans(each.plans, way, tally)
         return {
-            i: None if each.error else tuple(sorted(f"{{{rid}}}" for rid in each.rows))
+            i: None if each.error else pairs.as_structs(each.rows)
             for i, each in enumerate(outcomes)
             if not pairs.is_refusal(way, each)
         }

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
 import re
 import shutil
@@ -13,8 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.differential import batches, pairs, random_run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 IN_PYTHON, IN_SPARK = ("read_table", "python where"), ("plain", "jar")
@@ -133,9 +138,12 @@ def copied(fault: Fault, home: Path) -> Path:
 def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | None:
     """How many pairs were needed; None if `most` did not suffice."""
     paths = [copied(fault, home) / "python", ROOT]
+    module = ["tests.differential.faults", "--replay", str(home / "record.json")]
+    if fault.ways == IN_SPARK:
+        module = ["tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink",
+                  "--ways", ",".join(IN_SPARK)]  # fmt: skip
     run = subprocess.run(
-        [sys.executable, "-m", "tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink",
-         "--ways", ",".join(fault.ways)],
+        [sys.executable, "-m", *module],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         cwd=home, capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -148,20 +156,54 @@ def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | N
     return int(found[1].replace(",", ""))
 
 
+def record(home: Path, most: int, seed: str) -> int:
+    """Record what plain Spark answers, so that faults which Python shows need no JVM. Returns the number of pairs."""
+    rows: batches.Record = []
+    tally: Counter[str] = Counter()
+    spark = random_run.session(home)
+    numbers = itertools.takewhile(lambda _: tally["pairs"] < most, itertools.count())
+    for difference in random_run.differences(spark, seed, numbers, home, tally, IN_PYTHON, record=rows):
+        raise RuntimeError(f"a difference without a fault: {difference}")
+    spark.stop()
+    (home / "record.json").write_text(json.dumps(rows))
+    return tally["pairs"]
+
+
+def replay(file: str) -> int:
+    """Compare the product, which may have a fault, with what was recorded. Returns 1 after the first difference."""
+    count = 0
+    for way, root, where, zone, case_sensitive, right in json.loads(Path(file).read_text()):
+        ours = pairs.run_in_python(way, root, where, zone, case_sensitive)
+        if pairs.is_refusal(way, ours):
+            continue
+        count += 1
+        if ours.error or pairs.as_structs(ours.rows) != tuple(right):
+            print(f"DIFFERENCE after {count:,} pairs\n  SELECT rid FROM `{root}` WHERE {where}")
+            print(f"=> {ours.error or f'{len(ours.rows)} rows for {len(right)}'}")
+            return 1
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10_000, help="give up after so many")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", default="", help="only faults whose names contain this")
+    parser.add_argument("--replay", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.replay:
+        return replay(arguments.replay)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     missed = 0
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
+        if any(arguments.only in fault.name and fault.ways == IN_PYTHON for fault in FAULTS):
+            print(f"{record(Path(home), arguments.pairs, arguments.seed):,} pairs recorded", flush=True)
         for fault in FAULTS:
             if arguments.only in fault.name:
                 started = time.monotonic()
-                pairs = pairs_until_found(fault, Path(home), arguments.pairs, arguments.seed)
-                missed += pairs is None
-                result = f"found after {pairs:,} pairs" if pairs is not None else "NOT FOUND"
+                count = pairs_until_found(fault, Path(home), arguments.pairs, arguments.seed)
+                missed += count is None
+                result = f"found after {count:,} pairs" if count is not None else "NOT FOUND"
                 print(f"{fault.name}: {result}, {time.monotonic() - started:.0f} s", flush=True)
     return 1 if missed else 0
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,8 @@ def random_load(random: Random, data: DataSet) -> Load:
 def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
     """The outcome of the pair's statement by a way in; None: by plain Spark."""
     if way in (READ_TABLE, PYTHON_WHERE):
-        return _run_in_python(pair, way)
+        load = pair.load
+        return run_in_python(way, str(load.data.root), pair.statement.predicate.sql(), load.zone, load.case_sensitive)
     try:
         with table(spark, pair.load, way, "t", pair.statement.predicate.sql()) as name, settings(spark, pair.load, way):
             frame = spark.sql(f"SELECT rid FROM {name}" if way == WHERE else pair.statement.sql(name))
@@ -146,18 +148,17 @@ def _pruning(way: str | None) -> Mapping[str, str]:
     return UNPRUNED if way is None else PRUNED if way == PLAIN else {}
 
 
-def _run_in_python(pair: Pair, way: str) -> Outcome:
-    load, where = pair.load, pair.statement.predicate.sql()
-    root = load.data.root
+def run_in_python(way: str, root: str, where: str, zone: str, case_sensitive: bool) -> Outcome:
+    """The row ids for which `where` is TRUE, by a way in that needs no JVM."""
     try:
         if way == READ_TABLE:
-            given = {"timezone": load.zone, "case_sensitive": load.case_sensitive}
+            given: dict[str, Any] = {"timezone": zone, "case_sensitive": case_sensitive}
             plan = bp.plan(root, where, **given)
             found = bp.read_table(root, where, ["rid"], **given)
             rids, plans = found.column("rid").to_pylist(), (plan,)
         else:
-            options = {"where": where, "timeZone": load.zone, "caseSensitive": str(load.case_sensitive).lower()}
-            found = sparkside.read_by_data_source(root, None, **options)
+            options = {"where": where, "timeZone": zone, "caseSensitive": str(case_sensitive).lower()}
+            found = sparkside.read_by_data_source(Path(root), None, **options)
             rids, plans = found.column("rid").to_pylist() if found.num_columns else [], ()
         return Outcome(tuple(sorted(str(rid) for rid in rids)), plans=plans)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
@@ -171,6 +172,11 @@ def _rows(spark: SparkSession, frame: Any) -> tuple[str, ...]:
     result = jvm.org.apache.spark.sql.execution.HiveResult.hiveResultString(frame._jdf.queryExecution().executedPlan())
     text = result.mkString("\x01") if result.length() else None
     return () if text is None else tuple(sorted(comparable(row) for row in text.split("\x01")))
+
+
+def as_structs(rids: tuple[str, ...]) -> tuple[str, ...]:
+    """Row ids as Spark writes structs of them."""
+    return tuple(sorted(f"{{{rid}}}" for rid in rids))
 
 
 def comparable(row: str) -> str:

@@ -47,20 +47,24 @@ class Difference:
 
 def differences(
     spark: SparkSession, seed: str, numbers: Iterator[int], home: Path, tally: Counter[str],
-    ways: Collection[str] = WAYS, shrink: bool = True,
+    ways: Collection[str] = WAYS, shrink: bool = True, record: batches.Record | None = None,
 ) -> Iterator[Difference]:  # fmt: skip
-    """Compare the pairs of some data sets. The counts in `tally` are of the pairs so far."""
+    """Compare the pairs of some data sets. The counts in `tally` are of the pairs so far.
+
+    With `record`, the files stay.
+    """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # PySpark's, which writes each error to stderr
     for number in numbers:
         name = f"{seed}-{number}"
         data = data_sets.data_set(spark, name, home)
-        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally, ways):
+        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally, ways, record):
             text = pairs.compare(spark, pair, tally)
             if text is not None:
                 small = shrunk(spark, pair, text, home / "smaller") if shrink else pair
                 yield Difference(name, pair, text, small, pairs.compare(spark, small, Counter()))
         tally["data sets"] += 1
-        shutil.rmtree(home / name)
+        if record is None:
+            shutil.rmtree(home / name)
 
 
 def summary(tally: Counter[str]) -> str:
