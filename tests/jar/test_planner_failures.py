@@ -333,7 +333,11 @@ def test_a_program_that_does_not_read_requests_is_ended(readers: Readers, path: 
 def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, tmp_path: Path) -> None:
     """The watchdog kills it after a few seconds, long before planningTimeout."""
     interpreter = Interpreter(tmp_path)
-    with short_limits(readers), warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with (
+        short_limits(readers),
+        warnings(readers) as lines,
+        application_conf(readers.spark, {PYTHON: interpreter.program}),
+    ):
         planned(readers, path)
         (first,) = interpreter.started()
         os.kill(first, signal.SIGSTOP)
