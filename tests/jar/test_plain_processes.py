@@ -70,7 +70,8 @@ def run(job: str, home: Path, *arguments: str) -> Any:
 CLUSTER = """
 home, jar, path, flags = sys.argv[1:]
 spark = start("local-cluster[2,1,1024]", home, jar, **{
-    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": flags, "spark.sql.files.maxPartitionBytes": "2000b",
+    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": flags,
+    "spark.sql.files.maxPartitionBytes": "2000b",
     "spark.sql.files.openCostInBytes": "0", "spark.task.maxFailures": "8",
     "spark.jars": "", "spark.driver.extraClassPath": jar,  # executors get the jar from the first query
 }).getOrCreate()
