@@ -8,8 +8,8 @@ A request is ``{"id": 7, "version": 9, "format": "parquet", "files": 1000, "list
 "hadoop": {…}, "explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of
 ``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes
 and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero
-byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the listing, it answers
-``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
+byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the
+listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
 
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
