@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pyspark_bloomparquet import ScanSummary, explain_pruning, last_plan
 from tests.support import buckets, files
 from tests.support.s3 import S3Server, s3_server
 from tests.support.scenarios import PRUNED, texts
-from tests.support.spark import conf
+from tests.support.spark import application_conf, conf
 from tests.support.spark_log import explained, recorded, text_below
 
 pytestmark = pytest.mark.slow
@@ -172,30 +171,40 @@ def test_secrets_are_shown_nowhere(lake: Lake, tmp_path: Path) -> None:
     url = lake.add("secret")
     home = tmp_path / "spark-log"
     home.mkdir()
-    with recorded(lake.spark, home):
-        # Spark hides the values of its settings with such names; storageOptions has them in its value.
-        given = lake.settings(KEY, session_token="the-session-token")
-        with conf(lake.spark, given | {OPTION: lake.options(WRONG)}):
-            for source in ("parquet", "bloomparquet"):
-                frame = lake.spark.read.format(source).load(url)
-                plan = lake.ask(frame)
-                assert not plan.planned
-                texts_of_plans = f"{plan!r} {explain_pruning(frame.where('id = 1'))} {explained(frame.where('id = 1'))}"
-        with conf(lake.spark, given):
-            assert_pruned(lake.ask(lake.spark.read.parquet(url)))
+    plans = []
+    given = lake.settings(KEY, session_token="the-session-token")
+    wrong = {OPTION: lake.options(WRONG)}
+    # Spark's event log hides settings of the application only.
+    with recorded(lake.spark, home), application_conf(lake.spark, given | wrong), conf(lake.spark, given):
+        with conf(lake.spark, wrong):
+            plain = lake.spark.read.parquet(url)
+            plans.append(lake.ask(plain))
+        loaded = lake.spark.read.format("bloomparquet").option("storageOptions", lake.options(WRONG)).load(url)
+        plans.append(lake.ask(loaded))
+        for frame in (plain.where("id = 1"), loaded.where("id = 1")):
+            plans += [explain_pruning(frame), explained(frame), frame._jdf.queryExecution().toString()]
+        assert_pruned(lake.ask(lake.spark.read.parquet(url)))
+    assert not plans[0].planned
+    assert not plans[1].planned
     settings = lake.spark.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
-    shown = [texts_of_plans, text_below(home), text_below(Path(settings.get("spark.bloomparquet.cacheDirectory")))]
-    planners = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_text()
-            if "planner_worker" in command:
-                planners += 1
-                shown += [command, (process / "environ").read_text()]
-        except OSError:
-            continue  # it has ended
-    assert planners
-    assert re.search("bloomparquet", shown[1])  # the warnings are among them
+    processes = [each for each in Path("/proc").glob("[0-9]*") if "planner_worker" in text_of(each / "cmdline")]
+    assert processes
+    log = text_below(home)
+    assert "Spark reads everything, as without bloomparquet" in log
+    shown = [
+        repr(plans),
+        log,
+        text_below(Path(settings.get("spark.bloomparquet.cacheDirectory"))),
+        *(text_of(each / name) for each in processes for name in ("cmdline", "environ")),
+    ]
     for text in shown:
         for hidden in (secret(KEY), secret(WRONG), "the-session-token"):
             assert hidden not in text
+
+
+def text_of(file: Path) -> str:
+    """The text of a file of a process; empty if the process has ended."""
+    try:
+        return file.read_bytes().decode("latin-1")
+    except OSError:
+        return ""

@@ -240,10 +240,12 @@ class ArrowStorage:
         info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
-        if info.type == pyarrow.fs.FileType.NotFound:
+        root, is_missing = path.rstrip("/"), info.type == pyarrow.fs.FileType.NotFound
+        # pyarrow does not find the directory "t" on Azure if there is a name such as "t-old", which comes before "t/".
+        selector = pyarrow.fs.FileSelector(path, recursive=recursive, allow_not_found=is_missing)
+        entries = self.filesystem.get_file_info(selector)
+        if is_missing and not entries:
             raise FileNotFoundError(f"{self.key}: no such file or directory: {path}")
-        root = path.rstrip("/")
-        entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
         files = [
             _file_info(info)
             for info in entries
@@ -265,7 +267,10 @@ class ArrowStorage:
         )
 
     def is_directory(self, path: str) -> bool:
-        return bool(self.filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory)
+        kind = self.filesystem.get_file_info(path).type
+        if kind == pyarrow.fs.FileType.NotFound and self.filesystem.type_name == "abfs":  # see list_files
+            return bool(self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True)))
+        return bool(kind == pyarrow.fs.FileType.Directory)
 
     def make_parents(self, path: str) -> None:
         """Do nothing: an object's name may contain slashes."""

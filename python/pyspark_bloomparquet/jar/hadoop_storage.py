@@ -151,8 +151,8 @@ def _gcs(_: str, settings: Settings) -> Translation:
     def get(*names: str) -> str:
         return next((settings[name].strip() for name in names if settings.get(name, "").strip()), "")
 
-    if get("fs.gs.encryption.algorithm", "fs.gs.encryption.key"):
-        raise _other_bytes("fs.gs.encryption.key", "objects that are encrypted with customer keys")
+    if get("fs.gs.encryption.algorithm"):
+        raise _other_bytes("fs.gs.encryption.algorithm", "objects that are encrypted with customer keys")
     options: dict[str, str] = {}
     unused: list[str] = []
     url = urlsplit(get("fs.gs.storage.root.url"))
@@ -168,7 +168,7 @@ def _gcs(_: str, settings: Settings) -> Translation:
         # pyarrow takes such a file from this variable only.
         named = next((name for name in keyfile if get(name)), None)
         if named is not None and get(named) != os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
-            unused.append(f"{named} (but GOOGLE_APPLICATION_CREDENTIALS, in the driver's environment)")
+            unused.append(named)
     if get("fs.gs.auth.impersonation.service.account"):
         options["target_service_account"] = get("fs.gs.auth.impersonation.service.account")
     if get("fs.gs.requester.pays.mode").upper() not in ("", "DISABLED"):
