@@ -23,6 +23,7 @@ import org.apache.hadoop.fs.Path;
 final class HadoopSettings {
   private static final String CREDENTIAL_STORES = "security.credential.provider.path";
   private static final String HADOOP = "hadoop.";
+  private static final String S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem";
 
   /**
    * @param prefix how the names begin
@@ -100,14 +101,19 @@ final class HadoopSettings {
   /** The settings by which Spark opens {@code file}. Empty for local files, and for storages that we do not know. */
   static ObjectNode of(Path file, Supplier<Configuration> session) throws PlannerException {
     ObjectNode settings = JsonNodeFactory.instance.objectNode();
-    String scheme = LocalPaths.isLocal(file) ? null : file.toUri().getScheme();
+    String scheme = file.toUri().getScheme();
     String authority = file.toUri().getAuthority();
-    Connector connector = scheme == null ? null : CONNECTORS.get(scheme.toLowerCase(Locale.ROOT));
-    if (connector == null || authority == null) {
+    if (LocalPaths.isLocal(file) || scheme == null || authority == null) {
+      return settings;
+    }
+    Configuration conf = session.get();
+    boolean isS3 = scheme.equalsIgnoreCase("s3") && S3A_CLASS.equals(conf.getTrimmed("fs.s3.impl"));
+    Connector connector = isS3 ? S3A : CONNECTORS.get(scheme.toLowerCase(Locale.ROOT));
+    if (connector == null) {
       return settings;
     }
     try {
-      Configuration conf = inUse(file, scheme, session.get());
+      conf = inUse(file, scheme, conf);
       if (connector == S3A) {
         conf = withStoresOfBucket(conf, authority);
       }

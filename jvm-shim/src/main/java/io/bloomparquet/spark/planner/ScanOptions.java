@@ -34,7 +34,6 @@ public record ScanOptions(
   static final String OFF = "off";
 
   private static final String DEFAULT_TIMEOUT = "30s";
-  private static final String STORAGE_OPTIONS = "storageOptions";
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
@@ -52,9 +51,9 @@ public record ScanOptions(
     if (driver.cacheDirectory() != null) {
       planner.put("cacheDirectory", driver.cacheDirectory());
     }
-    if (options.get(STORAGE_OPTIONS) != null) {
-      checkStorageOptions(options.get(STORAGE_OPTIONS));
-      planner.put(STORAGE_OPTIONS, options.get(STORAGE_OPTIONS));
+    if (options.get("storageOptions") != null) {
+      checkStorageOptions(options.get("storageOptions"));
+      planner.put("storageOptions", options.get("storageOptions"));
     }
     if (options.get("keyProvider") != null) {
       driver.checkKeyProvider(options.get("keyProvider"));
@@ -92,9 +91,7 @@ public record ScanOptions(
       // thrown below; the message of this error has parts of the text
     }
     throw new IllegalArgumentException(
-        "option "
-            + STORAGE_OPTIONS
-            + " has a wrong value; expected a JSON object of texts, such as {\"region\": \"eu-west-1\"}");
+        "option storageOptions has a wrong value; expected a JSON object of texts, such as {\"region\": \"eu-west-1\"}");
   }
 
   /** One of {@code choices}, of which the first is the default. */
