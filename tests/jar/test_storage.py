@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import IllegalArgumentException
@@ -30,15 +31,16 @@ class Lake:
     def __init__(self, spark: SparkSession, server: S3Server, home: Path) -> None:
         self.spark, self.server, self.home = spark, server, home
 
-    def add(self, bucket: str) -> str:
+    def add(self, bucket: str, scheme: str = "s3a") -> str:
         """The URL of a table of two files with five row groups each, which only filters can tell apart."""
         for part in range(2):
             path = self.home / bucket / "t" / f"{part}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             ids = [i * 7_919 % 1_000_003 for i in range(part, 1_000, 2)]
             files.write(path, {"id": ids}, ["id"], fpp=1e-6, rows_per_group=100)
-        buckets.publish(self.server, self.home, bucket)
-        return f"s3a://{bucket}/t"
+        if scheme == "s3a":
+            buckets.publish(self.server, self.home, bucket)
+        return f"{scheme}://{bucket}/t"
 
     def settings(self, key: str = KEY, **more: str) -> dict[str, str]:
         """Hadoop's settings. The names of `more` follow ``fs.s3a.``."""
@@ -107,6 +109,42 @@ def test_settings_of_a_bucket_and_of_a_load_come_first(lake: Lake) -> None:
     with conf(lake.spark, lake.settings(WRONG)):
         assert_pruned(lake.ask(lake.spark.read.option("fs.s3a.access.key", KEY).parquet(url)))
     assert lake.keys == {KEY}
+
+
+def test_secrets_may_be_in_the_credential_store_of_a_bucket(lake: Lake, tmp_path: Path) -> None:
+    url = lake.add("stored")
+    jvm: Any = lake.spark._jvm
+    store = f"localjceks://file{tmp_path}/keys.jceks"
+    for name, value in {"fs.s3a.access.key": OTHER, "fs.s3a.bucket.stored.secret.key": secret(OTHER)}.items():
+        given = ["create", name, "-value", value, "-provider", store]
+        arguments = lake.spark.sparkContext._gateway.new_array(jvm.java.lang.String, len(given))  # type: ignore[union-attr]
+        for i, each in enumerate(given):
+            arguments[i] = each
+        shell = jvm.org.apache.hadoop.security.alias.CredentialShell()
+        shell.setConf(jvm.org.apache.hadoop.conf.Configuration())
+        assert shell.run(arguments) == 0
+    own = {"fs.s3a.bucket.stored.security.credential.provider.path": store}
+    with conf(lake.spark, lake.settings(WRONG) | own):
+        assert_pruned(lake.ask(lake.spark.read.parquet(url)))
+    assert lake.keys == {OTHER}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "authority", "setting"),
+    [
+        ("abfss", "box@acc.dfs.core.windows.net", "fs.azure.encryption.context.provider.type{}"),
+        ("abfss", "own@acc.dfs.core.windows.net", "fs.azure.encryption.encoded.client-provided-key{}"),
+        ("gs", "box", "fs.gs.encryption.algorithm"),
+    ],
+)
+def test_settings_of_azure_and_google_reach_the_planner(lake: Lake, scheme: str, authority: str, setting: str) -> None:
+    """Shown by settings with which it does not ask the storage at all, which is out of reach here."""
+    url = lake.add(authority, scheme)
+    given = {f"fs.{scheme}.impl": "io.bloomparquet.test.LocalBuckets", "fs.test.buckets": str(lake.home)}
+    with conf(lake.spark, given | {setting.format(".acc.dfs.core.windows.net"): "any"}):
+        plan = lake.ask(lake.spark.read.parquet(url))
+    assert not plan.planned
+    assert f"({setting.format('')} in Hadoop's configuration)" in str(plan.reason)
 
 
 def test_storage_options_are_used_instead_of_hadoops_settings(lake: Lake) -> None:
