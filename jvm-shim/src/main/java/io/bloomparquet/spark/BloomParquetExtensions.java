@@ -30,7 +30,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
-      extensions.injectHintResolutionRule(ConnectorsRule::new); // the first rules: they see paths before Spark opens them
+      extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
       extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(JoinKeys::install);
       extensions.injectOptimizerRule(WriteRule::new);

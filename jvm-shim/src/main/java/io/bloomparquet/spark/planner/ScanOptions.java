@@ -91,7 +91,8 @@ public record ScanOptions(
       // thrown below; the message of this error has parts of the text
     }
     throw new IllegalArgumentException(
-        "option storageOptions has a wrong value; expected a JSON object of texts, such as {\"region\": \"eu-west-1\"}");
+        "option storageOptions has a wrong value; expected a JSON object of texts, such as "
+            + "{\"region\": \"eu-west-1\"}");
   }
 
   /** One of {@code choices}, of which the first is the default. */
