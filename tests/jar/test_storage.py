@@ -39,7 +39,9 @@ class Lake:
             ids = [i * 7_919 % 1_000_003 for i in range(part, 1_000, 2)]
             files.write(path, {"id": ids}, ["id"], fpp=1e-6, rows_per_group=100)
         if scheme == "s3a":
+            self.server.allowed = None
             buckets.publish(self.server, self.home, bucket)
+            self.server.allowed = {KEY, OTHER}
         return f"{scheme}://{bucket}/t"
 
     def settings(self, key: str = KEY, **more: str) -> dict[str, str]:
@@ -82,7 +84,6 @@ def lake(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     home = tmp_path_factory.mktemp("buckets")
     buckets.install(jar_spark, home / "java")
     with s3_server() as server, conf(jar_spark, PRUNED):
-        server.allowed = {"test", KEY, OTHER}
         yield Lake(jar_spark, server, home / "data")
 
 

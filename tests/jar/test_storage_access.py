@@ -11,6 +11,7 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.options import make_filesystem
 from pyspark_bloomparquet.jar.hadoop_storage import translate
+from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, first_line
 from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from tests.support.files import write
 from tests.support.s3 import s3_server
@@ -201,3 +202,10 @@ def test_a_sas_token_may_begin_with_a_question_mark() -> None:
     made = [make_filesystem("abfss", ACCOUNT, {"sas_token": token})[0] for token in ("sv=1&sig=S", "?sv=1&sig=S")]
     assert made[0] == made[1]
     assert isinstance(made[0], pyarrow.fs.AzureFileSystem)
+
+
+def test_half_of_a_secret_is_not_shown() -> None:
+    access = StorageAccess({"secret_key": "S" * 40})
+    message = first_line(OSError("." * (MAX_ERROR_LENGTH - 10) + "S" * 40), access)
+    assert "S" not in message
+    assert len(message) <= MAX_ERROR_LENGTH

@@ -116,11 +116,12 @@ def _open(root: str, access: StorageAccess) -> tuple[Storage, str, tuple[str, ..
             storage, inner = open_storage(root, translation.options)
             return storage, inner.rstrip("/"), translation.unused
         except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-            message = f"the planner's Python cannot open {root}: {first_line(error)}"
+            message = f"the planner's Python cannot open {root}: {first_line(error, access)}"
             _storage_errors[key] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
     raise PlanError(message)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, shortened; the name of its class if it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:MAX_ERROR_LENGTH]
+def first_line(error: BaseException, access: StorageAccess) -> str:
+    """The first line of an error's message, without secrets, shortened; the name of its class if it has none."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return access.explain(line)[:MAX_ERROR_LENGTH]  # half of a secret would not be found

@@ -182,9 +182,9 @@ class Worker:
             return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            return {"error": access.explain(first_line(error), _unused(listing)), "fatal": fatal}, b"", cache
+            return {"error": access.explain(first_line(error, access), _unused(listing)), "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
-            message = f"{type(error).__name__}: {first_line(error)}"
+            message = f"{type(error).__name__}: {first_line(error, access)}"
             return {"error": access.explain(message, _unused(listing))}, b"", cache
 
     def _listing(self, digest: str, data: bytes, files: int, access: StorageAccess) -> ScanListing | None:
