@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomparquet.errors import shorten
+from bloomparquet.query.computed import ComputedTest
 from bloomparquet.query.predicate import Opaque
 from bloomparquet.query.why_not import WhyNot
 
 
-def to_opaque(node: Any, exp: Any, refusal: str) -> Opaque:
-    """The condition that `node` of sqlglot's tree means, which is refused with this message."""
-    return Opaque(shorten(node.sql(dialect="spark")), _reason(node, exp), refusal)
+def to_opaque(node: Any, exp: Any, refusal: str, test: ComputedTest | None) -> Opaque:
+    """The condition that `node` of sqlglot's tree means. `test` evaluates it; without one it is refused with the
+    message `refusal`."""
+    return Opaque(node.sql(dialect="spark"), _reason(node, exp), "" if test else refusal, test)
 
 
 def _reason(node: Any, exp: Any) -> WhyNot:

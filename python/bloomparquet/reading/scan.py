@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, located, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -184,7 +184,9 @@ class _Scan:
             if live is not None:
                 converted = converted.filter(live)
             if self._matching is not None:
-                converted = converted.filter(self._matching(converted))
+                with located(self._plan.table.paths[file_index]):
+                    matches = self._matching(converted)
+                converted = converted.filter(matches)
             if converted.num_rows:
                 yield converted.select(self.schema.names)
 
