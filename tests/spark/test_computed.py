@@ -18,17 +18,17 @@ from bloomparquet.query.domains import family_of
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.values import to_sql
-from tests.spark.compare import load, rows
+from tests.spark.compare import load, parquet, partitions
 from tests.support.files import write
 from tests.support.spark import conf
 
-ROWS, BATCH = 600, int(__import__("os").environ.get("BB", "60"))
+ROWS, BATCH = 600, 60
 NAN, INFINITY = float("nan"), float("inf")
 TEXTS = [
     None, "", " ", "  ", "a", " a", "a ", "  a b ", "\ta\t", "\n a", "\u00a0a\u00a0", "\u3000a", "a\u2003", "\0",
     "a\0 ", "é", "e\u0301", "éa", "ß", "İ", "ı", "i", "Σ", "ΑΣ", "ς", "σ", "Ǆ", "ﬃ", "A", "ab", "AB", "aB", "abc",
-    "%", "_", "\\", "\U0001f600", "\U0001f600\U0001f600a", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\ud7ff", "\ue000",
-    "\uffff", "\U0010ffff", "\u0301", "z" * 40,
+    "%", "_", "\\", "\U0001f600", "\U0001f600\U0001f600a", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\ud7ff",
+    "\ue000", "\uffff", "\U0010ffff", "\u0301", "z" * 40,
 ]  # fmt: skip
 FLOATS = [
     None,
@@ -180,3 +180,21 @@ def test_comparisons_of_columns_are_sparks(spark: SparkSession, path: str) -> No
         with conf(spark, {"spark.sql.ansi.enabled": ansi, "spark.sql.session.timeZone": zone}):
             for where, found, expected in zip(wheres, ours, by_spark(spark, path, wheres), strict=True):
                 assert found == expected, (where, ansi)
+
+
+@pytest.mark.parametrize(
+    ("where", "most"),
+    [
+        ("i = 599 AND length(t) >= 0", 1),
+        ("i < 300 AND trim(t) = trim(u)", 2),
+        ("NOT (i >= 150 OR isnan(f64) OR day < other_day)", 1),
+        ("T = u OR S.t LIKE '%a' AND abs(F64) <= g64", 4),
+    ],
+)
+def test_a_load_has_sparks_rows_and_skips(spark: SparkSession, path: str, where: str, most: int) -> None:
+    ours, theirs = load(spark, path, where=where, maxPartitionBytes="1", openCostInBytes="1"), parquet(spark, path)
+    expected = sorted(row["i"] for row in theirs.where(where).select("i").collect())
+    assert expected
+    assert sorted(row["i"] for row in ours.select("i").collect()) == expected
+    assert partitions(ours) == most
+    assert bp.read_table(path, where, ["i"], case_sensitive=False)["i"].to_pylist() == expected

@@ -7,14 +7,11 @@ Evidence is about stored values, so that a condition on a computed value skips n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Union
+from dataclasses import dataclass
+from typing import Union
 
 from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
-
-if TYPE_CHECKING:
-    from bloomparquet.query.predicate import Predicate
 
 ColumnPath = tuple[str, ...]
 Operand = Union["Call", ColumnPath, str, int, None]
@@ -34,19 +31,10 @@ class Call:
         arguments = [operand_to_sql(argument) for argument in self.arguments if argument is not None]
         return f" {self.name} ".join(arguments) if self.name in COMPARISONS else f"{self.name}({', '.join(arguments)})"
 
-
-@dataclass(frozen=True, slots=True)
-class ComputedTest:
-    """`predicate` about the value of `call`, which is its only column, under the name `text`."""
-
-    call: Call
-    text: str
-    predicate: Predicate
-
     @property
     def columns(self) -> tuple[ColumnPath, ...]:
         """The columns that the value is computed from."""
-        pending: list[Operand] = [self.call]
+        pending: list[Operand] = [self]
         columns: dict[ColumnPath, None] = {}
         while pending:
             operand = pending.pop()
@@ -56,9 +44,15 @@ class ComputedTest:
                 columns[operand] = None
         return tuple(columns)
 
-    def rename(self, names: Mapping[ColumnPath, ColumnPath]) -> ComputedTest:
-        """The test with each column replaced by ``names[column]``, if there is such an entry."""
-        return replace(self, call=_rename(self.call, names))
+    def rename(self, names: Mapping[ColumnPath, ColumnPath]) -> Call:
+        """The call with each column replaced by ``names[column]``, if there is such an entry."""
+
+        def renamed(operand: Operand) -> Operand:
+            if isinstance(operand, Call):
+                return operand.rename(names)
+            return names.get(operand, operand) if isinstance(operand, tuple) else operand
+
+        return Call(self.name, tuple(map(renamed, self.arguments)))
 
 
 def operand_to_sql(operand: Operand) -> str:
@@ -66,12 +60,3 @@ def operand_to_sql(operand: Operand) -> str:
     if isinstance(operand, Call):
         return str(operand)
     return column_to_sql(operand) if isinstance(operand, tuple) else literal_to_sql(operand)
-
-
-def _rename(call: Call, names: Mapping[ColumnPath, ColumnPath]) -> Call:
-    def rename(operand: Operand) -> Operand:
-        if isinstance(operand, Call):
-            return _rename(operand, names)
-        return names.get(operand, operand) if isinstance(operand, tuple) else operand
-
-    return Call(call.name, tuple(map(rename, call.arguments)))

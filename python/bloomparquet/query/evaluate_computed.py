@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import FormatError, PlanError, shorten
+from bloomparquet.errors import BloomParquetError, FormatError, PlanError, shorten
 from bloomparquet.query.computed import COMPARISONS, Call, ColumnPath, Operand, operand_to_sql
 from bloomparquet.query.domains import family_of
 from bloomparquet.query.evaluate_case_mapping import map_case
@@ -56,7 +56,7 @@ def bind_call(call: Call, find: Find) -> Computed:
     if any(map(pa.types.is_null, kinds)):
         return Computed(pa.null(), lambda rows: pa.nulls(rows.batch.num_rows))
     if call.name == "concat":
-        return _concat(call, arguments, kinds)
+        return _concat(call, arguments)
     compute = _FUNCTIONS[call.name](call, kinds[0])
     values, kind = arguments[0].values, compute.kind
     return Computed(kind, lambda rows: compute.values(values(rows)))
@@ -71,9 +71,7 @@ def _bind(operand: Operand, call: Call, find: Find) -> Any:
     if kind is None or pa.types.is_null(kind):
         return Computed(pa.null(), lambda rows: pa.nulls(rows.batch.num_rows))
     if family_of(kind) == "other":
-        raise PlanError(
-            f"cannot evaluate {shorten(str(call))}: column {operand_to_sql(operand)} is of type {shorten(str(kind))}"
-        )
+        raise _cannot(call, f"column {operand_to_sql(operand)} is of type {shorten(str(kind))}")
     return Computed(kind, lambda rows: rows.column(path))
 
 
@@ -84,14 +82,19 @@ class _Function(NamedTuple):
     values: Callable[[Any], Any]
 
 
-def _require(call: Call, kind: pa.DataType, expected: str, *families: str) -> str:
+def _require(call: Call, kind: pa.DataType, expected: str, *families: str, argument: int = 0) -> str:
+    """The family of `kind`, the type of one argument. PlanError if it is not one of `families`."""
     family = family_of(kind)
     if family not in families:
-        raise PlanError(
-            f"cannot evaluate {shorten(str(call))}: {call.name} needs {expected}, but "
-            f"{operand_to_sql(call.arguments[0])} is of type {shorten(str(kind))}"
-        )
+        operand = shorten(operand_to_sql(call.arguments[argument]))
+        raise _cannot(call, f"{call.name} needs {expected}, but {operand} is of type {shorten(str(kind))}")
     return family
+
+
+def _cannot(call: Call, reason: str, error: type[BloomParquetError] = PlanError) -> BloomParquetError:
+    return error(
+        f"cannot evaluate {shorten(str(call))}: {reason}; leave this condition out, and filter the rows that were read"
+    )
 
 
 def _length(call: Call, kind: pa.DataType) -> _Function:
@@ -136,10 +139,10 @@ def _abs(call: Call, kind: pa.DataType) -> _Function:
         try:
             return pc.abs_checked(column)
         except pa.ArrowInvalid:
-            raise PlanError(
-                f"cannot evaluate {call}: the least value of {shorten(str(kind))} has no absolute value in that type, "
-                "and Spark's result depends on spark.sql.ansi.enabled; write c = 3 OR c = -3 for abs(c) = 3"
-            ) from None
+            reason = (
+                f"the least {shorten(str(kind))} has no absolute value, and Spark's depends on spark.sql.ansi.enabled"
+            )
+            raise _cannot(call, reason) from None
 
     return _Function(kind, absolute)
 
@@ -174,16 +177,14 @@ def _valid_text(column: Any, call: Call) -> Any:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise FormatError(
-            f"cannot evaluate {shorten(str(call))}: text is not UTF-8 ({error}); leave this condition out, "
-            "or write the column as bytes"
-        ) from None
+        raise _cannot(call, f"the text is not UTF-8 ({error})", FormatError) from None
     return column
 
 
-def _concat(call: Call, arguments: list[Any], kinds: list[pa.DataType]) -> Computed:
-    for kind in kinds:
-        _require(call, kind, "columns of text", "string")
+def _concat(call: Call, arguments: list[Any]) -> Computed:
+    for i, argument in enumerate(arguments):
+        if isinstance(argument, Computed):
+            _require(call, argument.kind, "columns of text", "string", argument=i)
     text = pa.large_string()
     literals = [None if isinstance(each, Computed) else pa.scalar(each, text) for each in arguments]
 
@@ -210,10 +211,10 @@ def _compare(call: Call, left: Computed, right: Computed) -> Computed:
         return Computed(boolean, lambda rows: compare_missing(call.name, left.values(rows), right.values(rows)))
     compare = bind_pair(call.name, left.kind, right.kind)
     if compare is None:
-        raise PlanError(
-            f"cannot evaluate {shorten(str(call))}: the types are {shorten(str(left.kind))} and "
-            f"{shorten(str(right.kind))}; expected two columns of text, of bytes, of dates, of booleans, of timestamps "
-            "that both have a zone or both have none, of floating-point numbers, or of integers, decimals and doubles "
-            "that Spark converts exactly"
+        raise _cannot(
+            call,
+            f"the types are {shorten(str(left.kind))} and {shorten(str(right.kind))}; expected both to be text, bytes, "
+            "dates, booleans, timestamps with a zone, timestamps without one, floating-point numbers, or integers, "
+            "decimals and doubles that Spark converts exactly",
         )
     return Computed(boolean, lambda rows: compare(left.values(rows), right.values(rows)))

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError, shorten
-from bloomparquet.query.computed import ComputedTest
+from bloomparquet.query.computed import Call
 from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
@@ -78,17 +78,19 @@ class Always(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Predicate):
-    """A condition that evidence is not asked about: it skips nothing. Its rows are found by `test`; without one,
-    `refusal` is the message of the error if they are asked for."""
+    """A condition that evidence is not asked about: it skips nothing. Its rows are those for whose value of `call` the
+    predicate `test` is TRUE, which has that value as its only column. Without a call, `refusal` is the message of the
+    error if the rows are asked for."""
 
     sql: str
     reason: WhyNot
     refusal: str
-    test: ComputedTest | None = None
+    call: Call | None = None
+    test: Predicate | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return () if self.test is None else self.test.columns
+        return () if self.call is None else self.call.columns
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -35,7 +35,6 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPPING
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_casts import cast_literal
 from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
@@ -49,8 +48,8 @@ from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
-    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; "
-    f"{SUPPORTED_COMPUTED}; combined by AND, OR and NOT"
+    f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
+    "OR and NOT"
 )
 _MISSING = object()
 
@@ -199,17 +198,17 @@ class _Converter:
         if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
             raise PlanError(refusal)
         try:
-            test = convert_computed(node, self)
+            computed = convert_computed(node, self)
         except _RefusedError:
-            test = None
-        if test is None and isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            computed = None
+        if computed is None and isinstance(node, exp.Between) and not node.args.get("symmetric"):
             bounds = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
             return And(
                 *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
             )
-        if test is None and not self.partly:
+        if computed is None and not self.partly:
             raise PlanError(refusal)
-        return to_opaque(node, exp, refusal, test)
+        return to_opaque(node, exp, refusal, computed)
 
     def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp

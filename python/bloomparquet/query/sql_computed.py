@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomparquet.query.computed import Call, ComputedTest, Operand
+from bloomparquet.query.computed import Call, Operand
 from bloomparquet.query.predicate import Eq, Not, Predicate
 from bloomparquet.query.sql_elements import Converter, without_parentheses
 
 SUPPORTED = (
-    "in place of a column, length, trim, ltrim, rtrim, lower, upper, substring, left, right, concat and || of text, "
-    "abs of numbers, and year, month and day of dates, alone or compared with one another or with a column; isnan"
+    "length, trim, ltrim, rtrim, lower, upper, substring, left, right, concat and || of text, abs of numbers, and "
+    "year, month and day of dates in place of a column, isnan, comparisons of two of these or of two columns"
 )
 
 _FUNCTIONS = {
@@ -26,8 +26,9 @@ _TRIMS = {None: "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 _MOST = (1 << 31) - 1  # positions and lengths are INT
 
 
-def convert_computed(node: Any, converter: Converter) -> ComputedTest | None:
-    """The test that `node` of sqlglot's tree means; None if it does not test a computed value."""
+def convert_computed(node: Any, converter: Converter) -> tuple[Call, Predicate] | None:
+    """The computed value that `node` of sqlglot's tree tests, and the predicate on it. None if it tests no such
+    value."""
     exp = converter.exp
     operators = {
         exp.EQ: "=", exp.NEQ: "<>", exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>", exp.LT: "<", exp.LTE: "<=",
@@ -50,12 +51,12 @@ def convert_computed(node: Any, converter: Converter) -> ComputedTest | None:
     # The condition is converted as that of a column, whose place the computed value takes.
     test = node.copy()
     test.set(key, exp.column(exp.to_identifier(str(call), quoted=True)))
-    return ComputedTest(call, str(call), converter.convert_supported(test))
+    return call, converter.convert_supported(test)
 
 
-def _is_true(call: Call, *, negated: bool = False) -> ComputedTest:
+def _is_true(call: Call, *, negated: bool = False) -> tuple[Call, Predicate]:
     equal: Predicate = Eq((str(call),), True)
-    return ComputedTest(call, str(call), Not(equal) if negated else equal)
+    return call, Not(equal) if negated else equal
 
 
 def _is_computed(node: Any, exp: Any) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomparquet.query.computed import ComputedTest
-from bloomparquet.query.predicate import Opaque
+from bloomparquet.query.computed import Call
+from bloomparquet.query.predicate import Opaque, Predicate
 from bloomparquet.query.why_not import WhyNot
 
 
-def to_opaque(node: Any, exp: Any, refusal: str, test: ComputedTest | None) -> Opaque:
-    """The condition that `node` of sqlglot's tree means. `test` evaluates it; without one it is refused with the
-    message `refusal`."""
-    return Opaque(node.sql(dialect="spark"), _reason(node, exp), "" if test else refusal, test)
+def to_opaque(node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None) -> Opaque:
+    """The condition that `node` of sqlglot's tree means: a value and the test of it, if it is `computed`. Otherwise it
+    is refused with the message `refusal`."""
+    text, reason = node.sql(dialect="spark"), _reason(node, exp)
+    return Opaque(text, reason, refusal) if computed is None else Opaque(text, reason, "", *computed)
 
 
 def _reason(node: Any, exp: Any) -> WhyNot:

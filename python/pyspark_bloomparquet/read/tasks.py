@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bloomparquet.errors import FileChangedError, FormatError, OptionError
+from bloomparquet.errors import FileChangedError, FormatError, OptionError, located
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.arrow_schema import cast, scan_type
 from bloomparquet.planning.partitions import to_array
@@ -118,7 +118,8 @@ class _File:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = pa.RecordBatch.from_arrays(arrays, names=list(self._where_columns)) if arrays else batch.select([])
         zone = self._options.time_zone or "UTC"
-        return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
+        with located(self._path):
+            return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
 
     def _find(self, names: Iterable[str], name: str) -> str | None:
         return resolve(names, name, case_sensitive=self._options.case_sensitive)
