@@ -91,7 +91,7 @@ OF_TEXT = [
     *(f"{side}({{}}, {n})" for side, n in product(("left", "right"), (-1, 0, 1, 2, 99))),
 ]  # fmt: skip
 OF_OTHERS = [
-    *(f"abs({name})" for name in NUMBERS if not name.startswith("d38")), "length(x)", "isnan(f32)", "isnan(f64)",
+    *(f"abs({name})" for name in NUMBERS if not name.startswith("d38")), "isnan(f32)", "isnan(f64)",
     *(f"{part}({day})" for part in ("year", "month", "day", "dayofmonth") for day in ("day", "other_day")),
 ]  # fmt: skip
 SYMBOLS = ["=", "<>", "<=>", "<", "<=", ">", ">=", "IS DISTINCT FROM"]

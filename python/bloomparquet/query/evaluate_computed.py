@@ -98,8 +98,7 @@ def _cannot(call: Call, reason: str, error: type[BloomParquetError] = PlanError)
 
 
 def _length(call: Call, kind: pa.DataType) -> _Function:
-    if _require(call, kind, "a column of text or bytes", "string", "binary") == "binary":
-        return _Function(pa.int64(), lambda column: pc.binary_length(column).cast(pa.int64()))
+    _require(call, kind, "a column of text", "string")
     return _Function(pa.int64(), lambda column: pc.utf8_length(_valid_text(column, call)).cast(pa.int64()))
 
 
