@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,30 @@ def test_stripes_and_the_command_line_read_the_same_rows(tmp_path: Path, path: s
         printed = run("read", path, "--where", where, "--columns", "id", "--json")
         assert (printed.code, printed.err) == (0, "")
         assert printed.lines() == [{"id": row["id"]} for row in expected]
+
+
+def test_conditions_on_text_with_a_collation_are_refused(tmp_path: Path) -> None:
+    """Spark compares such text by rules that bytes do not follow. Null tests and other columns are not concerned."""
+    spark = {"type": "struct", "fields": [
+        {"name": "c", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}},
+        {"name": "d", "type": "string", "nullable": True, "metadata": {}},
+    ]}  # fmt: skip
+    for schema, refused in ((json.dumps(spark), ["c"]), ("__COLLATIONS", ["c", "d"])):
+        table = pa.table({"c": ["a", None], "d": ["a", "b"]})
+        table = table.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": schema})
+        path = write(tmp_path / "x.parquet", table)
+        for column, where in (
+            ("c", "c = 'A'"),
+            ("d", "d = 'a'"),
+            ("c", "length(c) = 1"),
+            ("d", "trim(d) = 'a'"),
+            ("c", "C = d"),
+        ):
+            if column in refused:
+                with pytest.raises(
+                    bp.UnsupportedError, match=rf"x\.parquet: cannot compare .*{column}.* has a collation"
+                ):
+                    bp.read_table(path, where, case_sensitive=False)
+            else:
+                assert bp.read_table(path, where).num_rows == 1
+        assert bp.read_table(path, "c IS NULL")["d"].to_pylist() == ["b"]
