@@ -194,17 +194,10 @@ def test_conditions_on_text_with_a_collation_are_refused(tmp_path: Path) -> None
         table = pa.table({"c": ["a", None], "d": ["a", "b"]})
         table = table.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": schema})
         path = write(tmp_path / "x.parquet", table)
-        for column, where in (
-            ("c", "c = 'A'"),
-            ("d", "d = 'a'"),
-            ("c", "length(c) = 1"),
-            ("d", "trim(d) = 'a'"),
-            ("c", "C = d"),
-        ):
+        wheres = {"c = 'A'": "c", "d = 'a'": "d", "length(c) = 1": "c", "trim(d) = 'a'": "d", "C = d": "c"}
+        for where, column in wheres.items():
             if column in refused:
-                with pytest.raises(
-                    bp.UnsupportedError, match=rf"x\.parquet: cannot compare .*{column}.* has a collation"
-                ):
+                with pytest.raises(bp.UnsupportedError, match=rf"x\.parquet: cannot compare .*{column}.* collation"):
                     bp.read_table(path, where, case_sensitive=False)
             else:
                 assert bp.read_table(path, where).num_rows == 1

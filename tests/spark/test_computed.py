@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -198,3 +199,16 @@ def test_a_load_has_sparks_rows_and_skips(spark: SparkSession, path: str, where:
     assert sorted(row["i"] for row in ours.select("i").collect()) == expected
     assert partitions(ours) == most
     assert bp.read_table(path, where, ["i"], case_sensitive=False)["i"].to_pylist() == expected
+
+
+def test_a_load_refuses_conditions_on_a_collation(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    frame = spark.sql("SELECT CAST('a' AS STRING COLLATE UTF8_LCASE) AS c, 'A' AS d, 1 AS i")
+    frame.write.parquet(path)
+    assert parquet(spark, path).where("c = 'A' COLLATE UTF8_LCASE").count() == 1  # which comparing bytes does not find
+    for where in ("c = d", "c = 'A'"):
+        with pytest.raises(bp.UnsupportedError, match="collation"):
+            bp.read_table(path, where)
+        with pytest.raises(Exception, match="collation"):
+            load(spark, path, "i INT", where=where).collect()
+    assert load(spark, path, "i INT", where="c IS NOT NULL AND d = 'A'").count() == 1
