@@ -144,6 +144,30 @@ def test_a_number_without_an_absolute_value_is_an_error(tmp_path: Path, kind: pa
         bp.read_table(path, "abs(c) = 3")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+    ids=["large", "view", "dictionary"],
+)
+def test_arrow_types_of_text_have_the_same_values(kind: pa.DataType) -> None:
+    text = pa.array([" é", "e ", None, "", "\U0001f600"])
+    other = pa.array(["é", "e ", "x", "", "\U0001f600 "])
+    structs = pa.StructArray.from_arrays([text.cast(kind)], ["t"], mask=pa.array([False, False, False, True, False]))
+    plain, table = pa.table({"t": text, "o": other}), pa.table({"t": text.cast(kind), "o": other, "s": structs})
+    functions = ["trim({})", "length({})", "upper({})", "substring({}, -1, 1)", "concat({}, o)", "right({}, 1)"]
+    for function in functions:
+        for where in (
+            f"{function} = {function.replace('{}', 'o')}",
+            f"{function} IS NULL",
+            f"{function} <=> {function}",
+        ):
+            expected = mask(parse_where(where.replace("{}", "t")), plain).to_pylist()
+            assert mask(parse_where(where.replace("{}", "t")), table).to_pylist() == expected, where
+            of_null = mask(parse_where(where.replace("{}", "s.t")), table).to_pylist()
+            assert of_null[:3] + of_null[4:] == expected[:3] + expected[4:]
+            assert of_null[3] is (None if "=" in where and "<=>" not in where else True)
+
+
 def test_columns_that_files_lack_and_partitions_are_operands(tmp_path: Path) -> None:
     parts = {
         "p=de/0": pa.table({"c": ["de", "x", None], "i": [0, 1, 2]}),
