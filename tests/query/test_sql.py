@@ -244,7 +244,7 @@ def test_syntax_error_names_position_and_text(text, position):
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_blank_text_is_an_error(text):
-    with pytest.raises(PlanError, match="to read every row, pass None"):
+    with pytest.raises(PlanError, match="to read every row, leave it out"):
         parse_where(text)
 
 

@@ -227,7 +227,7 @@ class ScanPlan:
 
         >>> plan = bp.plan("events.parquet", "country = 'CH'")
         >>> plan.explain().reasons()[0].remedy
-        'bloomparquet add events.parquet --columns country; bloomparquet advise events.parquet says whether it pays'
+        'bloomparquet add events.parquet --columns country  # bloomparquet advise events.parquet says whether it pays'
         """
         return self.judged.explain(self)
 

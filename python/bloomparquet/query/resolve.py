@@ -97,8 +97,9 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
     return predicate
 
 
-def merge_equalities(predicate: Predicate) -> Predicate:
-    """Merge the equalities of one column: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``.
+def merge_values(predicate: Predicate) -> Predicate:
+    """Merge the values that one column is compared with: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``, and
+    ``a <> 1 AND a <> 2`` becomes ``a NOT IN (1, 2)``.
 
     `predicate` and the result are in negation normal form.
     """
@@ -113,7 +114,7 @@ def merge_equalities(predicate: Predicate) -> Predicate:
         elif isinstance(child, many):
             values.setdefault(child.column, []).extend(child.values)
         else:
-            others.append(merge_equalities(child))
+            others.append(merge_values(child))
     merged = [*(many(column, literals) for column, literals in values.items()), *others]
     return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 

@@ -1,7 +1,7 @@
-"""Parses the option `where` to a predicate: SQL text in Spark's dialect, or pyarrow's lists of tuples.
+"""Parses `where` to a predicate, above all SQL text in Spark's dialect.
 
-sqlglot parses the text. This module converts the supported part of sqlglot's tree; the error for any other part quotes
-it. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
+sqlglot parses the text, and this module converts its tree. An error for what is not supported quotes that part of the
+text. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
-from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
+from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
 from bloomparquet.query.predicate import (
@@ -25,7 +25,6 @@ from bloomparquet.query.predicate import (
     In,
     IsNotNull,
     IsNull,
-    Leaf,
     Lt,
     LtEq,
     Not,
@@ -44,6 +43,7 @@ from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
 from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
+from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
@@ -54,21 +54,6 @@ _SUPPORTED = (
 _MISSING = object()
 
 _Builder = Callable[[Column, Any], Predicate]
-_OPERATORS: dict[str, _Builder] = {
-    "=": Eq,
-    "==": Eq,
-    "!=": NotEq,
-    "<>": NotEq,
-    "<=>": EqNullSafe,
-    "<": Lt,
-    "<=": LtEq,
-    ">": Gt,
-    ">=": GtEq,
-    "in": In,
-    "not in": NotIn,
-    "startswith": StartsWith,
-}
-_NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
 
 
 def parse_where(where: Any, *, partly: bool = False) -> Any:
@@ -86,45 +71,11 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
     if isinstance(where, str):
         return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
-        return _parse_list(where)
+        return parse_tuples(where)
     raise PlanError(
         f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
         "an expression of pyarrow or polars"
     )
-
-
-def _parse_list(where: Sequence[Any]) -> Predicate:
-    if not where:
-        raise PlanError("where is an empty list; to read every row, pass None")
-    if isinstance(where[0], str):
-        return _parse_tuple(where)
-    if all(isinstance(item, list) and not (item and isinstance(item[0], str)) for item in where):
-        return Or(*(_parse_conjunction(item) for item in where)) if len(where) > 1 else _parse_conjunction(where[0])
-    return _parse_conjunction(where)
-
-
-def _parse_conjunction(items: Sequence[Any]) -> Predicate:
-    if not items:
-        raise PlanError("where contains an empty list; to read every row, pass None")
-    parsed = [item if isinstance(item, Predicate) else _parse_tuple(item) for item in items]
-    return And(*parsed) if len(parsed) > 1 else parsed[0]
-
-
-def _parse_tuple(item: Any) -> Predicate:
-    if not isinstance(item, (list, tuple)) or len(item) not in (2, 3) or not isinstance(item[1], str):
-        raise PlanError(f"the list where contains {describe(item)}; expected (column, operator, value)")
-    column, name = item[0], " ".join(item[1].lower().split())
-    if name in _NULL_TESTS and (len(item) == 2 or item[2] is None):
-        return _NULL_TESTS[name](column)
-    if name not in _OPERATORS:
-        known = [*_OPERATORS, *_NULL_TESTS]
-        raise PlanError(
-            f"unknown operator {quoted(item[1])} in {quoted(item)}{did_you_mean(name, known)}; "
-            f"expected one of {', '.join(known)}"
-        )
-    if len(item) == 2:
-        raise PlanError(f"the value after the operator {quoted(item[1])} is missing in {quoted(item)}")
-    return _OPERATORS[name](column, item[2])
 
 
 @lru_cache(maxsize=1)
@@ -145,7 +96,7 @@ def _parse_sql(text: str, partly: bool) -> Predicate:
     from sqlglot.errors import ParseError, SqlglotError
 
     if not text.strip():
-        raise PlanError("where is blank; to read every row, pass None")
+        raise PlanError("where is blank; to read every row, leave it out")
     try:
         return _Converter(text, partly).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
     except RecursionError:
@@ -168,11 +119,14 @@ def _position(errors: Sequence[dict[str, Any]]) -> str:
 
 
 class _RefusedError(PlanError):
-    """A condition is not supported."""
+    """A condition is not supported, but the rest of the text may be."""
 
 
 class _Converter:
-    """Converts sqlglot's tree of one text to a predicate. `partly`: what is not supported is opaque."""
+    """Converts sqlglot's tree of one text to a predicate. `partly`: see :func:`parse_where`.
+
+    Methods take a `node` of the tree. Their errors quote that node, or `whole`, the condition that it is part of.
+    """
 
     def __init__(self, text: str, partly: bool) -> None:
         from sqlglot import exp

@@ -22,7 +22,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
-from bloomparquet.query.names import Names
+from bloomparquet.query.names import Names, check_names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
 from bloomparquet.reading.collations import compared_names, require_no_collation
@@ -110,6 +110,7 @@ def read_plan(
     plan: ScanPlan, columns: Sequence[str] | None, options: PlanOptions, *, merge_schema: bool = False
 ) -> pa.RecordBatchReader:
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`."""
+    check_names(columns)
     scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 

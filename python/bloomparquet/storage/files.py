@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views
 from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
 
@@ -79,7 +79,7 @@ class Storage(Protocol):
 
     key: Hashable  # identifies the storage in caches: storages with equal keys have the same files
     merge_gap: int  # bytes: ranges at most this far apart are read as one
-    threads: int  # concurrent reads that pay
+    threads: int  # how many reads at a time are worthwhile
     filesystem: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
@@ -324,19 +324,9 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
         scheme = "s3"
     if scheme in OPTIONS:
         return _open_native(scheme, path[match.end() :], options)
-    import fsspec
+    from bloomparquet.storage.fsspec_files import open_fsspec  # lazy import: keeps fsspec off the start-up path
 
-    try:
-        fs, inner = fsspec.core.url_to_fs(path, **options)
-    except ImportError as error:  # the message of fsspec names the package
-        raise UnsupportedError(f"{shorten(path)}: the scheme {scheme}:// needs a package: {error}") from error
-    except ValueError as error:
-        if scheme in fsspec.available_protocols():
-            raise
-        raise UnsupportedError(
-            f"{shorten(path)}: no file system is known for the scheme {scheme}://; expected a local path, one of "
-            f"{', '.join(OPTIONS)}, or a scheme of fsspec; install the package that registers {scheme} with fsspec"
-        ) from error
+    fs, inner = open_fsspec(path, scheme, options)
     return _wrap(fs), inner
 
 
@@ -381,5 +371,11 @@ def _wrap(filesystem: Any) -> Storage:
     if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in protocols:
         return _LOCAL
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+        from bloomparquet.storage.fsspec_files import FsspecHandler
+
+        if not hasattr(filesystem, "protocol"):
+            raise OptionError(
+                f"filesystem is {quoted(filesystem)}; expected a pyarrow.fs.FileSystem or a file system of fsspec"
+            )
+        filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))

@@ -75,6 +75,8 @@ def one_of(filesystem: Any, storage_options: StorageOptions | None) -> Any:
     """The one that is given, or None. OptionError if both are."""
     if filesystem is not None and storage_options is not None:
         raise OptionError("both filesystem and storage_options are given; expected one: a file system has its options")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise OptionError(f"storage_options is a {type(storage_options).__name__}; expected a dictionary")
     return filesystem if storage_options is None else storage_options
 
 
@@ -111,8 +113,8 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
 
 
 def check_options(url: str, options: StorageOptions) -> None:
-    """Raise OptionError if `options` are not those of the scheme of `url`, or if fsspec would serve it: that a file
-    system of fsspec gets only options that do not name code is not known."""
+    """Raise OptionError unless the scheme of `url` has these `options`. Schemes that fsspec serves have none: its file
+    systems may take options that name code to run."""
     scheme = url.partition("://")[0].lower() if "://" in url else "file"
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in OPTIONS:

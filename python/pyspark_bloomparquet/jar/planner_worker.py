@@ -30,6 +30,7 @@ from bloomparquet.query.case_mapping import needs_expression_filters
 from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
+    VERSION,
     agreed_zone,
     read_frame,
     to_predicate,
@@ -39,8 +40,6 @@ from pyspark_bloomparquet.jar.protocol import (
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 8
-"""Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3

@@ -71,6 +71,10 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
+VERSION = 8
+"""The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
+of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan."""
+
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""
 

@@ -72,7 +72,7 @@ _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
 _tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}
 _KEPT_SCHEMAS = 512
-_MAX_VALUES = 1 << 16  # after the row groups; a pair of the key-value metadata has three
+_MAX_VALUES = 1 << 16  # Thrift values after the row groups; a pair of the key-value metadata has three
 _COLUMN_ORDER_VALUES = 4  # more for each column
 
 

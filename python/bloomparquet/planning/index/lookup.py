@@ -28,7 +28,7 @@ from bloomparquet.storage.ranges import in_threads
 
 _REMEMBERED = 64
 _READ_BYTES = 1 << 20  # smaller local segments are read, not mapped
-_REMOTE_SECONDS = 60.0  # how long a look at a remote storage is believed
+_REMOTE_SECONDS = 60.0  # until a remote storage is looked at again
 
 log = logging.getLogger("bloomparquet.index")
 

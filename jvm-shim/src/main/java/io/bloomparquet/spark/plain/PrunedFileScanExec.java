@@ -97,7 +97,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     ScannedFiles scanned = new ScannedFiles(scan);
     Outcome outcome = plan(scanned.listing());
     PlanResult result = outcome.result;
-    if (!result.planned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
+    if (!result.isPlanned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
       report(outcome);
       return execute.apply(scan);
     }
