@@ -40,8 +40,8 @@ import java.util.stream.Stream;
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** Raise it with {@code VERSION} in {@code planner_worker.py}, which says when. */
-  private static final int VERSION = 8;
+  /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
+  private static final int VERSION = 9;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
