@@ -22,7 +22,6 @@ def start(home: Path, **conf: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.bloomparquet.keyProviders", spark_kms.ALLOWED)
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.ui.explainMode", "simple")  # each query's plan as text, which the UI would show
         .config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -37,11 +36,10 @@ def start(home: Path, **conf: str) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    _forget_sources(session)
     return session
 
 
-def _forget_sources(session: SparkSession) -> None:
+def forget_sources(session: SparkSession) -> None:
     """Make Hadoop's configuration cheap to serialise, which Spark does for each query.
 
     Hadoop notes which file set each of its 1,500 properties, and compresses each of these notes by itself.
