@@ -113,7 +113,24 @@ _TEXTS = (
     "NaN",
     "x" * 70,
 )
-_FLOATS = (0.0, -0.0, 1.0, 1.5, -1.5, 42.0, 3.0, 0.1, float("nan"), float("inf"), float("-inf"), 3.0e38, 1e-40)
+_FLOATS = (
+    0.0,
+    -0.0,
+    0.0,
+    -0.0,
+    float("nan"),
+    1.0,
+    1.5,
+    -1.5,
+    42.0,
+    3.0,
+    0.1,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    3.0e38,
+    1e-40,
+)
 
 
 def _type(
@@ -259,7 +276,7 @@ class DataSet:
 
 def write(random: Random, root: Path, format_: str) -> DataSet:
     """Write the files of a random data set."""
-    names = random.sample(NAMES, random.randint(1, 5))
+    names = random.sample(NAMES, random.randint(2, 8))
     if random.random() < 0.02:
         names += ["c", "C"] if "C" not in names else ["c"]
     allowed = [
@@ -269,8 +286,9 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
         n for n in allowed if format_ == "parquet" or n not in ("date", "timestamp_ms", "timestamp_ntz", "map")
     ] + ["date"]
     columns = []
-    for name in names:
-        type_ = TYPES[random.choice(allowed)]
+    # Types differ, so that few data sets have all of them. Zeros and NaN need more tries.
+    for name, type_name in zip(names, random.sample([*allowed, "float32", "float64"], len(names)), strict=True):
+        type_ = TYPES[type_name]
         columns.append(Column(name, type_, tuple(random.choices(type_.values, k=random.randint(1, 8)))))
     partitions: list[str] = random.choice(([], [], [], ["p"], ["q"], ["p", "q"]))
     keeps_order, uniform = random.random() < 0.7, random.random() < 0.4
