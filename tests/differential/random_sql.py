@@ -64,7 +64,9 @@ def portable_leaf(random: Random, data: DataSet) -> str:
     """A condition that the package's own `where` has too: a column beside literals of the column's type."""
     column = random.choice(data.columns)
     name, kind = column.sql, column.type.name
-    if kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
+    # pyarrow reads times in the last second before 1970 from ORC files of Java as one second later.
+    is_misread = data.format == "orc" and kind in ("timestamp", "timestamp_ms", "int96")
+    if is_misread or kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
         return f"{name} IS {random.choice(('', 'NOT '))}NULL" if kind != "variant" else "rid > 7"
     if kind == "struct":
         value = random.choice((1, 42, 7, 1000))
