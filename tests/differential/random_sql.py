@@ -78,13 +78,14 @@ def portable_leaf(random: Random, data: DataSet) -> str:
     value = random.choice(pool) if pool and random.random() < 0.6 else random.choice(column.type.values)
     literals = [column.type.sql(v) for v in (value, *random.sample(pool, min(len(pool), 2))) if v is not None]
     shape = random.random()
-    if not literals or shape < 0.08:
-        return f"{name} IS {random.choice(('', 'NOT '))}NULL"
-    if shape < 0.7:
+    if not literals or shape < 0.15:
+        return f"{name} {random.choice(('IS NULL', 'IS NOT NULL', '<=> NULL'))}"
+    if shape < 0.35 and kind == "string":
+        prefix = str(value)[: random.randint(0, 2)].replace("'", "")
+        return f"{name} {random.choice(('LIKE', 'NOT LIKE'))} '{prefix}%'"
+    if shape < 0.75:
         return f"{name} {random.choice(_COMPARISONS)} {literals[0]}"
-    if shape < 0.95 or kind != "string":
-        return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
-    return f"{name} LIKE 'a%'"
+    return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
 
 
 def _leaf(random: Random, data: DataSet) -> str:
