@@ -51,6 +51,9 @@ class OrcReader:
     def collated(self, file_index: int) -> frozenset[str]:
         return frozenset()  # Spark does not write collations to ORC files
 
+    def legacy_calendar(self, file_index: int) -> frozenset[str]:
+        return frozenset()  # Arrow reads the days that Spark reads
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
 
