@@ -1,6 +1,7 @@
-"""Refuses old dates and timestamps of Spark 2: Spark reads them as other days than Arrow.
+"""Refuses old dates and timestamps of Spark 2 and Hive: Spark reads them as other days than Arrow.
 
-Spark 2 and Hive count days in a calendar that is Julian before 1582-10-15. Newer releases of Spark do so on request.
+The calendar of these programs is Julian before 1582-10-15. Newer releases of Spark write it to Parquet files on
+request, and to ORC files always.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NO_CONDITION = "read the rows in Spark, or without a condition on the column"
 
 
 def legacy_calendar_columns(footer: Footer) -> frozenset[str]:
-    """The top-level columns with dates or timestamps that Spark 2 or Hive wrote in the hybrid Julian calendar.
+    """The top-level columns of a Parquet file with dates or timestamps in the calendar of Spark 2.
 
     Source: Spark's ``DataSourceUtils.datetimeRebaseSpec`` and ``int96RebaseSpec``.
     """
