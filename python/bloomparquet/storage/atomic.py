@@ -127,14 +127,24 @@ def _create_locked(path: str, mode: int) -> int:
                 descriptor, is_new = _open_existing(path), False
             except FileNotFoundError:
                 continue
-        if not _lock(descriptor):
-            os.close(descriptor)
-            raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
-        if _is_at(descriptor, path):
-            if is_new:
-                return descriptor
-            os.unlink(path)
+        with _closed_on_error(descriptor):
+            if not _lock(descriptor):
+                raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
+            if _is_at(descriptor, path):
+                if is_new:
+                    return descriptor
+                os.unlink(path)
         os.close(descriptor)
+
+
+@contextmanager
+def _closed_on_error(descriptor: int) -> Iterator[None]:
+    """Close the file if the block raises an error: an open file stays locked until this process ends."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _open_existing(path: str) -> int:
@@ -148,9 +158,9 @@ def _open_existing(path: str) -> int:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise _not_a_file(path) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _not_a_file(path)
+    with _closed_on_error(descriptor):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _not_a_file(path)
     return descriptor
 
 
@@ -179,9 +189,11 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 def _close_and_remove(descriptor: int, path: str) -> None:
     """Close the file. Remove it unless `path` names another file by now."""
-    if _is_at(descriptor, path):
-        os.unlink(path)
-    os.close(descriptor)
+    try:
+        if _is_at(descriptor, path):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 class _LocalOutput:
