@@ -46,12 +46,21 @@ def table(first: int, count: int = 60) -> pa.Table:
 
 
 @cache
-def parquet(first: int, bytes_of_filter: int | None) -> bytes:
-    """A file with a filter on s: one of that many values, or none."""
+def parquet(first: int, ndv: int | None) -> bytes:
+    """A file with a filter on s for that many values, or none."""
     out = BytesIO()
-    filters = None if bytes_of_filter is None else {"s": {"ndv": bytes_of_filter, "fpp": 0.01}}
+    filters = None if ndv is None else {"s": {"ndv": ndv, "fpp": 0.01}}
     pq.write_table(table(first), out, row_group_size=GROUP, bloom_filter_options=filters)
     return out.getvalue()
+
+
+@cache
+def oversized() -> bytes:
+    """The first file with filters that are far too large."""
+    place = RemotePlace(ObjectStore())
+    path = f"{place.root}/a.parquet"
+    bp.write_table(table(0), path, bloom={"s": bp.Bloom(ndv=5000)}, row_group_size=GROUP, filesystem=place.filesystem)
+    return place.read("a.parquet")
 
 
 @cache
@@ -261,7 +270,7 @@ WORKS: dict[str, Work] = {
     "add to another file": Work(
         lambda p: prepare(p, parquet(0, None)), add_to, lambda: {"_copy/a.parquet": changed("add")}
     ),
-    "shrink": Work(lambda p: prepare(p, parquet(0, 5000)), shrink, lambda: {"a.parquet": changed("shrink")}),
+    "shrink": Work(lambda p: prepare(p, oversized()), shrink, lambda: {"a.parquet": changed("shrink")}),
     "write": Work(prepare, write, lambda: {"c.parquet": written()}),
     "write over": Work(lambda p: put(p, {**data(), "c.parquet": parquet(120, None)}), write, lambda: {"c.parquet": written()}),
     "build": Work(prepare, build, index=(0, 2)),

@@ -203,9 +203,14 @@ class _LocalOutput:
         self._storage, self._old, self._named = storage, old, path
         self._path = os.path.realpath(path)  # replace the target of a symbolic link, not the link
         self._temporary = temporary_name(self._path)
-        if os.path.isdir(self._path):
+        self._before: os.stat_result | None = None
+        try:
+            self._before = os.stat(self._path)
+        except FileNotFoundError:
+            if old is not None:
+                raise
+        if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
         self._descriptor = _create_locked(self._temporary, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False
