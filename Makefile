@@ -98,6 +98,13 @@ switches: $(STAMP) java $(JAR) ## Run the comparisons with each kind of evidence
 			$(BIN)/python $(PYTEST) $(SWITCH_TESTS) --ignore tests/differential/test_switches.py $(ARGS) || exit 1; \
 	done
 
+SEED   ?= 0
+NUMBER ?= 10000
+
+faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and files that are replaced: make faults SEED=7 NUMBER=100
+	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
+		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
+
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -59,7 +59,7 @@ def read(reader: str, path: Path, where: str) -> list[changes.Row]:
 @pytest.mark.parametrize("file_format", changes.FORMATS, ids=lambda each: f"replace-{each}")
 def test_a_file_replaced_at_any_call_gives_one_version(file_format: str, tmp_path: Path) -> None:
     ends = Counter[str]()
-    for seed in seeds(0.1, few=20):
+    for seed in seeds(0.05, few=12):
         random = random_of(f"replace {file_format}", seed)
         root = tmp_path / str(seed)
         root.mkdir()
