@@ -44,7 +44,9 @@ class Recorder:
         self.events: list[Event] = []
         self._before = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
         self._files = {path: os.stat(path).st_ino for path in self._before}
-        self._numbers = {inode: inode for inode in self._files.values()}  # a new file may have the inode of a former one
+        self._numbers = {
+            inode: inode for inode in self._files.values()
+        }  # a new file may have the inode of a former one
         self._next = -1
 
     @contextmanager

@@ -14,7 +14,18 @@ from typing import IO, Any
 HARMLESS = ("duplicated", "late", "reordered")
 KINDS = (*HARMLESS, "cut", "junk", "other JSON")
 """After a harmless fault, all frames are there."""
-JSON = ("[]", "3", "null", '"text"', "{}", '{"id": 99}', '{"id": [], "version": {}}', "[" * 100_000, "NaN", '{"id": 1e999}')
+JSON = (
+    "[]",
+    "3",
+    "null",
+    '"text"',
+    "{}",
+    '{"id": 99}',
+    '{"id": [], "version": {}}',
+    "[" * 100_000,
+    "NaN",
+    '{"id": 1e999}',
+)
 
 
 def frame(head: str | bytes | dict[str, Any], data: bytes = b"") -> bytes:

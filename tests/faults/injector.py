@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 SEED = int(os.environ.get("BLOOMPARQUET_SEED", "0"))
 NUMBER = int(os.environ.get("BLOOMPARQUET_FAULTS", "0"))
 """How many faults to inject in a long run, in all; 0 for the few of each test."""
+IS_REPEATED = 0 < NUMBER < 100
+"""Whether single seeds are tried again: then not all kinds of ends are seen."""
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.ESTALE)
 
@@ -50,7 +52,7 @@ class Injector:
         kind = self._lasting.get(name)
         if kind is None and self.calls in self._at and self._random is not None:
             kind = self._random.choice(kinds)
-            if self._lasts and kind not in ("late",):
+            if self._lasts and kind != "late":
                 self._lasting[name] = kind
         if kind is not None:
             self.made[name, kind] += 1
@@ -70,6 +72,3 @@ class Injector:
         """Another size than this one."""
         assert self._random is not None
         return max(0, size + self._random.choice((-size, -9, -8, -1, 1, 7, 4096)))
-
-
-Hook = Callable[[], None]

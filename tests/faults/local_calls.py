@@ -40,7 +40,7 @@ _DESCRIPTOR_CALLS = {
     "fchmod": ("fail",),
 }
 _LIES = ("size", "empty")
-"""A storage that says that a file is shorter than it is: nobody can tell that from a truncated file."""
+"""Faults of a storage that says that a file is shorter than it is. Nobody can tell that from a truncated file."""
 
 
 @contextmanager
@@ -152,4 +152,6 @@ class FaultyReader:
         if fault == "late":
             time.sleep(LATE_SECONDS)
         data: bytes = self._file.read(size)
-        return data[: {"short": len(data) and self._injector.part(len(data)), "empty": 0}[fault]] if fault in ("short", "empty") else data
+        if fault == "short" and data:
+            return data[: self._injector.part(len(data))]
+        return b"" if fault == "empty" else data

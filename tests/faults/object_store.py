@@ -1,4 +1,4 @@
-"""A faulty object store in memory. An object is there when its upload is closed, and a copy replaces one in one step."""
+"""A faulty object store in memory. An object appears when its upload is closed; a copy replaces one in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faulty frames never make the planner answer wrongly: each answer is right for its request, or says why there is none."""
+"""Faulty frames never make the planner answer wrongly: an answer is right for its request, or says what is wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import io
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
 from tests.faults.frames import HARMLESS, disturbed, frame, stream
-from tests.faults.injector import NUMBER, repeat, seeds
+from tests.faults.injector import IS_REPEATED, repeat, seeds
 from tests.faults.work import random_of
 from tests.jar.test_worker import equals, listing_of, request_of
 from tests.support import files
@@ -44,7 +43,7 @@ class _NoThread:
 
 
 @pytest.fixture
-def lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Path]]]:
+def lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[Path]]:
     """Two data sets of five files, of which only filters tell which one holds a value; another one in each data set."""
     monkeypatch.setattr(planner_worker, "Thread", _NoThread)
     monkeypatch.setattr(planner_worker, "wait", wait_without_need)
@@ -56,7 +55,7 @@ def lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list
             path = tmp_path / f"{shift}" / f"{i}.parquet"
             paths.append(Path(files.write(path, {"id": ids}, ["id"], rows_per_group=10, fpp=1e-4)))
         lakes.append(paths)
-    yield lakes
+    return lakes
 
 
 class _Open:
@@ -122,7 +121,7 @@ def test_answers_to_faulty_frames_are_right(lakes: list[list[Path]], tmp_path: P
         ends[end] += 1
         kinds[kind] += 1
     print(f"\n{dict(kinds)}; {dict(ends)}; {n_right} right answers")
-    assert NUMBER or min(ends["end"], ends["FormatError"], n_right) > 0
+    assert IS_REPEATED or min(ends["end"], ends["FormatError"], n_right) > 0
 
 
 def test_requests_without_a_thread_do_not_delay_the_end(lakes: list[list[Path]], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
-from tests.faults.injector import Injector, repeat, seeds
+from tests.faults.injector import IS_REPEATED, Injector, repeat, seeds
 from tests.faults.local_calls import faulty
 from tests.faults.work import ERRORS, WORKS, LocalPlace, Work, forget, parquet, random_of, unlogged
 from tests.support import changes
@@ -81,8 +81,7 @@ def test_a_file_replaced_at_any_call_gives_one_version(file_format: str, tmp_pat
             forget()
         replacing = Replacing(random.randint(1, counted.calls), lambda: changes.change(path, kind, units))  # noqa: B023
         allowed = [
-            [row for row in rows if matches(row)]
-            for rows in (changes.matching(units, "a"), changes.after(kind, units))
+            [row for row in rows if matches(row)] for rows in (changes.matching(units, "a"), changes.after(kind, units))
         ]
         try:
             with unlogged(), faulty(root, replacing):
@@ -98,8 +97,7 @@ def test_a_file_replaced_at_any_call_gives_one_version(file_format: str, tmp_pat
             if each.is_file():
                 each.unlink()
     print(f"\n{file_format}: {dict(ends)}")
-    assert ends["error"]
-    assert ends["old rows"] + ends["new rows"]
+    assert IS_REPEATED or (ends["error"] and ends["old rows"] + ends["new rows"])
     process_cache.clear()
 
 
@@ -107,10 +105,14 @@ def outcome(reader: str, root: Path, where: str, allowed: Sequence[list[changes.
     try:
         rows = read(reader, root, where)
     except ERRORS as error:
-        assert "/x." in str(error), f"the error does not name the file: {error!r}"
+        require_named(error, "/x.")
         return "error"
     assert rows in allowed, f"{len(rows)} rows; expected one of {[len(each) for each in allowed]}"
     return "old rows" if rows == allowed[0] else "new rows"
+
+
+def require_named(error: BaseException, name: str) -> None:
+    assert name in str(error), f"the error does not name the file: {error!r}"
 
 
 WRITERS = ("add", "shrink", "add to another file")
@@ -136,7 +138,7 @@ def test_a_writer_keeps_a_file_that_replaced_its_own(name: str, tmp_path: Path) 
                     work.run(place)
                 end = "done"
             except ERRORS as error:
-                assert "a.parquet" in str(error), f"the error does not name the file: {error!r}"
+                require_named(error, "a.parquet")
                 end = "error"
             now = place.read(target) if target in place.names() else None
             if not replacing.done:
@@ -154,7 +156,7 @@ def test_a_writer_keeps_a_file_that_replaced_its_own(name: str, tmp_path: Path) 
             raise
         ends[end] += 1
     print(f"\n{name}: {dict(ends)}")
-    assert ends["error"]
+    assert IS_REPEATED or ends["error"]
 
 
 GROUPS = 20

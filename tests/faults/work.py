@@ -272,7 +272,9 @@ WORKS: dict[str, Work] = {
     ),
     "shrink": Work(lambda p: prepare(p, oversized()), shrink, lambda: {"a.parquet": changed("shrink")}),
     "write": Work(prepare, write, lambda: {"c.parquet": written()}),
-    "write over": Work(lambda p: put(p, {**data(), "c.parquet": parquet(120, None)}), write, lambda: {"c.parquet": written()}),
+    "write over": Work(
+        lambda p: put(p, {**data(), "c.parquet": parquet(120, None)}), write, lambda: {"c.parquet": written()}
+    ),
     "build": Work(prepare, build, index=(0, 2)),
     "refresh": Work(with_old_index, refresh, index=(2, 3)),
     "drop": Work(with_index, drop, index=(2, 0)),
@@ -311,7 +313,9 @@ def unlogged() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def require_right(work: Work, place: Place, before: dict[str, bytes], *, is_done: bool, is_lied_to: bool, note: str) -> None:
+def require_right(
+    work: Work, place: Place, before: dict[str, bytes], *, is_done: bool, is_lied_to: bool, note: str
+) -> None:
     """Assert that each file is an old or a new one, that rows are right, and that the work can be done again.
 
     `is_lied_to`: a build may have left out files that seemed to have changed."""
@@ -322,7 +326,8 @@ def require_right(work: Work, place: Place, before: dict[str, bytes], *, is_done
     names = place.names()
     for name, new in after.items():
         now = place.read(name) if name in names else None
-        assert now == new or (now == before.get(name) and not is_done), f"{name} is neither the old nor the new one; {note}"
+        is_right = now == new or (now == before.get(name) and not is_done)
+        assert is_right, f"{name} is neither the old nor the new one; {note}"
     if work.index is not None:
         allowed = range(max(work.index) + 1) if is_lied_to else work.index[1:] if is_done else work.index
         assert indexed(place) in allowed, f"{indexed(place)} files are in the index; {note}"
@@ -345,7 +350,8 @@ def require_right(work: Work, place: Place, before: dict[str, bytes], *, is_done
 
 
 def data_names(before: dict[str, bytes], after: dict[str, bytes | None]) -> set[str]:
-    return {name for name in before if not name.startswith((DIRECTORY, "_cache")) and "bloomparquet-tmp" not in name} | set(after)
+    others = (DIRECTORY, "_cache")
+    return {name for name in before if not name.startswith(others) and not name.endswith("-tmp")} | set(after)
 
 
 def random_of(name: str, seed: int) -> Random:

@@ -16,7 +16,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bloomparquet.planning import judge, open, planner
+from bloomparquet.planning import judge, planner
+from bloomparquet.planning import open as opening
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.index import lookup
@@ -138,7 +139,7 @@ def _without_bloom() -> _Patches:
 
 
 def _without_index() -> _Patches:
-    for place in (planner, open):
+    for place in (planner, opening):
         yield place, "find_index", lambda *_: None
 
 
@@ -153,7 +154,7 @@ class _Forgetful(OrderedDict[Any, Any]):
 def _without_caches() -> _Patches:
     process_cache.clear()
     yield PlanCache, "_remember", lambda *_: None
-    yield open, "_remember", lambda *_: None
+    yield opening, "_remember", lambda *_: None
     yield lookup, "_seen", _Forgetful()
 
 

@@ -78,8 +78,8 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The JSON object and the data of the next frame; None at the end of the stream. FormatError if a frame is truncated
-    or is none: nobody knows where the next one begins."""
+    """The JSON object and the data of the next frame; None at the end of the stream. FormatError if a frame is
+    truncated or damaged: nobody knows where the next one begins."""
     head = _read_part(stream, at_end=True)
     if head is None:
         return None
