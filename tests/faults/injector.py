@@ -23,8 +23,13 @@ def seeds(share: float, few: int) -> range:
 
 
 def repeat(seed: int, of: str) -> str:
-    """What to say of a failing seed."""
-    return f"seed {seed} of {of}; to repeat it: make faults SEED={seed} NUMBER=1 ARGS='-k \"{of}\"'"
+    """What to say of a failing seed of the test with the id `of`."""
+    return f"seed {seed} of {of}; to repeat it: make faults SEED={seed} NUMBER=1 ARGS='-k {keyword(of)}'"
+
+
+def keyword(name: str) -> str:
+    """A name as ``pytest -k`` takes it."""
+    return name.replace(",", "").replace(" ", "-")
 
 
 class Injector:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.crashes import Recorder
-from tests.faults.injector import NUMBER, repeat, seeds
+from tests.faults.injector import NUMBER, keyword, repeat, seeds
 from tests.faults.work import WORKS, LocalPlace, forget, random_of, require_right
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def restore(root: Path, state: dict[str, bytes]) -> None:
             path.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", NAMES, ids=lambda name: f"crash-{name}")
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: keyword(f"crash-{name}"))
 def test_a_crash_leaves_old_or_new_files(name: str, tmp_path: Path) -> None:
     chosen = seeds(0.2 / len(NAMES), few=10)
     calls = crash(name, LocalPlace(tmp_path), chosen)

@@ -15,7 +15,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
-from tests.faults.injector import IS_REPEATED, Injector, repeat, seeds
+from tests.faults.injector import IS_REPEATED, Injector, keyword, repeat, seeds
 from tests.faults.local_calls import faulty
 from tests.faults.work import ERRORS, WORKS, LocalPlace, Work, forget, parquet, random_of, unlogged
 from tests.support import changes
@@ -118,7 +118,7 @@ def require_named(error: BaseException, name: str) -> None:
 WRITERS = ("add", "shrink", "add to another file")
 
 
-@pytest.mark.parametrize("name", WRITERS, ids=lambda name: f"replace-{name}")
+@pytest.mark.parametrize("name", WRITERS, ids=lambda name: keyword(f"replace-{name}"))
 def test_a_writer_keeps_a_file_that_replaced_its_own(name: str, tmp_path: Path) -> None:
     work, place, ends = WORKS[name], LocalPlace(tmp_path), Counter[str]()
     new = parquet(0, 2 * GROUPS)

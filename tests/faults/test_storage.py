@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.injector import IS_REPEATED, Injector, repeat, seeds
+from tests.faults.injector import IS_REPEATED, Injector, keyword, repeat, seeds
 from tests.faults.object_store import ObjectStore
 from tests.faults.work import WORKS, LocalPlace, Place, RemotePlace, Work, forget, random_of, try_with_faults
 
@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("where", "name"), CASES, ids=lambda each: each)
+@pytest.mark.parametrize(("where", "name"), CASES, ids=keyword)
 def test_faults_of_storage_cost_no_row_and_no_file(where: str, name: str, tmp_path: Path) -> None:
     work, place = WORKS[name], LocalPlace(tmp_path / "t") if where == "local" else RemotePlace(ObjectStore())
     (tmp_path / "t").mkdir()
