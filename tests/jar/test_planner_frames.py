@@ -34,7 +34,7 @@ def test_faulty_answers_cost_no_rows(readers: Readers, path: str, tmp_path: Path
         frame = readers.jar(path, planningTimeout="1500ms").where(f"id = {value}")
         return texts(frame.collect()), last_plan(frame)[0].planned
 
-    for seed in seeds(0.004, few=5):
+    for seed in seeds(0.004, few=4):
         home = tmp_path / str(seed)
         home.mkdir()
         program = FAULTY.format(root=ROOT, python=os.environ["PYSPARK_PYTHON"], seed=seed)
