@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,10 +54,7 @@ def run(path: str, tests: Sequence[str], folder: Path, processes: int) -> Outcom
 
 def _copy(path: str, tests: Sequence[str], folder: Path) -> None:
     """Copy the project as mutmut expects it: the packages in src/."""
-    skip = shutil.ignore_patterns("__pycache__", "jars")
-    for name, copy in (("python", "src"), ("tests", "tests")):
-        shutil.rmtree(folder / copy, ignore_errors=True)
-        shutil.copytree(ROOT / name, folder / copy, ignore=skip)
+    copy_project(folder, {"python": "src", "tests": "tests"})
     mutated = folder / _in_copy(path)
     mutated.write_text(_without_raise(mutated.read_text()))
     settings = {
@@ -72,6 +69,13 @@ def _copy(path: str, tests: Sequence[str], folder: Path) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     project = (ROOT / "pyproject.toml").read_text()
     (folder / "pyproject.toml").write_text("\n".join([project, "[tool.mutmut]", *lines, ""]))
+
+
+def copy_project(folder: Path, folders: Mapping[str, str]) -> None:
+    """Copy the `folders` of the project to `folder`, under the names that they are mapped to."""
+    for name, copy in folders.items():
+        shutil.rmtree(folder / copy, ignore_errors=True)
+        shutil.copytree(ROOT / name, folder / copy, ignore=shutil.ignore_patterns("__pycache__", "jars"))
 
 
 def _in_copy(path: str) -> str:

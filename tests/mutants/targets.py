@@ -8,7 +8,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "planning/evidence/statistics.py": ("tests/planning/test_statistics_exact.py",),
     CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
-    CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding.py", "tests/parquet/test_uncertain_values.py"),
+    CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py",),
     CORE + "query/normal_form.py": ("tests/query/test_predicate.py",),
     CORE + "query/verdict.py": ("tests/query/test_predicate.py", "tests/planning/test_decisions.py"),
     CORE + "parquet/bloom_filter/split_block.py": ("tests/parquet/test_split_block.py",),
