@@ -109,12 +109,5 @@ def run_java(folder: Path) -> Iterator[tuple[JavaMutant, bool]]:
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(folder / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env=environment,
-        timeout=_TIMEOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = {"cwd": folder, "env": environment, "timeout": _TIMEOUT, "capture_output": True, "text": True}
+    return subprocess.run([sys.executable, *command], check=False, **options)  # type: ignore[call-overload,no-any-return]

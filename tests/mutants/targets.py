@@ -13,7 +13,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/verdict.py": ("tests/query/test_predicate.py", "tests/planning/test_decisions.py"),
     CORE + "parquet/bloom_filter/split_block.py": ("tests/parquet/test_split_block.py",),
     CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
-    CORE + "planning/evidence/tiles.py": ("tests/indexing/test_bit_slices.py",),
+    CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "query/domains.py": ("tests/query/test_predicate.py",),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py",),
     CORE + "orc/encoding.py": ("tests/orc/test_bloom_filter.py",),
