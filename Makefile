@@ -21,7 +21,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix lint docs notebooks bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix lint mutants docs notebooks bench wheel verify-wheel clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -92,6 +92,14 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
+
+# mutmut needs many packages, so only this target installs it.
+$(VENV)/.mutants-stamp: $(STAMP)
+	@$(PIP) $$(sed -n 's/^mutants = \["\(.*\)"\].*/\1/p' pyproject.toml)
+	@touch $@
+
+mutants: $(VENV)/.mutants-stamp java ## Change the code that skips row groups, and list the changes that no test notices; takes hours: make mutants FILES=judge
+	@$(BIN)/python -m tests.mutants $(FILES) $(ARGS)
 
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages

@@ -9,44 +9,57 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.mutants.python_mutants import ROOT, Change, Outcome, run
+from tests.mutants.java_mutants import run_java
+from tests.mutants.python_mutants import ROOT, Outcome, run
 from tests.mutants.survivors import EXPLAINED
 from tests.mutants.targets import TARGETS
 
 _AIM = 0.95  # of the mutants of a file, apart from the explained ones
+_CONSOLE = Console(soft_wrap=True, highlight=False, markup=False)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("files", nargs="*", help="files or parts of their paths; all by default")
+    parser.add_argument("files", nargs="*", help="parts of the paths of files, or `java`; all by default")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    console = Console(soft_wrap=True, highlight=False)
     table = Table("file", "mutants", "killed", "explained", "left")
-    failed = False
+    folder: Path = arguments.folder
+    missed = False
     for path, tests in TARGETS.items():
-        if arguments.files and not any(part in path for part in arguments.files):
-            continue
-        outcome = run(path, tests, arguments.folder / path.replace("/", "."), arguments.processes)
-        left = [each for each in outcome.survivors if each not in _explained(path)]
-        failed |= _fails(outcome, left)
-        total = outcome.killed + outcome.not_run + len(outcome.survivors)
-        figures = (total, outcome.killed, len(outcome.survivors) - len(left), len(left) + outcome.not_run)
-        table.add_row(path, *map(str, figures))
-        console.print(path, *figures)
-        for change in left:
-            console.print(f"  {change.function}\n    - {change.old}\n    + {change.new}", markup=False)
-    console.print(table)
-    return int(failed)
+        if not arguments.files or any(part in path for part in arguments.files):
+            outcome = run(path, tests, folder / path.replace("/", "."), arguments.processes)
+            missed |= _report(path, outcome, table)
+    if not arguments.files or "java" in arguments.files:
+        missed |= _report_java(folder / "java", table)
+    _CONSOLE.print(table)
+    return int(missed)
 
 
-def _explained(path: str) -> set[Change]:
-    return {change for each in EXPLAINED.get(path, ()) for change in each.changes}
+def _report(path: str, outcome: Outcome, table: Table) -> bool:
+    """Add the figures of a file, and list the survivors without an explanation. Whether the aim is missed."""
+    explained = {change for each in EXPLAINED if each.path == path for change in each.changes}
+    left = [change for change in outcome.survivors if change not in explained]
+    total = outcome.killed + outcome.not_run + len(outcome.survivors)
+    n_explained = len(outcome.survivors) - len(left)
+    n_left = len(left) + outcome.not_run
+    table.add_row(path, *map(str, (total, outcome.killed, n_explained, n_left)))
+    _CONSOLE.print(f"{path}: {total} mutants, {outcome.killed} killed, {n_explained} explained, {n_left} left")
+    for change in left:
+        old, new = (text.replace("\n", "\n      ") for text in (change.old, change.new))
+        _CONSOLE.print(f"  {change.function}\n    - {old}\n    + {new}")
+    return n_left > (1 - _AIM) * (total - n_explained)
 
 
-def _fails(outcome: Outcome, left: list[Change]) -> bool:
-    return outcome.killed < _AIM * (outcome.killed + len(left) + outcome.not_run)
+def _report_java(folder: Path, table: Table) -> bool:
+    outcomes = []
+    for mutant, is_killed in run_java(folder):
+        outcomes.append(is_killed)
+        _CONSOLE.print(f"{'killed' if is_killed else 'LEFT'}: {mutant.name}: {mutant.old} -> {mutant.new}")
+    left = outcomes.count(False)
+    table.add_row("the jar", *map(str, (len(outcomes), len(outcomes) - left, 0, left)))
+    return left > 0
 
 
 if __name__ == "__main__":

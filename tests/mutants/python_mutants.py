@@ -62,8 +62,8 @@ def _copy(path: str, tests: Sequence[str], folder: Path) -> None:
         "only_mutate": [_in_copy(path)],
         "pytest_add_cli_args_test_selection": list(tests),
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "tests.mutants.quick"],
-        "timeout_constant": 20.0,
-        "timeout_multiplier": 5.0,
+        "timeout_constant": 4.0,
+        "timeout_multiplier": 4.0,
         "use_git_change_detection": False,
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
@@ -100,6 +100,11 @@ def read_outcome(folder: Path, path: str) -> Outcome:
     survivors = [changes[name.rpartition(".")[2]] for name, code in codes.items() if code in _SURVIVED]
     not_run = sum(code in _NOT_RUN for code in codes.values())
     return Outcome(len(codes) - len(survivors) - not_run, survivors, not_run)
+
+
+def lines_of(text: str) -> str:
+    """`text` without indentation, as in the `old` of changes."""
+    return "\n".join(line.strip() for line in text.splitlines())
 
 
 def _changes(text: str) -> Iterator[tuple[str, Change]]:
