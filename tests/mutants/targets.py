@@ -16,6 +16,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "query/domains.py": ("tests/query/test_predicate.py",),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py",),
-    CORE + "orc/encoding.py": ("tests/orc/test_bloom_filter.py",),
+    CORE + "orc/encoding.py": ("tests/orc/test_encoding_exact.py",),
     CORE + "orc/bloom_filter.py": ("tests/orc/test_bloom_filter.py",),
 }
