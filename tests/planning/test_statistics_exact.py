@@ -202,6 +202,29 @@ def test_an_uncertain_literal_excludes_nothing_but_nulls() -> None:
         assert candidates is None
 
 
+def test_text_of_unknown_order_excludes_nothing_but_nulls() -> None:
+    class Padded(FakeChunks):
+        def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
+            return None
+
+        def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
+            return None
+
+    chunks = Padded("string", STRINGS.values_between, expression=object())
+    leaves = [bp.Eq("x", "a"), bp.NotEq("x", "a"), bp.Lt("x", "a"), bp.StartsWith("x", "a")]
+    for leaf in (*leaves, bp.Not(leaves[-1]), bp.CaseIn("x", "lower", ["a"])):
+        verdicts, candidates = judged(leaf, chunks)
+        assert verdicts.tolist() == judge_nulls(leaf, chunks).tolist()
+        assert candidates is None
+
+
+def test_prefixes_of_bytes_are_exact() -> None:
+    chunks = FakeChunks("string", STRINGS.values_between)
+    chunks.family, chunks.order = "binary", ValueOrder("binary", "x")
+    for leaf in (bp.StartsWith("x", "a"), bp.Not(bp.StartsWith("x", "a"))):
+        assert judged(leaf, chunks, upwards=True)[0].tolist() == STRINGS.expected(leaf).tolist()
+
+
 def test_columns_without_hashes_ask_no_filter() -> None:
     chunks = FakeChunks("integer", range(3), has_hashes=False)
     verdicts, candidates = judged(bp.Eq("x", 1), chunks)
