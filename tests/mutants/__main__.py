@@ -23,13 +23,14 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="parts of the paths of files, or `java`; all by default")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--names", nargs="*", default=[], help="patterns of mutmut's names: '*7' is a tenth of them")
     arguments = parser.parse_args()
-    table = Table("file", "mutants", "killed", "explained", "left")
+    table = Table("file", "mutants", "killed", "explained", "left", "not run")
     folder: Path = arguments.folder
     missed = False
     for path, tests in TARGETS.items():
         if not arguments.files or any(part in path for part in arguments.files):
-            outcome = run(path, tests, folder / path.replace("/", "."), arguments.processes)
+            outcome = run(path, tests, folder / path.replace("/", "."), arguments.processes, arguments.names)
             missed |= _report(path, outcome, table)
     if not arguments.files or "java" in arguments.files:
         missed |= _report_java(folder / "java", table)
@@ -43,13 +44,13 @@ def _report(path: str, outcome: Outcome, table: Table) -> bool:
     left = [change for change in outcome.survivors if change not in explained]
     total = outcome.killed + outcome.not_run + len(outcome.survivors)
     n_explained = len(outcome.survivors) - len(left)
-    n_left = len(left) + outcome.not_run
-    table.add_row(path, *map(str, (total, outcome.killed, n_explained, n_left)))
-    _CONSOLE.print(f"{path}: {total} mutants, {outcome.killed} killed, {n_explained} explained, {n_left} left")
+    figures = (total, outcome.killed, n_explained, len(left), outcome.not_run)
+    table.add_row(path, *map(str, figures))
+    _CONSOLE.print(path, *figures)
     for change in left:
         old, new = (text.replace("\n", "\n      ") for text in (change.old, change.new))
         _CONSOLE.print(f"  {change.function}\n    - {old}\n    + {new}")
-    return n_left > (1 - _AIM) * (total - n_explained)
+    return outcome.killed < _AIM * (outcome.killed + len(left))
 
 
 def _report_java(folder: Path, table: Table) -> bool:
@@ -58,7 +59,7 @@ def _report_java(folder: Path, table: Table) -> bool:
         outcomes.append(is_killed)
         _CONSOLE.print(f"{'killed' if is_killed else 'LEFT'}: {mutant.name}: {mutant.old} -> {mutant.new}")
     left = outcomes.count(False)
-    table.add_row("the jar", *map(str, (len(outcomes), len(outcomes) - left, 0, left)))
+    table.add_row("the jar", *map(str, (len(outcomes), len(outcomes) - left, 0, left, 0)))
     return left > 0
 
 

@@ -40,13 +40,19 @@ class Outcome(NamedTuple):
     not_run: int
 
 
-def run(path: str, tests: Sequence[str], folder: Path, processes: int) -> Outcome:
-    """Run the mutants of the file `path` in a copy under `folder`. A second run in the same folder goes on."""
+def run(path: str, tests: Sequence[str], folder: Path, processes: int, names: Sequence[str]) -> Outcome:
+    """Run the mutants of the file `path` in a copy under `folder`.
+
+    A second run in the same folder goes on: mutants that were killed count as killed while their function is the same,
+    and survivors run again. `names`: patterns of mutmut's names, such as ``*7`` for a tenth of the mutants; all by
+    default.
+    """
     _copy(path, tests, folder)
+    _forget_survivors(folder, path)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     for variable, name in (("PARQUET_TESTING_DIR", "parquet-testing"), ("ORC_EXAMPLES_DIR", "orc-examples")):
         environment.setdefault(variable, str(ROOT.parent / "shared" / "data" / name))
-    mutmut = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(processes)]
+    mutmut = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(processes), *names]
     with (folder / "log.txt").open("w") as log:
         subprocess.run(mutmut, cwd=folder, env=environment, stdout=log, stderr=log, check=True)
     return read_outcome(folder, path)
@@ -69,6 +75,20 @@ def _copy(path: str, tests: Sequence[str], folder: Path) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     project = (ROOT / "pyproject.toml").read_text()
     (folder / "pyproject.toml").write_text("\n".join([project, "[tool.mutmut]", *lines, ""]))
+
+
+def _forget_survivors(folder: Path, path: str) -> None:
+    (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)  # the tests may be new
+    file = _results(folder, path)
+    if file.exists():
+        results = json.loads(file.read_text())
+        codes = results["exit_code_by_key"]
+        codes.update((name, None) for name, code in codes.items() if code in _SURVIVED)
+        file.write_text(json.dumps(results))
+
+
+def _results(folder: Path, path: str) -> Path:
+    return folder / "mutants" / f"{_in_copy(path)}.meta"
 
 
 def copy_project(folder: Path, folders: Mapping[str, str]) -> None:
@@ -94,9 +114,8 @@ def _without_raise(text: str) -> str:
 
 
 def read_outcome(folder: Path, path: str) -> Outcome:
-    mutated = folder / "mutants" / _in_copy(path)
-    codes = json.loads(mutated.with_name(f"{mutated.name}.meta").read_text())["exit_code_by_key"]
-    changes = dict(_changes(mutated.read_text()))
+    codes = json.loads(_results(folder, path).read_text())["exit_code_by_key"]
+    changes = dict(_changes((folder / "mutants" / _in_copy(path)).read_text()))
     survivors = [changes[name.rpartition(".")[2]] for name, code in codes.items() if code in _SURVIVED]
     not_run = sum(code in _NOT_RUN for code in codes.values())
     return Outcome(len(codes) - len(survivors) - not_run, survivors, not_run)
