@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,25 +86,30 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def run_java(folder: Path) -> Iterator[tuple[JavaMutant, bool]]:
-    """Each mutant, and whether a test failed on it. The unchanged copy must pass first."""
+def run_java(folder: Path, mutants: Sequence[JavaMutant] = MUTANTS) -> Iterator[tuple[JavaMutant, bool]]:
+    """Each mutant, and whether a test failed on it. Raises RuntimeError if a test fails on the unchanged copy."""
     copy_project(folder, {"python": "python", "tests": "tests", "jvm-shim": "jvm-shim"})
     shutil.copy(ROOT / "pyproject.toml", folder)
-    for mutant in MUTANTS:
+    if _fails(folder, *dict.fromkeys(mutant.tests for mutant in mutants)):
+        raise RuntimeError(f"a test fails without a mutant; run them in {folder}")
+    for mutant in mutants:
         file = folder / mutant.path
         text = file.read_text()
         file.write_text(text.replace(mutant.old, mutant.new))
-        try:
-            _run(folder, "jvm-shim/build.py").check_returncode()
-            try:
-                ended = _run(folder, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.tests)
-                if ended.returncode not in (0, 1):
-                    raise RuntimeError(f"{mutant.tests}: {ended.stdout}{ended.stderr}")
-                yield mutant, ended.returncode == 1
-            except subprocess.TimeoutExpired:
-                yield mutant, True
-        finally:
-            file.write_text(text)
+        yield mutant, _fails(folder, mutant.tests)
+        file.write_text(text)
+
+
+def _fails(folder: Path, *tests: str) -> bool:
+    """Compile the jar and run `tests`. RuntimeError if they cannot run."""
+    try:
+        for command in (["jvm-shim/build.py"], ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]):
+            ended = _run(folder, *command)
+            if ended.returncode and (ended.returncode != 1 or "pytest" not in command):
+                raise RuntimeError(f"{command} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+    except subprocess.TimeoutExpired:
+        return True
+    return ended.returncode == 1
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

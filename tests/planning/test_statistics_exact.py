@@ -139,6 +139,7 @@ def test_filters_are_asked_for_the_values_within_bounds(chunks: FakeChunks, lite
         verdicts, candidates = judged(leaf, chunks)
         assert verdicts.tolist() == chunks.expected(leaf).tolist()
         assert candidates.filters is FILTERS
+        assert candidates.first.dtype == candidates.last.dtype == np.int64
         assert chunks.bounds is not None
         encoded = chunks.encode(some, ZONE)
         assert encoded is not None
@@ -241,6 +242,7 @@ def test_mapped_text_is_asked_of_its_own_filters_only() -> None:
     assert candidates.filters is own
     assert candidates.hashes.tolist() == [0, 1]
     assert set(zip(candidates.first.tolist(), candidates.last.tolist(), strict=True)) == {(0, 2)}
+    assert candidates.first.dtype == candidates.last.dtype == np.int64
     assert len(candidates.first) == len(candidates.last) == len(chunks.members)
     for leaf in (bp.CaseIn("x", "upper", ["A"]), bp.CaseIn("x", "lower", ["a", "\u212a"])):
         verdicts, candidates = judged(leaf, chunks)
