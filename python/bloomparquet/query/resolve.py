@@ -24,6 +24,7 @@ from bloomparquet.query.predicate import (
     Not,
     NotEq,
     NotIn,
+    Opaque,
     Or,
     Predicate,
     columns,
@@ -89,6 +90,8 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
         return type(predicate)(*(rename(child, names) for child in predicate.children))
     if isinstance(predicate, Not):
         return Not(rename(predicate.child, names))
+    if isinstance(predicate, Opaque) and predicate.call is not None:
+        return dataclasses.replace(predicate, call=predicate.call.rename(names))
     if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
         return dataclasses.replace(predicate, column=names[predicate.column])
     return predicate

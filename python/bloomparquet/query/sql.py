@@ -6,19 +6,14 @@ text. sqlglot is imported only when there is text to parse: it is large, and Spa
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
-from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -39,8 +34,10 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPPING
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
+from bloomparquet.query.sql_casts import cast_literal
+from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
+from bloomparquet.query.sql_computed import convert_computed
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
@@ -51,13 +48,10 @@ from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
-    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, OR "
-    "and NOT"
+    f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
+    "OR and NOT"
 )
 _MISSING = object()
-_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
-_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 _Builder = Callable[[Column, Any], Predicate]
 
@@ -153,10 +147,22 @@ class _Converter:
         exp = self.exp
         try:
             return self.convert_supported(node)
-        except _RefusedError as refusal:
-            if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
-                raise PlanError(str(refusal)) from None
-            return to_opaque(node, exp, str(refusal))
+        except _RefusedError as error:
+            refusal = str(error)
+        if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
+            raise PlanError(refusal)
+        try:
+            computed = convert_computed(node, self)
+        except _RefusedError:
+            computed = None
+        if computed is None and isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            bounds = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+            return And(
+                *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
+            )
+        if computed is None and not self.partly:
+            raise PlanError(refusal)
+        return to_opaque(node, exp, refusal, computed)
 
     def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp
@@ -299,56 +305,15 @@ class _Converter:
         if value is _MISSING or value is None:
             return value
         try:
-            return _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
+            return cast_literal(value, kind, [int(parameter.name) for parameter in node.to.expressions])
         except (ValueError, ArithmeticError, PlanError):
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
     def refuse(self, node: Any, reason: str = _SUPPORTED) -> PlanError:
-        error = _RefusedError if self.partly else PlanError
-        return error(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
+        return _RefusedError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
 
 
 def _negate(predicate: Predicate) -> Predicate:
     if isinstance(predicate, In):
         return NotIn(predicate.column, predicate.values)
     return IsNotNull(predicate.column) if isinstance(predicate, IsNull) else Not(predicate)
-
-
-def _cast(value: Any, kind: str, parameters: list[int]) -> Any:
-    if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
-        return value
-    if kind == "BINARY" and isinstance(value, (str, bytes)):
-        return value.encode() if isinstance(value, str) else value
-    if kind == "DATE" and isinstance(value, (str, dt.date)):
-        return coerce(value, "date")
-    if kind in _TIMESTAMPS and isinstance(value, str):
-        return _cast_timestamp(value)
-    if kind == "TIME" and isinstance(value, str):
-        micros, rest = divmod(coerce(value, "time"), 1000)
-        if not rest:
-            return (EPOCH + dt.timedelta(microseconds=micros)).time()
-    if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
-        if kind == "DOUBLE":
-            return float(value)
-        if kind == "FLOAT":
-            return float(np.float32(value))
-        exact = Decimal(value)
-        number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
-        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
-            return int(number)
-        precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
-        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
-            return exact
-    raise ValueError(kind)
-
-
-def _cast_timestamp(text: str) -> Value:
-    try:
-        zone, nanos = None, coerce(text, "timestamp_ntz")
-    except PlanError:
-        zone, nanos = dt.timezone.utc, coerce(text, "timestamp")
-    if nanos % 1000 and zone is None:
-        return np.datetime64(nanos, "ns")
-    if nanos % 1000:
-        raise ValueError("nanoseconds and an offset")
-    return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)

@@ -37,7 +37,7 @@ def convert_variants(node: Any, converter: Converter) -> Predicate | None:
         return VariantField(column, path, kind, leaf)
 
     try:
-        predicate = converter.convert(compared)
+        predicate = converter.convert_supported(compared)
     except PlanError:  # which shows the comparison of the column
         raise converter.refuse(node) from None
     return map_leaves(predicate, replace)

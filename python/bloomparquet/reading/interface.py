@@ -55,6 +55,9 @@ class FormatReader(Protocol):
     def file_schema(self, file_index: int) -> FileSchema:
         """The schema of a file."""
 
+    def collated(self, file_index: int) -> frozenset[str]:
+        """The top-level columns of a file with text that Spark compares by a collation."""
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
 

@@ -48,6 +48,9 @@ class OrcReader:
     def file_schema(self, file_index: int) -> FileSchema:
         return self._table.profiles[int(self._table.arrays.profile[file_index])].schema
 
+    def collated(self, file_index: int) -> frozenset[str]:
+        return frozenset()  # Spark does not write collations to ORC files
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
 

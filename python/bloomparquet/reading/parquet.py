@@ -45,6 +45,9 @@ class ParquetReader:
     def file_schema(self, file_index: int) -> FileSchema:
         return self._table.footer(file_index).profile.schema
 
+    def collated(self, file_index: int) -> frozenset[str]:
+        return self._table.footer(file_index).profile.traits.collated
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table
         return read_row_groups(table.storage, table.paths[file_index], table.footer(file_index), units, columns)

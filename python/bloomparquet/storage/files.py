@@ -21,7 +21,7 @@ import pyarrow.fs
 
 from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views
-from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
+from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -78,6 +78,7 @@ class Storage(Protocol):
     """A file system as the package uses it. Paths have no scheme."""
 
     key: Hashable  # identifies the storage in caches: storages with equal keys have the same files
+    access: Hashable  # differs for other credentials: only storages with equal ones share objects that read files
     merge_gap: int  # bytes: ranges at most this far apart are read as one
     threads: int  # how many reads at a time are worthwhile
     filesystem: pyarrow.fs.FileSystem
@@ -122,6 +123,7 @@ class LocalStorage:
     """Local files, by ``os``."""
 
     key: Hashable = "file"
+    access: Hashable = "file"
     merge_gap = 8 * 1024
     threads = 1
     filesystem: pyarrow.fs.FileSystem
@@ -226,9 +228,10 @@ class ArrowStorage:
     merge_gap = 256 * 1024
     threads = 16
 
-    def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable) -> None:
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable, access: Hashable = None) -> None:
         self.filesystem = filesystem
         self.key = key
+        self.access = key if access is None else access
         while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
             filesystem = filesystem.base_fs
         self.is_native = not isinstance(filesystem, pyarrow.fs.PyFileSystem)
@@ -237,10 +240,12 @@ class ArrowStorage:
         info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
-        if info.type == pyarrow.fs.FileType.NotFound:
+        root, is_missing = path.rstrip("/"), info.type == pyarrow.fs.FileType.NotFound
+        # pyarrow does not find the directory "t" on Azure if there is a name such as "t-old", which comes before "t/".
+        selector = pyarrow.fs.FileSelector(path, recursive=recursive, allow_not_found=is_missing)
+        entries = self.filesystem.get_file_info(selector)
+        if is_missing and not entries:
             raise FileNotFoundError(f"{self.key}: no such file or directory: {path}")
-        root = path.rstrip("/")
-        entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
         files = [
             _file_info(info)
             for info in entries
@@ -262,7 +267,10 @@ class ArrowStorage:
         )
 
     def is_directory(self, path: str) -> bool:
-        return bool(self.filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory)
+        kind = self.filesystem.get_file_info(path).type
+        if kind == pyarrow.fs.FileType.NotFound and self.filesystem.type_name == "abfs":  # see list_files
+            return bool(self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True)))
+        return bool(kind == pyarrow.fs.FileType.Directory)
 
     def make_parents(self, path: str) -> None:
         """Do nothing: an object's name may contain slashes."""
@@ -340,13 +348,15 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
     fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
     authority = fixed.split("/", 1)[0]
     if options:
-        filesystem, suffix = make_filesystem(scheme, authority, {**dict(parse_qsl(query)), **options})
+        options = {**dict(parse_qsl(query)), **options}
+        filesystem, suffix = make_filesystem(scheme, authority, options)
         stripped = path_of(scheme, fixed)
     else:
         suffix = query
         filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
     key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
-    return ArrowStorage(filesystem, key), stripped if at is None else stripped + inner[len(fixed) :]
+    storage = ArrowStorage(filesystem, key, (key, digest(authority, options)))
+    return storage, stripped if at is None else stripped + inner[len(fixed) :]
 
 
 class _FileSystemKey:

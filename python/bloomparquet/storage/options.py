@@ -7,6 +7,7 @@ None of them names code or a program.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -104,6 +105,8 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
         return pyarrow.fs.GcsFileSystem(**given), places
     if scheme in ("abfs", "abfss"):
         account = host.partition(".")[0]  # of container@account.dfs.core.windows.net
+        if "sas_token" in given:  # pyarrow appends it to URLs as it is
+            given["sas_token"] = f"?{given['sas_token'].removeprefix('?')}"
         return pyarrow.fs.AzureFileSystem(**{"account_name": account, **given}), places
     name, _, port = host.partition(":")
     if user:
@@ -120,6 +123,12 @@ def check_options(url: str, options: StorageOptions) -> None:
     if scheme not in OPTIONS:
         raise OptionError(f"storage options are for URLs of {', '.join(OPTIONS)}; found {shorten(url)}")
     _check(scheme, options)
+
+
+def digest(authority: str, options: StorageOptions) -> str:
+    """Identifies a file system's authority and options, and shows none of them."""
+    text = repr((authority, sorted(options.items())))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def path_of(scheme: str, location: str) -> str:

@@ -172,8 +172,9 @@ class PlanCache:
         read: Rest[TableT],
     ) -> TableT:
         """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out. What was
-        read with keys is given only to readers with equal keys."""
-        scope = kind.format, storage.key, keys
+        read with keys is given only to readers with equal keys. A table reads through its own storage, so storages with
+        different credentials have tables of their own; they share what is on disk."""
+        scope = kind.format, storage.access, keys
         key = (*scope, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
             cached = self._tables.get(key)
@@ -253,7 +254,7 @@ class PlanCache:
             cached.stored[disk.directory] = to_cache.read_amount if are_stored and not is_new else None
             cached.superseded = search.superseded() if is_new else ()
         same = files if len(to_cache.files) == len(files) and isinstance(files, tuple) else tuple(to_cache.files)
-        self._remember((kind.format, storage.key, keys, same), cached)
+        self._remember((kind.format, storage.access, keys, same), cached)
         return table
 
     def _remember(self, key: _Key, cached: _Cached[Any]) -> None:

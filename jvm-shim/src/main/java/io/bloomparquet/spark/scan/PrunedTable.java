@@ -70,7 +70,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.paths = paths;
     this.given = given;
     OptionNames.check(format, options.asCaseSensitiveMap());
-    ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
+    scanOptions(options);
   }
 
   /**
@@ -172,7 +172,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
               + name()
               + "; use .where(…) or WHERE instead");
     }
-    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
+    return ScanOptions.of(merged, merged.asCaseSensitiveMap(), DriverSettings.of(session.sparkContext()));
   }
 
   /** Spark takes a cached table with an equal name and id for this one, so the id covers {@code where}. */
