@@ -12,7 +12,7 @@ from rich.table import Table
 from tests.mutants.java_mutants import run_java
 from tests.mutants.python_mutants import ROOT, Outcome, run
 from tests.mutants.survivors import EXPLAINED
-from tests.mutants.targets import TARGETS
+from tests.mutants.targets import CORE, TARGETS
 
 _AIM = 0.95  # of the mutants of a file, apart from the explained ones
 _CONSOLE = Console(soft_wrap=True, highlight=False, markup=False)
@@ -40,12 +40,12 @@ def main() -> int:
 
 def _report(path: str, outcome: Outcome, table: Table) -> bool:
     """Add the figures of a file, and list the survivors without an explanation. Whether the aim is missed."""
-    explained = {change for each in EXPLAINED if each.path == path for change in each.changes}
-    left = [change for change in outcome.survivors if change not in explained]
+    known = [each for each in EXPLAINED if each.path == path]
+    left = [change for change in outcome.survivors if not any(each.explains(change) for each in known)]
     total = outcome.killed + outcome.not_run + len(outcome.survivors)
     n_explained = len(outcome.survivors) - len(left)
     figures = (total, outcome.killed, n_explained, len(left), outcome.not_run)
-    table.add_row(path, *map(str, figures))
+    table.add_row(path.removeprefix(CORE), *map(str, figures))
     _CONSOLE.print(path, *figures)
     for change in left:
         old, new = (text.replace("\n", "\n      ") for text in (change.old, change.new))

@@ -121,11 +121,6 @@ def read_outcome(folder: Path, path: str) -> Outcome:
     return Outcome(len(codes) - len(survivors) - not_run, survivors, not_run)
 
 
-def lines_of(text: str) -> str:
-    """`text` without indentation, as in the `old` of changes."""
-    return "\n".join(line.strip() for line in text.splitlines())
-
-
 def _changes(text: str) -> Iterator[tuple[str, Change]]:
     """The change of each mutant, by its name, in mutmut's module of all mutants."""
     lines = text.splitlines()
