@@ -28,7 +28,9 @@ def _explained(path: str, function: str, old: str, *new: str, why: str) -> Expla
 
 
 _INT64 = "numpy makes int64 of Python's integers on the 64-bit systems that Spark runs on"
+_EQUAL_LENGTHS = "both have one element for each chunk"
 _STATISTICS, _ORDERING = "planning/evidence/statistics.py", "query/ordering.py"
+_ENCODING = "parquet/values/encoding.py"
 
 EXPLAINED = (
     _explained(
@@ -38,6 +40,36 @@ EXPLAINED = (
         "len(encoded.hashes), None",
         "len(encoded.hashes), ",
         why=_INT64,
+    ),
+    _explained(
+        _ENCODING,
+        "family_of",
+        'node.physical_type or ""',
+        'node.physical_type or "XXXX"',
+        why="no table of physical types has either",
+    ),
+    _explained(
+        _ENCODING,
+        "_order_keys",
+        'node.physical_type or ""',
+        'node.physical_type or "XXXX"',
+        why="a group has the family `other`, for which the function has returned",
+    ),
+    _explained(_ENCODING, "_order_keys", ", strict=True", ", ", ", strict=False", ", strict=None", why=_EQUAL_LENGTHS),
+    _explained(_ENCODING, "bounds_of", ", strict=True", ", ", ", strict=False", ", strict=None", why=_EQUAL_LENGTHS),
+    _explained(
+        _ENCODING,
+        "_order_keys",
+        'int.from_bytes(value, "big", signed=True)',
+        "int.from_bytes(value, signed=True)",
+        why="big-endian is Python's default, from 3.11 on",
+    ),
+    _explained(
+        _ENCODING,
+        "_hash",
+        "stored.itemsize == 4",
+        "stored.itemsize == 5",
+        why="xxh64_bytes gives the same hashes of the same bytes, but is slower",
     ),
     _explained(
         "parquet/bloom_filter/xxh64.py",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xxhash
 
+from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of, float_dtype
@@ -95,11 +96,19 @@ STORED: list[tuple[LeafColumn, Any, list[bytes]]] = [
     (INT32, 5, [struct.pack("<i", 5)]),
     (INT32, -5, [struct.pack("<i", -5)]),
     (INT32, 2**31, []),
+    (INT32, 2**31 - 1, [struct.pack("<i", 2**31 - 1)]),
+    (INT32, -(2**31), [struct.pack("<i", -(2**31))]),
+    (INT32, -(2**31) - 1, []),
+    (UINT32, 0, [bytes(4)]),
     (UINT32, 2**32 - 1, [b"\xff" * 4]),
     (UINT32, -1, []),
     (UINT32, 2**32, []),
     (INT64, -5, [struct.pack("<q", -5)]),
     (INT64, 2**63, []),
+    (INT64, 2**63 - 1, [struct.pack("<q", 2**63 - 1)]),
+    (INT64, -(2**63) - 1, []),
+    (UINT64, 0, [bytes(8)]),
+    (UINT64, 2**64, []),
     (INT64, -(2**63), [struct.pack("<q", -(2**63))]),
     (UINT64, 2**64 - 1, [b"\xff" * 8]),
     (UINT64, -1, []),
@@ -189,6 +198,12 @@ def test_unknown_bytes_give_no_evidence(column: LeafColumn, value: Any, traits: 
     assert encode_point(column, value, traits, zone) is None
 
 
+def test_literals_of_another_kind_are_errors() -> None:
+    for column in (INT32, INT96):
+        with pytest.raises(PlanError, match=r"column 'x\.y'"):
+            encode_values(column, ["text"], SPARK, "UTC")
+
+
 def test_points_are_in_the_unit_of_the_column() -> None:
     assert encode_point(moment("ms", True), SECOND, SPARK, "Asia/Tokyo") == Point((SINCE_1970 - 9 * 3600) * 1000)
     assert encode_point(UINT32, -1, SPARK, None) == Point(0, -1)
@@ -233,7 +248,11 @@ def test_bounds_are_decoded(
         assert decoded.known.tolist() == [usable, False, False]
         if usable:
             assert (decoded.lower[0], decoded.upper[0]) == (lower, upper)
-            assert (decoded.lower.dtype == object) == isinstance(lower, bytes) or column.node.physical_type == FIXED
+            kind = (
+                "O" if column.node.physical_type in (FIXED, "BYTE_ARRAY") else "f" if isinstance(lower, float) else "iu"
+            )
+            assert decoded.lower.dtype.kind in kind
+            assert decoded.lower.dtype.itemsize == 8
     swapped = bounds(column, high, low, SPARK, old=False)
     assert not swapped.known.any(), "a minimum above the maximum"
     assert bounds(column, low, low, SPARK, old=False).known.tolist() == [True, False, False]
