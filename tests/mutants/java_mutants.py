@@ -89,7 +89,8 @@ MUTANTS = [
 def run_java(folder: Path, mutants: Sequence[JavaMutant] = MUTANTS) -> Iterator[tuple[JavaMutant, bool]]:
     """Each mutant, and whether a test failed on it. Raises RuntimeError if a test fails on the unchanged copy."""
     copy_project(folder, {"python": "python", "tests": "tests", "jvm-shim": "jvm-shim"})
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
     if _fails(folder, *dict.fromkeys(mutant.tests for mutant in mutants)):
         raise RuntimeError(f"a test fails without a mutant; run them in {folder}")
     for mutant in mutants:
