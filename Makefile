@@ -118,6 +118,14 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
 
+# mutmut needs many packages, so only this target installs it.
+$(VENV)/.mutants-stamp: $(STAMP)
+	@$(PIP) $$(sed -n 's/^mutants = \["\(.*\)"\].*/\1/p' pyproject.toml)
+	@touch $@
+
+mutants: $(VENV)/.mutants-stamp java ## Change the code that skips row groups, and list the changes that no test notices; takes hours: make mutants FILES=judge
+	@$(BIN)/python -m tests.mutants $(FILES) $(ARGS)
+
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages
 	@echo '<meta http-equiv="refresh" content="0; url=pages/contents.html">' > build/site/index.html
