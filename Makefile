@@ -113,6 +113,12 @@ faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and fi
 	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
 		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
 
+PAIRS  ?= 100000
+FROM   ?= 0
+FAULTS ?=
+random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every way in with plain Spark; FAULTS=1: find faults put in
+	@$(BIN)/python -m tests.differential.$(if $(FAULTS),faults --seed $(SEED),random_run --pairs $(PAIRS) --seed $(SEED) --first $(FROM))
+
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
