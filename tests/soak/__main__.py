@@ -25,7 +25,7 @@ from tests.soak.processes import running
 from tests.soak.sampler import Sampler
 
 _SAMPLE_EVERY = 3.0
-_SECONDS_TO_START = 300.0
+_SECONDS_TO_START = 600.0
 _STRIKE_BETWEEN = 4.0, 12.0
 
 

@@ -54,6 +54,12 @@ ALLOWED = (
         calm=True,
     ),
     Allowed(
+        "Python worker of the driver was killed",
+        r"\.load\.\n: org\.apache\.spark\.SparkException: Python worker (exited unexpectedly|failed to connect back)",
+        "Spark asks Python data sources for their schema in a worker beside the driver, and does not ask again",
+        kinds="read .*",
+    ),
+    Allowed(
         "task failed too often",
         r"Job aborted due to stage failure.*(ExecutorLostFailure|ExecutorDeadException|Worker (lost|shut down)"
         r"|Python worker exited unexpectedly|Connection (refused|reset)|Remote RPC client disassociated)",

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
 import pyspark_bloomparquet as bps
+from bloomparquet.planning.index.manifest import MANIFEST
 from tests.soak.data import CHANGING_FILES, CHANGING_ROWS, COLUMNS, ROWS, Row, Tables, row_of, rows_of
 from tests.support.scenarios import PYTHON
 
@@ -134,6 +135,8 @@ def _compare_rows_of_file(path: Path, number: int) -> None:
 def index(client: Client) -> None:
     table = client.random.choice([client.tables.events, client.tables.events_orc])
     change = client.random.choice([bps.build_index, bps.refresh_index, bps.refresh_index])
+    if not (table / "_bloomparquet_index" / MANIFEST).exists():
+        change = bps.build_index
     info = change(client.spark, str(table), files_per_task=8)
     if info.files != 16:
         raise WrongRowsError(f"the index of {table.name} has {info.files} files, expected 16")

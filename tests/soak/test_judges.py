@@ -40,6 +40,13 @@ def test_flat_is_at_most_ten_percent_more(samples: list[float], flat: bool) -> N
     assert found.is_flat is flat
 
 
+def test_a_named_slack_is_no_growth() -> None:
+    for late, flat in ((9.0, True), (14.0, False)):
+        found = trend([5.0] * 10 + [late] * 5, slack=8)
+        assert found is not None
+        assert found.is_flat is flat
+
+
 def test_few_samples_prove_nothing() -> None:
     assert trend([1.0] * 9) is None
 
