@@ -142,6 +142,16 @@ notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what
 bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
+# SEED repeats a run's choices, QUERIES is how many operations follow the kills, CLUSTER is local-cluster or standalone.
+soak: $(STAMP) java $(JAR) ## Clients on two clusters whose processes are killed: MINUTES=30 CLIENTS=8 SEED= QUERIES=10000 CLUSTER=both
+	@$(BIN)/python -m tests.soak $(foreach name,MINUTES CLIENTS SEED QUERIES CLUSTER,$(SOAK_$(name)))
+
+SOAK_MINUTES := $(if $(MINUTES),--minutes $(MINUTES))
+SOAK_CLIENTS := $(if $(CLIENTS),--clients $(CLIENTS))
+SOAK_SEED    := $(if $(SEED),--seed $(SEED))
+SOAK_QUERIES := $(if $(QUERIES),--queries $(QUERIES))
+SOAK_CLUSTER := $(if $(CLUSTER),--cluster $(CLUSTER))
+
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
