@@ -32,7 +32,7 @@ from tests.fuzz.target import Target
 from tests.support.core import plan_with
 
 _ROWS = 12
-_TABLE = pa.table(
+TABLE = pa.table(
     {
         "x": pa.array([7 * i % 25 for i in range(_ROWS)], pa.int64()),
         "s": [None if i % 5 == 3 else f"v{i % 7}" for i in range(_ROWS)],
@@ -71,14 +71,14 @@ def folder() -> Path:
 def _files() -> list[tuple[bytes, bytes]]:
     """Sound files, before the footer and the footer. Our writer's has filters of every column."""
     ours = folder() / "ours.parquet"
-    bp.write_table(_TABLE, ours, bloom=["x", "s", "t", "i"], row_group_size=4)
+    bp.write_table(TABLE, ours, bloom=["x", "s", "t", "i"], row_group_size=4)
     options = {"ndv": 4, "fpp": 0.01}
     plain = {"compression": "none", "use_dictionary": False, "store_schema": False}
     written = [
         ours.read_bytes(),
-        file_of(_TABLE, row_group_size=4, bloom_filter_options=dict.fromkeys(("x", "s", "i"), options), **plain),
-        file_of(_TABLE, row_group_size=3, write_statistics=False, bloom_filter_options={"x": options}, **plain),
-        file_of(_TABLE.select(["x", "s", "i"]), row_group_size=6, data_page_version="2.0", compression="zstd"),
+        file_of(TABLE, row_group_size=4, bloom_filter_options=dict.fromkeys(("x", "s", "i"), options), **plain),
+        file_of(TABLE, row_group_size=3, write_statistics=False, bloom_filter_options={"x": options}, **plain),
+        file_of(TABLE.select(["x", "s", "i"]), row_group_size=6, data_page_version="2.0", compression="zstd"),
     ]
     return [(data[: -8 - len(footer_of(data))], footer_of(data)) for data in written]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fuzz import metadata, tables
+from tests.fuzz import index, metadata, orc, queries, tables
 
-TARGETS = {target.name: target for target in (*metadata.TARGETS, *tables.TARGETS)}
+TARGETS = {target.name: target for room in (metadata, orc, queries, index, tables) for target in room.TARGETS}

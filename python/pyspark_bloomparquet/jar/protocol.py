@@ -78,13 +78,20 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is truncated."""
-    head = _read_part(stream, at_end=True)
-    if head is None:
+    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is truncated, or
+    does not begin with a JSON object."""
+    text = _read_part(stream, at_end=True)
+    if text is None:
         return None
     body = _read_part(stream, at_end=False)
     assert body is not None
-    return json.loads(head), body
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"a frame does not begin with JSON: {error}") from error
+    if not isinstance(head, dict):
+        raise FormatError(f"a frame begins with JSON of type {type(head).__name__}; expected an object")
+    return head, body
 
 
 def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
