@@ -2,7 +2,7 @@
 
 Each target runs in a process of its own. It goes on after a find, which is minimised and stored in ``build/fuzz``;
 inputs that reached new code are kept there too, so that the next run continues. The figures of all runs are added up
-in ``build/fuzz/figures.json``.
+in ``build/fuzz/figures.json``. The target ``hypothesis`` runs the core's Hypothesis tests under `hypofuzz`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "fuzz"
 _STATUS = re.compile(r"^#(\d+)\s+\S+\s+(?:cov: (\d+) )?ft: (\d+) corp: (\d+)/(\S+)", re.MULTILINE)
 _ALLOCATION = 3 << 30  # bytes of address space
+_RAW_SHARE = 0.25  # of the mutations: those of atheris, which know no structure
+HYPOTHESIS = "hypothesis"
+_HYPOTHESIS_ROOMS = ["tests/parquet", "tests/query", "tests/orc", "tests/planning", "tests/storage", "tests/writing"]
 
 
 def main() -> int:
@@ -34,7 +39,7 @@ def main() -> int:
     names = options.targets or names_of_targets()
     finds = 0
     for name in names:
-        finds += run(name, options.seconds)
+        finds += run_hypothesis(options.seconds) if name == HYPOTHESIS else run(name, options.seconds)
     return 1 if finds else 0
 
 
@@ -63,13 +68,41 @@ def run(name: str, seconds: int) -> int:
     figures = add_figures(name, int(executions), took, int(features), int(inputs), size, finds)
     ended = "" if done.returncode == 0 else f"; ENDED WITH {done.returncode}, see {log}"
     print(
-        f"{name}: {int(executions):,} executions, {int(executions) / took:,.0f} per second, {features} features, corpus "
-        f"of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; {len(finds)} finds{ended}",
+        f"{name}: {int(executions):,} executions, {int(executions) / took:,.0f} per second, {features} features, a "
+        f"corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
+        f"{len(finds)} finds{ended}",
         flush=True,
     )
     for find in finds:
         print(f"  {BUILD / name / 'finds' / find}", flush=True)
     return len(finds) + (done.returncode != 0)
+
+
+def run_hypothesis(seconds: int) -> int:
+    """Let `hypofuzz` run the core's Hypothesis tests, then run what failed once more with pytest. Returns whether
+    anything failed."""
+    log = BUILD / HYPOTHESIS / "log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [Path(sys.executable).with_name("hypothesis"), "fuzz", "--no-dashboard", "--numprocesses", "1", "--"]
+    with open(log, "w", encoding="utf-8") as file:
+        # The default profile always has the same cases.
+        environment = {**os.environ, "HYPOTHESIS_PROFILE": "long"}
+        process = subprocess.Popen(
+            [*command, *_HYPOTHESIS_ROOMS], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            process.wait(seconds)
+            print(f"{HYPOTHESIS}: ended early with {process.returncode}; see {log}", flush=True)
+            return 1
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "found"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not spark and not jar", *_HYPOTHESIS_ROOMS]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    print(f"{HYPOTHESIS}: {seconds} seconds; the tests with the inputs that failed: {done.stdout[-2000:]}", flush=True)
+    return done.returncode
 
 
 def add_figures(
@@ -131,7 +164,7 @@ def fuzz(name: str, seconds: int) -> None:
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:
         chance = random.Random(seed)
-        if chance.random() < 0.5:
+        if chance.random() < _RAW_SHARE:
             return bytes(atheris.Mutate(data, max_size))
         return target.mutate(data, chance)[:max_size]
 

@@ -20,7 +20,8 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import decrypt_footer
 from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module, module_aad
-from bloomparquet.parquet.metadata import column_chunks, footer as footers, row_group_scan
+from bloomparquet.parquet.metadata import column_chunks, row_group_scan
+from bloomparquet.parquet.metadata import footer as footers
 from bloomparquet.parquet.metadata.chunk_fields import NUMBERS, SLOTS, ChunkColumns, ChunkFields
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column
@@ -202,7 +203,14 @@ def _run_bloom(data: bytes) -> None:
 
 def _bloom_seeds() -> list[bytes]:
     old = (64).to_bytes(4, "little") + bytes(8)
-    return [header_bytes(32), header_bytes(1024), old, header_bytes(64)[:-1] + b"\x15\x02\x00", bytes(range(64)), bytes(128)]
+    return [
+        header_bytes(32),
+        header_bytes(1024),
+        old,
+        header_bytes(64)[:-1] + b"\x15\x02\x00",
+        bytes(range(64)),
+        bytes(128),
+    ]
 
 
 def _encrypt(plain: bytes, file_aad: bytes, module: Module, *ordinals: int) -> bytes:
@@ -219,7 +227,7 @@ def _file_keys() -> FileKeys:
 
 
 def _run_encrypted(data: bytes) -> None:
-    """The crypto metadata, the plain footer (encrypted here), the plain metadata of its columns, and a module as it is."""
+    """The crypto metadata; the footer and the metadata of a column, which are encrypted here; a module as it is."""
     crypto_raw, plain, column, module = split(data, 4)
     with suppress(BloomParquetError):
         Cipher(_KEY, b"aad").decrypt(module, Module.FOOTER)
@@ -291,7 +299,12 @@ def _encrypted_seeds() -> list[bytes]:
 
 
 TARGETS = [
-    Target("thrift", _thrift_seeds, _run_thrift, change_some(lambda data, random: data[:1] + change_thrift(data[1:], random))),
+    Target(
+        "thrift",
+        _thrift_seeds,
+        _run_thrift,
+        change_some(lambda data, random: data[:1] + change_thrift(data[1:], random)),
+    ),
     Target("footer", lambda: [footer_of(file) for file in _files()], _many_at_once, change_thrift),
     Target("bloom", _bloom_seeds, _run_bloom, change_bytes, max_bytes=512),
     Target("encrypted", _encrypted_seeds, _run_encrypted, in_parts(change_thrift, 4)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -15,7 +16,12 @@ from bloomparquet.storage.varint import read_varint
 from tests.support.core import Field, Items, decode, encode
 
 NUMBERS = sorted(
-    {sign * (1 << bits) + add for bits in (0, 3, 5, 7, 8, 15, 16, 31, 32, 62, 63) for sign in (1, -1) for add in (-1, 0, 1)}
+    {
+        sign * (1 << bits) + add
+        for bits in (0, 3, 5, 7, 8, 15, 16, 31, 32, 62, 63)
+        for sign in (1, -1)
+        for add in (-1, 0, 1)
+    }
 )
 _INTEGERS = (4, 5, 6)
 _BINARY, _LIST, _SET, _STRUCT = 8, 9, 10, 12
@@ -172,10 +178,8 @@ def _read_message(data: bytes, depth: int = 0) -> list[list[Any]]:
         if at > len(data) or tag >> 3 == 0:
             raise ValueError("the message is truncated")
         if tag & 7 == 2 and value and depth < _DEPTH:
-            try:
+            with suppress(ValueError):
                 value = _read_message(value, depth + 1)
-            except ValueError:
-                pass
         fields.append([tag, value])
     return fields
 
@@ -227,7 +231,10 @@ def _protobuf(data: bytes, random: Random) -> bytes:
         other = random.choice(random.choice(holders))
         fields[at] = list(other)
     elif isinstance(value, int):
-        fields[at] = [tag, random.choice((random.choice(NUMBERS), value + 1, value - 1, value * 2, random.randrange(20)))]
+        fields[at] = [
+            tag,
+            random.choice((random.choice(NUMBERS), value + 1, value - 1, value * 2, random.randrange(20))),
+        ]
     else:
         raw = _write_message(value) if isinstance(value, list) else value
         fields[at] = [tag & ~7 | 2, change_bytes(raw, random)]
@@ -255,7 +262,9 @@ def change_tree(tree: Any, random: Random) -> Any:
     elif choice == 1 and isinstance(holder, list):
         holder[key:key] = [value] * random.choice((1, 20))
     elif choice == 2:
-        holder[key] = random.choice((None, True, 0, -1, 2**64, 1.5, 1e400, "", "text", "ß\ud800\0", [], {}, [[]], {"": 0}))
+        holder[key] = random.choice(
+            (None, True, 0, -1, 2**64, 1.5, 1e400, "", "text", "ß\ud800\0", [], {}, [[]], {"": 0})
+        )
     elif choice == 3:
         holder[key] = json.loads(json.dumps(other_holder[other_key]))
     elif choice == 4 and isinstance(holder, dict):

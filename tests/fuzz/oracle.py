@@ -29,8 +29,8 @@ _ALLOCATION = 2 << 30
 
 @dataclass
 class Answer:
-    """`rows`: the matching rows outside of the skipped row groups, None after an `error`. `lost`: the skipped row groups
-    that should have been kept."""
+    """`rows`: the matching rows that are not in skipped row groups; None after an `error`. `lost`: the skipped row
+    groups that should have been kept."""
 
     rows: pa.Table | None = None
     error: str = ""
@@ -47,7 +47,7 @@ class Oracle:
         """None if pyarrow ended the process. `skipped`: row groups that a plan skips, and the evidence."""
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fuzz.oracle"],
+                [sys.executable, "-c", "from tests.fuzz import oracle; oracle.main()"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         assert self._process.stdin is not None
@@ -118,7 +118,7 @@ def _false_statistics(chunk: Any, leaf: pa.Array, nulls: int) -> bool:
     statistics = chunk.statistics
     if statistics is None:
         return False
-    if statistics.has_null_count and statistics.null_count != nulls or chunk.num_values != nulls + len(leaf):
+    if (statistics.has_null_count and statistics.null_count != nulls) or chunk.num_values != nulls + len(leaf):
         return True
     if not statistics.has_min_max or not len(leaf):
         return False
@@ -150,10 +150,3 @@ def main() -> None:
             return
         pickle.dump(answer(*request), answers)
         answers.flush()
-
-
-if __name__ == "__main__":
-    # Answers are pickled by the name of their class, which must not be that of __main__.
-    from tests.fuzz import oracle
-
-    oracle.main()

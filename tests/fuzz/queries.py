@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -22,7 +24,7 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.query.substrait import implied_by
 from pyspark_bloomparquet.jar.planner_worker import VERSION, Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
-from tests.fuzz.mutate import change_bytes, change_json, change_protobuf, change_some
+from tests.fuzz.mutate import change_json, change_protobuf, change_some
 from tests.fuzz.tables import TABLE, folder
 from tests.fuzz.target import Target
 
@@ -38,7 +40,8 @@ _TEXTS = (
     "t >= TIMESTAMP '2001-09-09 03:46:40Z'", "n.u <=> NULL OR `n`.`u` = 2", "s > 'v3' AND x <> 1.5D",
     "lower(s) = 'v1' OR startswith(s, 'v')", "CAST(x AS INT) = 4 OR x = CAST('14' AS BIGINT)", "i = -0.0 OR i < 2.5BD",
     "x IN (1, 2, 3, 4, 5) OR TRUE", "isnull(s) = false", "s BETWEEN 'a' AND 'w' AND NOT s IN ('v1', 'v2')",
-    "array_contains(l, 1) OR l[0] = 2", "s LIKE '%\\_' ESCAPE '/'", "x IS DISTINCT FROM 5", "X'00ff' = s OR (((x)) = (1))",
+    "array_contains(l, 1) OR l[0] = 2", "s LIKE '%\\_' ESCAPE '/'", "x IS DISTINCT FROM 5",
+    "X'00ff' = s OR (((x)) = (1))",
 )  # fmt: skip
 
 
@@ -116,17 +119,18 @@ def _leaf(op: str, column: str, **more: Any) -> dict[str, Any]:
 
 def _frame_seeds() -> list[bytes]:
     leaves = [
-        _leaf("=", "x", type="int64", value=14), _leaf("in", "s", type="string", values=["v3", None, {"base64": "djM="}]),
-        _leaf("is null", "n.u"), _leaf("<=>", "x", type="decimal", value="14.0"), _leaf("starts with", "s", type="string", value="v"),
+        _leaf("=", "x", type="int64", value=14), _leaf("starts with", "s", type="string", value="v"),
+        _leaf("in", "s", type="string", values=["v3", None, {"base64": "djM="}]),
+        _leaf("is null", "n.u"), _leaf("<=>", "x", type="decimal", value="14.0"),
         _leaf("<", "t", type="timestamp", value=10**15), _leaf("=", "s", type="string", value="v3", case="lower"),
         _leaf(">=", "i", type="float", value="NaN"), _leaf("contains", "l", type="int32", values=[1], part="element"),
         _leaf("=", "x", type="date", value=3, variant={"path": "$.a", "type": "date"}),
         {"op": "opaque", "sql": "f(x)", "reason": "FUNCTION"}, _leaf("=", "x", type="binary", value="djM="),
     ]  # fmt: skip
     base = {
-        "id": 1, "version": VERSION, "format": "parquet", "files": 1, "listing": "", "revision": 0, "readerTypes":
-        [[["x"], "bigint"], [["s"], "string"], [["n", "u"], "int"]], "caseSensitive": False, "timeZone": "Europe/Berlin",
-        "offsets": [[0, 3600000]], "options": {}, "explain": False,
+        "id": 1, "version": VERSION, "format": "parquet", "files": 1, "listing": "", "revision": 0,
+        "readerTypes": [[["x"], "bigint"], [["s"], "string"], [["n", "u"], "int"]], "caseSensitive": False,
+        "timeZone": "Europe/Berlin", "offsets": [[0, 3600000]], "options": {}, "explain": False,
     }  # fmt: skip
     trees = [*leaves, {"and": leaves[:3]}, {"or": [leaves[3], {"not": leaves[1]}]}, {"and": []}]
     return [json.dumps({**base, "predicate": tree, "explain": i % 2 == 0}).encode() for i, tree in enumerate(trees)]
@@ -137,11 +141,11 @@ _worker = Worker(io.BytesIO())
 
 def _run_frames(data: bytes) -> None:
     """A frame of these bytes, and the request of this JSON for a plan of a sound file."""
-    for raw in (data, len(data).to_bytes(4, "big") + data + bytes(4)):
-        try:
-            frame = read_frame(io.BytesIO(raw))
-        except BloomParquetError:
-            frame = None
+    with suppress(BloomParquetError):
+        read_frame(io.BytesIO(data))
+    frame = None
+    with suppress(BloomParquetError):
+        frame = read_frame(io.BytesIO(len(data).to_bytes(4, "big") + data + bytes(4)))
     if frame is None:
         return
     request, _ = frame
@@ -149,7 +153,14 @@ def _run_frames(data: bytes) -> None:
         request["listing"] = hashlib.sha256(_listing()).hexdigest()
     # Neither paths nor names of code come from an input: they would be opened and imported.
     options = request.get("options")
-    request["options"] = {"cache": "false", **({"onFilterError": options["onFilterError"]} if isinstance(options, dict) and "onFilterError" in options else {})}
+    request["options"] = {
+        "cache": "false",
+        **(
+            {"onFilterError": options["onFilterError"]}
+            if isinstance(options, dict) and "onFilterError" in options
+            else {}
+        ),
+    }
     answer, result, _ = _worker._plan(request, _listing())
     stream = io.BytesIO()
     write_frame(stream, {"id": request.get("id"), **answer}, result)
@@ -167,7 +178,7 @@ def _substrait_seeds() -> list[bytes]:
     x, s, f = pc.field("x"), pc.field("s"), pc.field("f")
     expressions = [
         x == 14, (x > 3) & (s == "v3"), ~(x == 1) | s.is_null(), x.isin([1, 2, 3]), f <= 1.5, (x + 1) == 3,
-        pc.field("n", "u") != 2, ~(f == float("nan")), pc.scalar(True), pc.match_substring(s, "v") & s.is_valid(),
+        pc.field("n", "u") != 2, ~(f == pc.scalar(math.nan)), pc.scalar(True), pc.match_substring(s, "v") & s.is_valid(),
     ]  # fmt: skip
     return [bytes(each.to_substrait(_ARROW)) for each in expressions]
 
@@ -182,7 +193,14 @@ def _run_substrait(data: bytes) -> None:
 
 
 TARGETS = [
-    Target("where", lambda: [text.encode() for text in _TEXTS], _run_where, change_some(_change_text), max_bytes=512, seconds=4.0),
+    Target(
+        "where",
+        lambda: [text.encode() for text in _TEXTS],
+        _run_where,
+        change_some(_change_text),
+        max_bytes=512,
+        seconds=4.0,
+    ),
     Target("frames", _frame_seeds, _run_frames, change_json, max_bytes=2048),
     Target("substrait", _substrait_seeds, _run_substrait, change_protobuf, max_bytes=1024),
 ]

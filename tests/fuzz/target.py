@@ -81,7 +81,7 @@ def examine(target: Target, data: bytes) -> Find | None:
     try:
         with time_limit(target.seconds):
             target.run(data)
-    except (Exception, InputTimeoutError) as error:
+    except (Exception, InputTimeoutError) as error:  # noqa: BLE001 - each of them is a find
         return _find_of(error)
     grown = _peak_memory() - memory
     if grown > _MOST_MEMORY + _MEMORY_PER_BYTE * len(data):

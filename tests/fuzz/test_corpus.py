@@ -10,9 +10,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.parquet.thrift.template import Template
 from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.parquet import filters
 from tests.fuzz.mutate import join, split
 from tests.fuzz.target import CORPUS, Target, examine, minimise
