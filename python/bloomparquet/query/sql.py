@@ -7,10 +7,10 @@ it. sqlglot is imported only when there is text to parse: it is large, and Spark
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ from bloomparquet.query.sql_case_mapping import convert_case_mapping
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
+from bloomparquet.query.sql_tree import parse_condition
 from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
 from bloomparquet.query.values import Value, describe
@@ -55,6 +56,7 @@ _SUPPORTED = (
     "and NOT"
 )
 _MISSING = object()
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
@@ -133,44 +135,13 @@ def _parse_tuple(item: Any) -> Predicate:
     return _OPERATORS[name](column, item[2])
 
 
-@lru_cache(maxsize=1)
-def _dialect() -> Any:
-    from sqlglot.dialects.spark import Spark
-
-    class BloomparquetWhere(Spark):
-        """Spark's dialect, with ``''`` inside a string as one quote, as in Spark 4.0."""
-
-        class Tokenizer(Spark.Tokenizer):
-            STRING_ESCAPES = ["'", '"', "\\"]  # noqa: RUF012
-
-    return BloomparquetWhere
-
-
 def _parse_sql(text: str, partly: bool) -> Predicate:
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import ParseError, SqlglotError
-
     if not text.strip():
         raise PlanError("where is blank; to read every row, pass None")
     try:
-        return _Converter(text, partly).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
+        return _Converter(text, partly).convert(parse_condition(text))
     except RecursionError:
         raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
-    except ParseError as error:
-        raise PlanError(f"cannot parse where {_position(error.errors)}: {shorten(text)}") from None
-    except SqlglotError as error:
-        raise PlanError(f"cannot parse where ({error}): {shorten(text)}") from None
-
-
-def _position(errors: Sequence[dict[str, Any]]) -> str:
-    first = errors[0] if errors else {}
-    line, column, token = first.get("line"), first.get("col"), str(first.get("highlight") or "")
-    if line is None or column is None:
-        return "to its end"
-    position = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
-    if token.upper() in ("SELECT", "WHERE"):
-        return f"{position} (write only the condition, without SELECT or WHERE)"
-    return position + (" (something is missing after it)" if "missing" in str(first.get("description")) else "")
 
 
 class _RefusedError(PlanError):
@@ -320,6 +291,8 @@ class _Converter:
             return -value if type(value) in (int, float) else _MISSING
         if isinstance(node, exp.HexString):
             digits = node.this
+            if not _HEXADECIMAL.fullmatch(digits):
+                raise self.refuse(node, "it is not hexadecimal")
             return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
         if isinstance(node, exp.RawString):
             return node.this
