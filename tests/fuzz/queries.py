@@ -178,7 +178,8 @@ def _substrait_seeds() -> list[bytes]:
     x, s, f = pc.field("x"), pc.field("s"), pc.field("f")
     expressions = [
         x == 14, (x > 3) & (s == "v3"), ~(x == 1) | s.is_null(), x.isin([1, 2, 3]), f <= 1.5, (x + 1) == 3,
-        pc.field("n", "u") != 2, ~(f == pc.scalar(math.nan)), pc.scalar(True), pc.match_substring(s, "v") & s.is_valid(),
+        pc.field("n", "u") != 2, ~(f == pc.scalar(math.nan)), pc.scalar(True),
+        pc.match_substring(s, "v") & s.is_valid(),
     ]  # fmt: skip
     return [bytes(each.to_substrait(_ARROW)) for each in expressions]
 

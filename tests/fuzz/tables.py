@@ -26,10 +26,10 @@ from bloomparquet.planning.index.cache import process_cache
 from tests.differential.cases import cases, data_sets
 from tests.differential.test_core import check_cases
 from tests.fuzz.metadata import file_of, footer_of
-from tests.fuzz.mutate import change_bytes, change_thrift, join, split
+from tests.fuzz.mutate import change_bytes, change_some, change_thrift, join, split
 from tests.fuzz.oracle import Oracle
 from tests.fuzz.target import Target
-from tests.support.core import plan_with
+from tests.support.core import Field, decode, encode, plan_with
 
 _ROWS = 12
 TABLE = pa.table(
@@ -139,11 +139,17 @@ def _compare(path: str, where: bp.Predicate) -> None:
 def _is_same(rows: pa.Table, expected: pa.Table) -> bool:
     if rows.num_rows != expected.num_rows:
         return False
-    rows, expected = rows.combine_chunks(), expected.combine_chunks()
-    # A column of floating-point numbers, which only a mutation makes, may have NaN.
     return all(
-        one.equals(other) or pa.types.is_floating(one.type) for one, other in zip(rows.columns, expected.columns)
+        # A column of floating-point numbers, which only a mutation makes, may have NaN.
+        one.equals(other) or pa.types.is_floating(one.type)
+        for one, other in zip(map(_stored, rows.columns), map(_stored, expected.columns), strict=True)
     )
+
+
+def _stored(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without an extension type: `read_table` gives JSON as text."""
+    array = column.combine_chunks()
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 @settings(database=None, deadline=None, max_examples=1, suppress_health_check=list(HealthCheck), print_blob=False)
@@ -164,13 +170,47 @@ def _table_seeds() -> list[bytes]:
     return [Random(i).randbytes(6000) for i in range(8)]
 
 
+_CONVERTED, _PRECISION, _SCALE, _LOGICAL = 6, 7, 8, 10  # fields of SchemaElement
+_LOGICAL_TYPES = (1, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15)
+
+
+def _change_annotation(footer: bytes, random: Random) -> bytes:
+    """Give a column another converted or logical type: that decides how its stored values are ordered and hashed."""
+    tree = decode(footer)
+    element = random.choice(tree[2].value.values[1:])
+    if random.random() < 0.5:
+        element[_CONVERTED] = Field(5, random.randrange(22))
+    if random.random() < 0.3:
+        element.pop(random.choice((_CONVERTED, _LOGICAL)), None)
+    if random.random() < 0.6:
+        kind = random.choice(_LOGICAL_TYPES)
+        unit = Field(12, {random.randrange(1, 4): Field(12, {})})
+        of_kind = {
+            5: {1: Field(5, random.randrange(3)), 2: Field(5, random.randrange(1, 19))},
+            7: {1: Field(1, random.random() < 0.5), 2: unit},
+            8: {1: Field(1, random.random() < 0.5), 2: unit},
+            10: {1: Field(3, random.choice((8, 16, 32, 64))), 2: Field(1, random.random() < 0.5)},
+        }
+        element[_LOGICAL] = Field(12, {kind: Field(12, of_kind.get(kind, {}))})
+    if random.random() < 0.3:
+        element[_SCALE], element[_PRECISION] = Field(5, random.randrange(3)), Field(5, random.randrange(1, 19))
+    if random.random() < 0.2:
+        tree.pop(7, None)  # column_orders
+    tree[2].value.values[:] = [dict(sorted(each.items())) for each in tree[2].value.values]
+    return encode(tree)
+
+
 def _change_file(data: bytes, random: Random) -> bytes:
     pieces = split(data, 3)
-    at = random.choice((0, 1, 2, 2, 2))
-    if at == 1:
+    at = random.choice((0, 1, 2, 2, 2, 2))
+    if at == 0:
+        pieces[0] = random.randbytes(2)
+    elif at == 1:
         pieces[1] += random.randbytes(3)
+    elif random.random() < 0.4:
+        pieces[2] = change_some(_change_annotation, 0)(pieces[2], random)
     else:
-        pieces[at] = (change_bytes if at == 0 else change_thrift)(pieces[at], random)
+        pieces[2] = change_thrift(pieces[2], random)
     return join(pieces)
 
 

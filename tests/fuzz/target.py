@@ -109,7 +109,9 @@ def minimise(target: Target, data: bytes, signature: str, seconds: float = 20.0)
 
 
 def limit_memory(extra: int) -> None:
-    """Let this process have `extra` more bytes of address space. An allocation beyond raises MemoryError."""
+    """Let this process have `extra` more bytes of address space. An allocation beyond raises MemoryError. On Linux."""
+    if not sys.platform.startswith("linux"):
+        return
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + extra, resource.getrlimit(resource.RLIMIT_AS)[1]))
