@@ -14,6 +14,7 @@ STAMP  := $(VENV)/.stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JAVA   := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JAR    := python/pyspark_bloomparquet/jars/bloomparquet.jar
+ARCHIVE := $(VENV)/spark.jsa
 PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # The jar and the wheel need only these, the extra `build` of pyproject.toml.
@@ -70,7 +71,12 @@ test: $(STAMP) java $(JAR) ## Run the tests that are not slow; ARGS go to pytest
 test-core: $(STAMP) ## Run the tests that need no Java
 	@$(BIN)/python $(PYTEST) -m "not spark and not jar" $(ARGS)
 
-test-all: $(STAMP) java $(JAR) ## Run all tests
+# Pays from about ten JVMs: not for the other targets.
+$(ARCHIVE): $(STAMP) tests/support/class_archive.py | java
+	@echo "storing the classes of Spark in $@"
+	@$(BIN)/python -m tests.support.class_archive
+
+test-all: $(STAMP) java $(JAR) $(ARCHIVE) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
 test-matrix: $(MATRIX:%=test-on-%) ## Run the jar's tests of plans and scans on PySpark 4.0, 4.1 and 4.2

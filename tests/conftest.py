@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.support.class_archive import JAVA_FLAGS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,9 +33,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session for the whole run. Tests change its configuration with `support.spark.conf` only."""
-    from tests.support.spark import start
+    from tests.support.spark import forget_sources, start
 
-    session = start(tmp_path_factory.mktemp("spark"))
+    # Each query's plan as text, which the UI would show, is cheaper in this mode.
+    session = start(tmp_path_factory.mktemp("spark"), **{"spark.sql.ui.explainMode": "simple"})
+    forget_sources(session)
     yield session
     session.stop()
 
@@ -102,10 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Spark's Python workers use the interpreter of the tests, not the python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Most time of a test's driver is spent in code that runs a few times: optimising it costs more than it saves.
-    # The code cache is by default smaller without the optimising compiler, and would fill up.
-    flags = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", flags)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_FLAGS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
 ROOT = "io.bloomparquet.spark"
 MAY_USE = {
-    "": {"plain", "write", "scan", "planner", "support"},
+    "": {"plain", "write", "scan", "planner", "files", "support"},
     "plain": {"write", "partitions", "planner", "files", "support"},
     "write": {"filters", "files", "support"},
     "scan": {"partitions", "planner", "files", "support"},

@@ -10,7 +10,7 @@ import pytest
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
-from pyspark_bloomparquet.jar import planner_worker, protocol
+from pyspark_bloomparquet.jar import protocol
 from pyspark_bloomparquet.options import load
 from pyspark_bloomparquet.options.option import Option
 from pyspark_bloomparquet.options.table import OPTIONS, PLANNER
@@ -36,7 +36,7 @@ CONSTANTS = {
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "DEFAULT_TIMEOUT": default("planningTimeout"),
-    "VERSION": planner_worker.VERSION,
+    "VERSION": protocol.VERSION,
     "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }
 

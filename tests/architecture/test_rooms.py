@@ -18,7 +18,7 @@ import pytest
 import bloomparquet
 
 ROOT = Path(bloomparquet.__file__).parents[1]
-CORE, FACE = "bloomparquet", "pyspark_bloomparquet"
+CORE, SPARK_PACKAGE = "bloomparquet", "pyspark_bloomparquet"
 
 # Each room may import itself and these. `public` is the core's own `__init__`: what `import bloomparquet` gives.
 TOP_ROOMS = {
@@ -99,7 +99,7 @@ INNER_ROOMS = {
 }
 LOOSE = {
     CORE: {"__init__", "errors"},
-    FACE: {"__init__", "cli", "source"},  # Spark and the entry point look these up
+    SPARK_PACKAGE: {"__init__", "cli", "source"},  # Spark and the entry point look these up
     "pyspark_bloomorc": {"__init__"},
 }
 
@@ -154,7 +154,7 @@ def _in(room: str) -> list[str]:
 @pytest.mark.parametrize("room", TOP_ROOMS)
 def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     """The rooms of `pyspark_bloomparquet` may know one another; `INNER_ROOMS` says how."""
-    own = FACE if room.startswith(FACE) else room.rpartition(".")[2]
+    own = SPARK_PACKAGE if room.startswith(SPARK_PACKAGE) else room.rpartition(".")[2]
     allowed = {own, *TOP_ROOMS[room]}
     upward = [
         f"{module} -> {name}"
@@ -211,7 +211,7 @@ def test_a_room_says_what_it_owns(module: str) -> None:
 @pytest.mark.parametrize("module", _in(CORE))
 def test_the_core_knows_neither_spark_nor_pyspark_bloomparquet(module: str) -> None:
     outside = {name.partition(".")[0] for name in IMPORTS[module]}
-    assert not outside & {"pyspark", "py4j", FACE, "pyspark_bloomorc"}
+    assert not outside & {"pyspark", "py4j", SPARK_PACKAGE, "pyspark_bloomorc"}
 
 
 def test_the_core_starts_without_spark_and_without_orc() -> None:

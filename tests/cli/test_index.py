@@ -57,7 +57,7 @@ def test_build_plan_refresh_show_drop(run: Run, data: Path) -> None:
 
     write(data / "new.parquet", 9)
     os.utime(data / "1.parquet", ns=(1, 1))
-    assert plan(run, data, "--where", "id = 3607")["kept"] == 1
+    assert plan(run, data, "--where", "id = 3607")["opened_files"]["kept"] == 1
     (shown,) = run("index", "show", data, "--json").lines()
     assert shown == {**expected, "left_out": {}, "covered": 2, "outdated": 2}
     text = run("index", "show", data)
@@ -81,7 +81,8 @@ def test_an_index_elsewhere_with_filters_of_its_own(run: Run, data: Path, tmp_pa
     assert (built["columns"], built["directory"]) == (["id", "name"], str(to))
     assert {file: file.read_bytes() for file in data.iterdir()} == before, "nothing beside the data"
     where = ("--where", "name = 'N407'")
-    assert plan(run, data, *where)["kept"] > plan(run, data, *where, "--index", to)["kept"] == 1
+    kept = [plan(run, data, *where, *index)["opened_files"]["kept"] for index in ((), ("--index", to))]
+    assert kept[0] > kept[1] == 1
     assert run("read", data, *where, "--index", to, "--json").lines() == [{"id": 407, "name": "N407"}]
     write(data / "new.parquet", 9)
     assert f"bloomparquet index refresh {data} --to {to}" in run("index", "show", data, "--to", to).out
@@ -97,10 +98,11 @@ def test_fpp_auto_counts_the_row_groups(run: Run, data: Path) -> None:
     name = manifest["columns"]["named"]["name"]
     assert (name["fpp"], name["row_groups"]) == ("auto", 12)
     planned = plan(run, data, "--where", "name = 'x407'")  # past all statistics
-    assert (planned["kept"], planned["total"], planned["indexed_files"]) == (0, 12, 3)
+    counts = planned["opened_files"]
+    assert (counts["kept"], counts["total"], planned["indexed_files"]) == (0, 12, 3)
     write(data / "new.parquet", 9)
     assert run("index", "refresh", data).code == 0
-    assert plan(run, data, "--where", "name = 'N3607'")["kept"] == 1
+    assert plan(run, data, "--where", "name = 'N3607'")["opened_files"]["kept"] == 1
 
 
 def test_relative_and_absolute_paths_are_the_same(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

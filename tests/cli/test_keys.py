@@ -62,7 +62,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 def test_every_command_takes_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
-    plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)
+    plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["opened_files"]
     assert (plan["kept"], plan["total"]) == (4, 4)
     assert [row["id"] for row in run("read", file, "--where", "id = 1000", *keys, "--json").lines()] == [1000]
     # Nothing matches; the header still has the columns of the file.
@@ -80,7 +80,7 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     probe = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
     assert (probe.code, 1 <= json.loads(probe.out)["maybe"] <= 4) == (0, True)
     assert run("probe", file, "--column", "name", "--value", "nobody at all", *keys).code in (0, 3)
-    assert json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["kept"] == 0
+    assert json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["opened_files"]["kept"] == 0
     shrunk = run("shrink", file, "--fpp", "0.5", *keys)
     assert shrunk.code == 0, shrunk.err
     smaller = run("inspect", file, *keys, "--json").lines()
@@ -142,7 +142,7 @@ def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> No
     assert Path(file).read_bytes() == before
     # A plan keeps a file that it cannot decrypt.
     plan = run("plan", file, "--where", "id = 1001", "--json")
-    assert (plan.code, json.loads(plan.out)["kept"]) == (0, json.loads(plan.out)["total"])
+    assert (plan.code, json.loads(plan.out)["unopened_files"]) == (0, {"skipped": 0, "read_whole": 1})
     assert run("plan", file, "--where", "id = 1001", "--strict").code == 1
 
 
@@ -160,7 +160,7 @@ def test_a_column_refused_by_the_kms_is_kept_and_an_error(run: Run, file: str, p
     keys = ("--key-provider", provider("events"))
     KMS.denied.add("secret")
     try:
-        plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)
+        plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["opened_files"]
         assert (plan["kept"], plan["total"]) == (4, 4)
         result = run("read", file, *keys)
         assert (result.code, result.out) == (1, "")

@@ -42,17 +42,17 @@ def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
     assert result.code == 0
     plan = json.loads(result.out)
     # The file of the first day is not opened; the second one has five row groups.
-    assert plan["total"] == len(plan["row_groups"]) == 6
-    assert plan["skipped"]["partition"] == 1
-    assert plan["skipped"]["bloom"] >= 1
-    assert plan["kept"] + sum(plan["skipped"].values()) == 6
+    opened = plan["opened_files"]
+    assert (opened["files"], opened["total"], plan["unopened_files"]) == (1, 5, {"skipped": 1, "read_whole": 0})
+    assert (opened["skipped"]["partition"], opened["skipped"]["bloom"] >= 1) == (0, True)
+    assert opened["kept"] + sum(opened["skipped"].values()) == len(plan["row_groups"]) - 1
     kept = [group for group in plan["row_groups"] if group["kept"]]
     assert ("day=2026-03-02", 2) in [(Path(group["path"]).parent.name, group["index"]) for group in kept]
 
 
 def test_plan_as_text_has_the_counts_of_json(run: Run, users: str) -> None:
     where = f"id = {IDS[777]} AND day = '2026-03-02'"
-    counts = json.loads(run("plan", users, "--where", where, "--json").out)
+    counts = json.loads(run("plan", users, "--where", where, "--json").out)["opened_files"]
     result = run("plan", users, "--where", where)
     assert result.code == 0
     lines = {line.split("  ")[0]: line.split("  ", 1)[-1].split() for line in result.out.splitlines() if line}
@@ -78,7 +78,7 @@ def test_plan_counts_the_lines_it_leaves_out(run: Run, users: str) -> None:
 
 def test_plan_without_predicate_keeps_everything(run: Run, users: str) -> None:
     plan = json.loads(run("plan", users, "--json").out)
-    assert plan["kept"] == 10
+    assert plan["opened_files"]["kept"] == 10
     assert plan["bloom_bytes_read"] == 0
 
 

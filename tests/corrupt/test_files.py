@@ -109,7 +109,7 @@ print("survived")
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
 
 
-def test_errors_have_our_base_class(tmp_path: Path) -> None:
+def test_errors_have_our_base_class() -> None:
     for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
         assert issubclass(kind, bp.BloomParquetError)
     assert issubclass(bp.OptionError, ValueError)

@@ -13,7 +13,6 @@ from tests.differential.random_files import Column, DataSet, quoted
 
 _COMPARISONS = ("=", "=", "=", "<=>", "<", "<=", ">", ">=", "<>", "!=")
 _NESTED = ("list", "map", "struct")
-_TEXTUAL = ("string",)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -16,12 +17,11 @@ from bloomparquet.parquet.bloom_filter.split_block import (
     check_blocks,
 )
 from bloomparquet.planning.evidence.bit_slices import (
+    SLICES_PER_ROW,
     Bits,
     BitSlices,
     DamagedSliceError,
     SliceLayout,
-    _Whole,
-    restore,
     transpose,
 )
 from bloomparquet.storage.files import ReadCount
@@ -30,6 +30,17 @@ COUNTS = [*range(1, 18), 63, 64, 65, 511, 513, 2049, 4088, 4089, 4097, 4161, 819
 BLOCKS = [1, 2, 3, 7, 8, 100]
 SEED = 7
 Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The records of a tile in memory."""
+
+    rows: Bits
+    threads: int = 1
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        return self.rows, numbers
 
 
 def filters(count: int, blocks: int) -> Words:
@@ -49,7 +60,7 @@ def tile(made: Words) -> tuple[SliceLayout, Bits]:
 def ask(layout: SliceLayout, rows: Bits, hashes: Words, seed: int = SEED) -> NDArray[np.bool_]:
     records = rows.reshape(layout.rows, layout.row_bytes)
     positions = bit_positions(hashes, layout.n_slices // BITS_PER_BLOCK)
-    slices = BitSlices(layout, seed, _Whole(records))
+    slices = BitSlices(layout, seed, Whole(records))
     return np.concatenate([slices.unpack(answers) for _, answers in slices.ask(positions, ReadCount())])
 
 
@@ -62,7 +73,10 @@ def test_slices_answer_as_the_filters(count: int) -> None:
         expected = check_blocks(made[:, block_index(hashes, blocks)], block_mask(hashes)).T
         assert 0 < expected.mean() < 1
         assert np.array_equal(ask(layout, rows, hashes), expected)
-        assert np.array_equal(restore(layout, SEED, rows).reshape(-1), made.view(np.uint8).reshape(-1))
+        body = rows.reshape(layout.rows, layout.row_bytes)[:, : SLICES_PER_ROW * layout.slice_bytes]
+        slices = np.unpackbits(body.reshape(-1, layout.slice_bytes), axis=1, bitorder="little")
+        bits = np.unpackbits(made.view(np.uint8).reshape(count, -1), axis=1, bitorder="little")
+        assert np.array_equal(slices[: layout.n_slices, :count].T, bits)
 
 
 @pytest.mark.parametrize(("count", "blocks"), [(3, 2), (9, 1), (513, 1), (4161, 1)])
@@ -74,7 +88,7 @@ def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> Non
     flat = rows.reshape(-1)
 
     def ask_all(seed: int) -> None:
-        list(BitSlices(layout, seed, _Whole(rows)).ask(every_slice, ReadCount()))
+        list(BitSlices(layout, seed, Whole(rows)).ask(every_slice, ReadCount()))
 
     for at in random.permutation(len(flat))[:200].tolist():
         changed = np.uint8(1 << random.integers(0, 8))

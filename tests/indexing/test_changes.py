@@ -133,7 +133,7 @@ def test_links_lead_to_the_file_that_is_read(tmp_path: Path) -> None:
     assert_same_plans(tmp_path / "data", "x = 4", "x = 5", indexed=0)
 
 
-def test_plans_in_threads_while_the_index_is_rebuilt(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_plans_in_threads_while_the_index_is_rebuilt(tmp_path: Path) -> None:
     for i in range(6):
         numbers(tmp_path / f"{i}.parquet", 100 * i)
     bp.build_index(tmp_path)

@@ -181,7 +181,7 @@ def test_unusable_files_are_logged_once(how: str, name: str, data: Data, caplog:
     assert plan_by("auto", data.root, "x = 3").indexed == 2
 
 
-def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path) -> None:
     """Segments of another data set, whose files have equal names and sizes, and of an older build of this one."""
     other = Data(make_data(tmp_path / "other", first=1))
     sizes = [(path.name, path.stat().st_size) for path in sorted(data.root.glob("*.parquet"))]
@@ -211,7 +211,7 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path, caplog:
 
 
 @pytest.mark.parametrize("read_bytes", [0, 1 << 20], ids=["mapped", "open"])
-def test_a_segment_that_is_truncated_in_place_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
+def test_a_truncated_segment_does_not_kill_the_process(read_bytes: int, data: Data) -> None:
     """Between two plans of one process, which has the segment mapped into memory, or open."""
     code = (
         "import os, bloomparquet as bp; from bloomparquet.planning.index import lookup;"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ attach(spark)
 def ask(value):
     frame = spark.read.format("bloomparquet").load(path).where(f"id = {value}")
     return texts(frame.collect()), [(plan.planned, plan.kept) for plan in last_plan(frame)]
+print("READY", flush=True)
 with ThreadPoolExecutor(8) as threads:
     print("FOUND", json.dumps(list(threads.map(ask, range(16)))))
 spark.stop()
@@ -97,6 +99,8 @@ def test_two_processes_share_a_disk_cache(readers: Readers, path: str, tmp_path:
 
         shared = {"spark.bloomparquet.cacheDirectory": str(tmp_path / "cache")}
         with application_conf(readers.spark, shared), ThreadPoolExecutor(8) as threads:
+            while process.poll() is None and "READY" not in log.read_text():
+                time.sleep(0.1)
             while process.poll() is None:
                 assert list(threads.map(ask, range(16))) == expected
     assert process.returncode == 0, log.read_text()[-3000:]

@@ -15,6 +15,25 @@ PACKAGES = {
 }
 
 
+STATEMENTS = (
+    "SELECT * FROM {source}.`{url}` WHERE id = 1",
+    "SELECT (SELECT max(id) FROM {source}.`{url}`)",
+    "WITH t AS (SELECT * FROM {source}.`{url}`) SELECT * FROM t",
+    "CREATE TABLE connected (id BIGINT) USING {source} LOCATION '{url}'",
+    "CREATE TABLE connected USING {source} LOCATION '{url}' AS SELECT 1 AS id",
+    "INSERT OVERWRITE DIRECTORY '{url}' USING {source} SELECT 1 AS id",
+)
+
+
+@pytest.mark.parametrize("source", ["bloomparquet", "bloomorc"])
+def test_a_missing_connector_is_named_in_statements(source: str, jar_spark: SparkSession) -> None:
+    """In sessions that had the jar before their first query."""
+    session = jar_spark.newSession()
+    for statement in STATEMENTS:
+        with pytest.raises(IllegalArgumentException, match=r"hadoop-aws:3\.\d+\.\d+ \("):
+            session.sql(statement.format(source=source, url="s3a://bucket/t")).collect()
+
+
 @pytest.mark.parametrize(
     ("source", "instead"),
     [("bloomparquet", 'Without bloomparquet\'s jar, spark.read.format("bloomparquet")'), ("bloomorc", "read_table")],

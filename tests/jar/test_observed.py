@@ -129,7 +129,7 @@ def test_an_insert_has_the_plans_of_its_query(jar_spark: SparkSession, t: DataFr
         jar_spark.sql("DROP TABLE copies")
 
 
-def test_a_stream_has_the_plans_of_its_latest_batch(jar_spark: SparkSession, path: str, tmp_path: Path) -> None:
+def test_a_stream_has_the_plans_of_its_latest_batch(jar_spark: SparkSession, path: str) -> None:
     stream = jar_spark.readStream.schema("id BIGINT, s STRING").parquet(path).where("id = 6")
     query = stream.writeStream.format("memory").queryName("observed").trigger(availableNow=True).start()
     assert query.awaitTermination(120)

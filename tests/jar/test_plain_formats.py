@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.support import files, plain, spark_kms
+from tests.support.java import compile_jar
 from tests.support.scenarios import PRUNED, read, texts
 from tests.support.spark import conf, write
 
@@ -39,20 +35,9 @@ SUBCLASSES = {"SubParquet": ("parquet", "ParquetFileFormat"), "SubOrc": ("orc", 
 @pytest.fixture(scope="module")
 def subclasses(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """The session with subclasses of Spark's file formats."""
-    home = tmp_path_factory.mktemp("subclasses")
-    sources = []
-    for name, (kind, base) in SUBCLASSES.items():
-        sources.append(home / f"{name}.java")
-        sources[-1].write_text(SUBCLASS.format(name=name, kind=kind, base=base))
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
-    javac = shutil.which("javac")
-    assert javac, "this test needs a JDK"
-    command = [javac, "--release", "17", "-proc:none", "-classpath", str(jars), "-d", str(home), *map(str, sources)]
-    subprocess.run(command, check=True, stdout=sys.stderr)
-    with zipfile.ZipFile(home / "formats.jar", "w") as packed:
-        for compiled in home.rglob("*.class"):
-            packed.write(compiled, compiled.relative_to(home))
-    jar_spark.sql(f"ADD JAR '{home / 'formats.jar'}'")
+    classes = {name: SUBCLASS.format(name=name, kind=kind, base=base) for name, (kind, base) in SUBCLASSES.items()}
+    jar = compile_jar(tmp_path_factory.mktemp("subclasses"), "formats.jar", classes)
+    jar_spark.sql(f"ADD JAR '{jar}'")
     return jar_spark
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("transparent")
 
 FILES, ROWS = 10, 10
 COLUMNS = ("id", "narrow", "s", "dec", "x", "real", "st.id", "a.b")
-ON, OFF = ({"spark.bloomparquet.transparent": value} for value in ("true", "false"))
+OFF = {"spark.bloomparquet.transparent": "false"}
 KEYS = list(range(0, FILES * ROWS, 4))
 
 Kept = list[int | None]

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.jar.test_planner_failures import BROKEN, PYTHON, Interpreter, path, script, warnings  # noqa: F401
+from tests.jar.test_planner_failures import BROKEN, PYTHON, Interpreter, path, script, short_limits, warnings  # noqa: F401
 from tests.support.scenarios import PRUNED, Readers, texts
 from tests.support.spark import application_conf, conf
 
@@ -88,7 +88,7 @@ def test_queries_survive_a_planner_killed_while_it_plans(readers: Readers, path:
 
 def test_a_stopped_planner_is_replaced(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
     interpreter = Interpreter(tmp_path)
-    with warnings(readers) as lines, planner(readers, interpreter.program):
+    with short_limits(readers), warnings(readers) as lines, planner(readers, interpreter.program):
         assert look_up(readers, path).kept == 1
         os.kill(interpreter.started()[0], signal.SIGSTOP)
         assert "gave no sign of life for" in str(look_up(readers, path).reason)

@@ -14,6 +14,7 @@ import pytest
 
 from pyspark_bloomparquet import jar_path
 from tests.support import files
+from tests.support.class_archive import JAVA_FLAGS
 
 pytestmark = pytest.mark.slow
 
@@ -67,9 +68,10 @@ def run(job: str, home: Path, *arguments: str) -> Any:
 
 
 CLUSTER = """
-home, jar, path = sys.argv[1:]
+home, jar, path, flags = sys.argv[1:]
 spark = start("local-cluster[2,1,1024]", home, jar, **{
-    "spark.executor.memory": "512m", "spark.sql.files.maxPartitionBytes": "2000b",
+    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": flags,
+    "spark.sql.files.maxPartitionBytes": "2000b",
     "spark.sql.files.openCostInBytes": "0", "spark.task.maxFailures": "8",
     "spark.jars": "", "spark.driver.extraClassPath": jar,  # executors get the jar from the first query
 }).getOrCreate()
@@ -110,7 +112,7 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     for i in range(4):
         ids = [i + 4 * (row * 7 % 100) for row in range(100)]
         files.write(tmp_path / "t" / f"{i}.parquet", {"id": ids, "v": ids}, ["id"], rows_per_group=25, fpp=0.0001)
-    answers, rows, planned, kept, total = run(CLUSTER, tmp_path, str(tmp_path / "t"))
+    answers, rows, planned, kept, total = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
     for answer in answers:
         assert answer["rows"] == answer["expected"] != []
     assert [answer["kept"] for answer in answers] == [[1], [3], [1, 1]]

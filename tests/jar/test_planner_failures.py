@@ -65,6 +65,17 @@ def warnings(readers: Readers) -> Iterator[list[str]]:
         lines += stream.toString().splitlines()
 
 
+@contextmanager
+def short_limits(readers: Readers) -> Iterator[None]:
+    """A silent planner is ended after 5 s if it has never answered, else after 2 s: a quarter of the usual times."""
+    jvm: Any = readers.spark._jvm
+    jvm.java.lang.System.setProperty("bloomparquet.planner.secondMillis", "250")
+    try:
+        yield
+    finally:
+        jvm.java.lang.System.clearProperty("bloomparquet.planner.secondMillis")
+
+
 def unplanned(readers: Readers, path: str | Path, **options: Any) -> tuple[ScanSummary, list[int]]:
     """Look for a row twice, and assert that nothing is skipped. Returns the last plan and its failure metric."""
     for _ in range(2):
@@ -149,7 +160,7 @@ def test_a_query_does_not_wait_for_a_silent_program(
 
 def test_a_silent_program_is_ended(readers: Readers, path: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "exec sleep 20000")
-    with application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with short_limits(readers), application_conf(readers.spark, {PYTHON: interpreter.program}):
         unplanned(readers, path, planningTimeout="300ms")
         (process,) = interpreter.started()
         assert has_ended(process)
@@ -322,7 +333,11 @@ def test_a_program_that_does_not_read_requests_is_ended(readers: Readers, path: 
 def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, tmp_path: Path) -> None:
     """The watchdog kills it after a few seconds, long before planningTimeout."""
     interpreter = Interpreter(tmp_path)
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with (
+        short_limits(readers),
+        warnings(readers) as lines,
+        application_conf(readers.spark, {PYTHON: interpreter.program}),
+    ):
         planned(readers, path)
         (first,) = interpreter.started()
         os.kill(first, signal.SIGSTOP)
@@ -340,6 +355,7 @@ def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, path: str, 
 SLOW_PLAN = """
 import ctypes, itertools, sys, time
 from pyspark_bloomparquet.jar import planner_worker
+planner_worker._HEARTBEAT_SECONDS = 0.5
 plan = planner_worker.planner.plan_dataset
 def slow(*args, **kwargs):
     {slow}
@@ -350,20 +366,20 @@ planner_worker.main()
 BUSY = """
     began = time.monotonic()
     sum(itertools.repeat(1, 10 ** 7))  # one call that holds Python's global lock
-    sum(itertools.repeat(1, int(10 ** 7 * 13 / (time.monotonic() - began))))
+    sum(itertools.repeat(1, int(10 ** 7 * 3 / (time.monotonic() - began))))
 """
 
 
 @pytest.mark.parametrize("how", ["waits", "holds the global lock", "starts slowly"])
 def test_a_slow_planner_is_not_killed(readers: Readers, path: str, tmp_path: Path, how: str) -> None:
     """Each planner is slower than the limit for a stopped one."""
-    text = "sleep 10"
+    text = "sleep 3"
     if how != "starts slowly":
         program = tmp_path / "slow.py"
-        program.write_text(SLOW_PLAN.format(slow="time.sleep(10)" if how == "waits" else BUSY))
+        program.write_text(SLOW_PLAN.format(slow="time.sleep(3)" if how == "waits" else BUSY))
         text = f'exec "{sys.executable}" "{program}"'
     interpreter = Interpreter(tmp_path, text)
-    with application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with short_limits(readers), application_conf(readers.spark, {PYTHON: interpreter.program}):
         planned(readers, path)
     assert len(interpreter.started()) == 1
 

@@ -35,6 +35,7 @@ from pyspark_bloomparquet.jar import listing as jar_listing
 from pyspark_bloomparquet.jar.listing import ScanListing
 from pyspark_bloomparquet.jar.planner_worker import ranges, summarize
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
+from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from tests.support import files
 
 UTC = dt.timezone.utc
@@ -152,7 +153,7 @@ def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
 
 
 def parse(data: bytes, count: int) -> ScanListing:
-    return ScanListing.parse(data, count, hashlib.sha256(data).hexdigest())
+    return ScanListing.parse(data, count, hashlib.sha256(data).hexdigest(), StorageAccess())
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
@@ -324,7 +325,7 @@ def test_remote_paths_are_not_decoded(
     monkeypatch: pytest.MonkeyPatch, root: str, called: str, inner: str, name: str
 ) -> None:
     opened = {root: (open_storage("memory://")[0], called)}
-    monkeypatch.setattr(jar_listing, "open_storage", opened.__getitem__)
+    monkeypatch.setattr(jar_listing, "open_storage", lambda url, _: opened[url])
     listing = struct.pack(">2q", 12, 0) + f"{root}/{name}/x.parquet\0".encode()
     assert parse(listing, 1).dataset.files[0].path == f"{inner}/{name}/x.parquet"
 

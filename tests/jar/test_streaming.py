@@ -60,7 +60,7 @@ def test_uncommitted_files_of_a_stream_are_not_read(jar_spark: SparkSession, sou
         assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
 
 
-def test_stream_errors_equal_parquets(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_stream_errors_equal_parquets(jar_spark: SparkSession, source: Path) -> None:
     messages = []
     for name in ("parquet", "bloomparquet"):
         with pytest.raises(IllegalArgumentException, match="Schema must be specified") as caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,7 +156,7 @@ def test_where_on_a_table_name_is_refused(jar_spark: SparkSession, source: str, 
         jar_spark.sql("DROP TABLE hours_of_a_day")
 
 
-def test_time_zone_applies_to_where(jar_spark: SparkSession, source: str, path: str, tmp_path: Path) -> None:
+def test_time_zone_applies_to_where(jar_spark: SparkSession, source: str, path: str) -> None:
     options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
     assert hours(read(jar_spark, source, path, **options)) == [17]
 

@@ -19,7 +19,7 @@ import pytest
 
 from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
-from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, to_predicate, write_frame
 from tests.support import files, orc_rewriting
 from tests.support.expression_filters import with_filters
 
@@ -61,7 +61,7 @@ class Planner:
 def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]:
     return {
         "id": 1,
-        "version": planner_worker.VERSION,
+        "version": VERSION,
         "format": "parquet",
         "files": len(paths),
         "listing": hashlib.sha256(listing_of(paths)).hexdigest(),
@@ -72,6 +72,7 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "timeZone": None,
         "offsets": [],
         "options": {"cacheDirectory": str(cache)},
+        "hadoop": {},
     }
 
 

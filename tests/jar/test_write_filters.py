@@ -41,15 +41,18 @@ def test_a_filter_is_the_smallest_within_the_fpp(jar_spark: SparkSession, tmp_pa
         assert optimum / 2 <= bloom.num_bytes <= 2 * optimum
 
 
-@pytest.mark.parametrize(("rows_there", "ndv"), [(2_200_000, 2_200_000), (2_600_000, 50_000), (2_600_000, 3)])
+@pytest.mark.parametrize(
+    ("rows_there", "ndv", "limits"),
+    [(2_200_000, 2_200_000, ("16m", "4m")), (1_300_000, 50_000, ("8m", "2m")), (1_300_000, 3, ("8m", "2m"))],
+)
 def test_more_values_than_memory_make_the_same_filter(
-    jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int
+    jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int, limits: tuple[str, str]
 ) -> None:
-    """By default two million hashes fit in memory; with bloomMaxBytes of 4 MiB, half a million."""
+    """As many hashes fit in memory as fill bloomMaxBytes: two million by default, half a million in 4 MiB."""
     frame = jar_spark.range(rows_there).selectExpr(f"id * 7919 % {ndv} AS n")
     hashes = xxh64_int64(np.arange(rows_there, dtype=np.int64) * 7919 % ndv)
     sizes = []
-    for limit in ("16m", "4m"):
+    for limit in limits:
         path = save(frame, tmp_path / "t", bloomColumns="n", bloomMaxBytes=limit, parquet__block__size=1 << 30)
         (bloom,) = filters(path).values()
         expected = bp.SplitBlockBloomFilter.empty(bloom.n_blocks)

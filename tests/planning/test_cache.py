@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,18 +25,8 @@ from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
-from tests.support.disk_cache import cache_files, cache_in, restart, summary, ten_files, uncached, use_disk
+from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
 from tests.support.files import hive, write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:
@@ -153,18 +142,18 @@ def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None
 def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory: Path) -> None:
     whole = bp.plan(data, "x = 31").table.cached_columns()[0, 0].filters
     part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.cached_columns()[0, 0].filters
-    assert 0.35 < len(part.filter_index().resident) / len(whole.filter_index().resident) < 0.45
+    assert 0.35 < len(part.known_filters().resident) / len(whole.known_filters().resident) < 0.45
 
 
 def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: Path, monkeypatch: Any) -> None:
     for half in ("[0-4]", "[5-9]"):
         bp.plan(f"{data}/{half}.parquet", "x = 31")
     expected = uncached(data, "x = 33")
-    monkeypatch.setattr("bloomparquet.planning.parquet.filter_index.RESIDENT_BYTES", 4 * 1024)
+    monkeypatch.setattr("bloomparquet.planning.parquet.known_filters.RESIDENT_BYTES", 4 * 1024)
     plan = bp.plan(data, "x = 33")
     assert summary(plan) == expected
     assert plan.filter_reads.requests > 0
-    assert plan.table.cached_columns()[0, 0].filters.filter_index().resident.nbytes <= 4 * 1024
+    assert plan.table.cached_columns()[0, 0].filters.known_filters().resident.nbytes <= 4 * 1024
 
 
 def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory: Path) -> None:

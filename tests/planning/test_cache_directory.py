@@ -8,7 +8,6 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,24 +25,12 @@ from tests.support.disk_cache import (
     ROOM,
     cache_directory,
     cache_files,
-    cache_in,
     restart,
     summary,
-    ten_files,
     uncached,
     use_disk,
 )
 from tests.support.files import write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def test_cache_files_are_readable_by_the_owner_only(data: Path, directory: Path) -> None:

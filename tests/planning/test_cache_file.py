@@ -23,24 +23,12 @@ from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
     ROOM,
     cache_files,
-    cache_in,
     restart,
     summary,
-    ten_files,
     uncached,
     use_disk,
 )
 from tests.support.files import write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def _damages(entry: Path) -> Iterator[Callable[[], Any]]:
@@ -188,7 +176,7 @@ def test_damaged_data_files_are_read_again(data: Path, directory: Path) -> None:
         assert (summary(again), again.requests) == (expected, 1)
 
 
-def test_evidence_stays_with_its_file_beside_others_that_are_not_cached(tmp_path: Path, directory: Path) -> None:
+def test_evidence_stays_with_its_file_beside_uncached_files(tmp_path: Path, directory: Path) -> None:
     """As many files are read as may be cached or are damaged: one has changed, one is sound, one is damaged."""
     for i, value in enumerate((1, 3, 5)):
         write(tmp_path / "data" / f"{i}.parquet", {"x": [value]}, ["x"])

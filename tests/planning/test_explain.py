@@ -253,10 +253,10 @@ c = 31 AND (s LIKE '%1' OR d = 8) AND day < 9
 c = 31: skips 6 of 8
   used: null counts 2, min/max 2, Bloom filters 2
   not skipped: 2 of 8 row groups have no Bloom filter on c
-    remedy: bloomparquet add {groups} --columns c; bloomparquet advise {groups} says whether it pays
+    remedy: bloomparquet add {groups} --columns c  # bloomparquet advise {groups} says whether it pays
 s LIKE '%1' OR d = 8: skips 0 of 8
-  not skipped: this half of the OR keeps 8 of 8 row groups that the other half would skip: s LIKE '%1'
-    remedy: add evidence for that half, as its own reasons say, or run the halves as two queries
+  not skipped: this part of the OR keeps 8 of 8 row groups that the rest of it would skip: s LIKE '%1'
+    remedy: do what the reasons of this part say, or run it as a query of its own
   s LIKE '%1': skips 0 of 8
     not skipped: the pattern begins with a wildcard, so that any value might match
       remedy: begin the pattern with text, or add a condition on another column
@@ -283,20 +283,20 @@ def test_commands_name_the_paths_as_they_were_given(
     for path in ("half/1.parquet", "half/2.parquet", "plain.parquet"):
         write(tmp_path / path, {"id": EVEN, "s": TEXT})
     by_column, by_case = (bp.plan(given, where).explain().reasons()[0] for where in ("id = 4", "lower(s) = 'a'"))
-    add, _, advise = by_column.remedy.partition("; ")
+    add, _, advise = by_column.remedy.partition("  # ")
     assert add == f"bloomparquet add {named} --columns id"
     assert advise.startswith(f"bloomparquet advise {named} says")
     assert by_case.remedy.startswith(f"bloomparquet index build {named} --fpp 0.01 --columns 'lower(s)'")
 
 
-def test_commands_name_no_file_beyond_those_planned_and_no_secret(tmp_path: Path) -> None:
+def test_commands_name_only_planned_files_and_no_secret(tmp_path: Path) -> None:
     for path in ("1.parquet", "2.parquet", "other.parquet"):
         write(tmp_path / path, {"id": EVEN})
     listed = bp.Dataset.open(tmp_path)
     two = replace(listed, files=listed.files[:2], partition_values=((), ()), paths=())
     for dataset in (two, replace(listed, paths=("s3://key:secret@bucket/t",))):
         remedy = plan_dataset(dataset, "id = 4").explain().reasons()[0].remedy
-        assert remedy.startswith("bloomparquet add PATH --columns id; bloomparquet advise PATH ")
+        assert remedy.startswith("bloomparquet add PATH --columns id  # bloomparquet advise PATH ")
 
 
 def test_no_command_is_named_that_orc_files_do_not_have(tmp_path: Path) -> None:

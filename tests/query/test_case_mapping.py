@@ -41,11 +41,9 @@ def test_sql_text_becomes_a_predicate(text: str, expected: bp.Predicate) -> None
     assert parse_where(to_sql(expected)) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["lower(c) LIKE 'x%'", "lower(c) = upper(d)", "lower(c) < 'x'", "lower(trim(c)) = 'x'", "lower('X') = 'x'"]
-)
+@pytest.mark.parametrize("text", ["lower(l[0]) = 'x'", "lower('X') = 'x'", "lower(rand()) = 'x'"])
 def test_other_uses_are_errors_that_quote_them(text: str) -> None:
-    with pytest.raises(bp.PlanError, match=r"cannot use .*supported are .*lower\(c\) and upper\(c\)"):
+    with pytest.raises(bp.PlanError, match=r"cannot use .*supported are .*lower, upper"):
         parse_where(text)
 
 

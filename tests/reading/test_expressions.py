@@ -51,7 +51,7 @@ def table(seed: int = 0) -> pa.Table:
 
 
 DATA = table()
-BLOOM = [name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")]
+BLOOM = [*(name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")), "st.a"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,14 @@ PRUNED: dict[str, Any] = {
     "not": ~(f("day") <= dt.date(2026, 7, 1)),
     "two": (f("id") == 42) & (f("day") >= dt.date(2026, 1, 1)),
     "literal": pc.scalar(False) | (f("id") == 42),
+    "field": f("st", "a") == 42,
+    "field in a list": f("st", "a").isin([42]),
+    "field not null": f("st", "a").is_valid() & ~(f("id") != 42),
     "polars equal": c("id") == 42,
+    "polars field": c("st").struct.field("a") == 42,
+    "polars field in a list": c("st").struct.field("a").is_in([42]),
+    "polars field between": c("st").struct.field("a").is_between(0, 50) & (c("id") == 42),
+    "polars or with a field": (c("st").struct.field("a") == 42) | (c("word") == "w43"),
     "polars list": c("word").is_in(["w42", "w43"]),
     "polars beside an unknown function": (c("id") == 42) & (c("word").str.to_lowercase() == "w42"),
     "polars between": c("day").is_between(dt.date(2026, 7, 1), dt.date(2026, 7, 9)),
@@ -88,12 +95,10 @@ PRUNED: dict[str, Any] = {
 }
 KEPT: dict[str, Any] = {
     "or with an unknown function": (f("id") == 42) | (pc.utf8_lower(f("word")) == "w43"),
-    "struct": f("st", "a") == 42,
     "cast": f("id").cast(pa.float64()) == 42.0,
     "columns": f("id") == f("big"),
     "no column": pc.scalar(True),
     "flag": f("flag"),
-    "polars struct": c("st").struct.field("a") == 42,
     "polars function": c("word").str.ends_with("42"),
     "polars or with an unknown function": (c("id") == 42) | (c("word").str.to_lowercase() == "w43"),
 }
@@ -339,3 +344,56 @@ def test_deeply_nested_expressions_are_planned(path: str) -> None:
     plan = bp.plan(path, where)
     assert 0 < plan.kept < plan.total
     assert bp.read_table(path, where)["id"].to_pylist() == [wanted.as_py()]
+
+
+@pytest.mark.skipif(OF_POLARS.args[0], reason="polars 2.1 is needed")
+def test_a_panic_of_polars_is_an_error_and_an_interrupt_is_not(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = pa.timestamp("us", "Mars/Olympus")
+    unknown = write(Path(path).parent.parent / "zone.parquet", pa.table({"at": pa.array([1], zone)}))
+    for function in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match=r"does not fit the files: polars cannot evaluate it: .*Mars/Olympus"):
+            function(unknown, c("at").is_null())
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl, "from_arrow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bp.plan(path, c("id") == 42)
+
+
+def test_fields_of_structs_match_by_the_rules_of_the_library(tmp_path: Path) -> None:
+    """Null structs, null fields, fields whose names hide columns, and fields of fields; a row group each."""
+    values = [
+        [None, {"a": 1, "in": {"b": 1}}], [{"a": None, "in": None}] * 2, [{"a": 2, "in": {"b": None}}] * 2, [None] * 2,
+        [{"a": 7, "in": {"b": 7}}] * 2,
+    ]  # fmt: skip
+    kind = pa.struct([("a", pa.int64()), ("in", pa.struct([("b", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    rows = [row for group in values for row in group]
+    data = pa.table({"st": pa.array(rows, kind), "st.a": list(range(10)), "a": [5] * 10})
+    path = write(tmp_path / "x.parquet", data, ["st.a", "st.in.b"], rows_per_group=2)
+    skipped = 0
+    for field in (f("st", "a"), f("st", "in", "b"), *(() if OF_POLARS.args[0] else (c("st").struct.field("a"),))):
+        listed = field.is_in([1, 2]) if isinstance(field, pl.Expr) else field.isin([1, 2])
+        column: Any = c("st.a") if isinstance(field, pl.Expr) else f("st.a")
+        for test in (
+            field == 7, field != 2, field > 1, field.is_null(), ~field.is_null(), ~(field == 1), listed, field == 100,
+            (field == 1) | (field >= 7),
+        ):  # fmt: skip
+            skipped += sum(bp.plan(path, test).skipped.values())
+            for where in (test, test & (column < 9), test | (column == 3)):
+                assert bp.read_table(path, where)["st.a"].equals(expected(where, data)["st.a"]), str(where)
+    assert skipped > 40
+
+
+@OF_POLARS
+def test_fields_whose_paths_look_alike_are_told_apart(tmp_path: Path) -> None:
+    rows = [{"a": {"b.c": i}, "a.b": {"c": 100 - i}, "a.b.c": 200 + i} for i in range(40)]
+    data = pa.Table.from_pylist(rows)
+    path = write(tmp_path / "x.parquet", data, rows_per_group=10)
+    one, other = c("a").struct.field("b.c"), c("a.b").struct.field("c")
+    for where in ((one == 3) & (other == 97) & (c("a.b.c") == 203), (one == 3) | (other == 65) | (c("a.b.c") == 239)):
+        matching = pl.from_arrow(data).filter(where)["a.b.c"].to_list()
+        plan = bp.plan(path, where)
+        assert bp.read_table(path, where)["a.b.c"].to_pylist() == matching
+        assert 0 < plan.kept < plan.total

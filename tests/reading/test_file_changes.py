@@ -132,7 +132,7 @@ def test_a_file_changed_after_its_listing_is_an_error(path: Path, kind: str) -> 
         read("read_table", listed)  # type: ignore[arg-type]
 
 
-def test_evidence_of_two_versions_skips_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_of_two_versions_skips_nothing(path: Path) -> None:
     """If a plan read statistics and filters of two versions, it skips nothing."""
     changes.write(path, SKIPPED, "a")
     listed = bp.Dataset.open(path)

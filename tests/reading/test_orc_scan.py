@@ -199,7 +199,8 @@ def test_plan_json_names_the_unit(run: Run, root: str) -> None:
     result = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
     plan = bp.plan(root, f"id = {one}")
     assert plan.row_group_counts is not None
-    assert (result["unit"], result["total"], result["kept"]) == ("stripe", plan.total, plan.kept)
+    opened = result["opened_files"]
+    assert (result["unit"], opened["total"], opened["kept"]) == ("stripe", plan.total, plan.kept)
     assert len(result["row_groups"]) == plan.total
     counts = result["row_group_counts"]
     assert counts["total"] == counts["kept"] + sum(counts["skipped"].values()) == plan.row_group_counts.total

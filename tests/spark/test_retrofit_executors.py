@@ -123,7 +123,7 @@ def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
-def test_killed_attempt_does_not_block_the_next(table: Path, tmp_path: Path) -> None:
+def test_killed_attempt_does_not_block_the_next(table: Path) -> None:
     path = data_files(table)[0]
     program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
         import pickle

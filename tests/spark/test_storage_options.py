@@ -14,7 +14,7 @@ from tests.support.files import write
 from tests.support.s3 import s3_server
 
 
-def test_endpoint_and_credentials_reach_the_driver_and_the_workers(spark: SparkSession, tmp_path: Path) -> None:
+def test_endpoint_and_credentials_reach_driver_and_workers(spark: SparkSession, tmp_path: Path) -> None:
     """Spark was started without them in its environment."""
     for part in range(2):
         write(tmp_path / "t" / f"{part}.parquet", {"id": list(range(part, 2_000, 2))}, ["id"], rows_per_group=100)

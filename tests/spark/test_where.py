@@ -182,7 +182,7 @@ def test_nan_and_signed_zero_compare_as_in_spark(spark: SparkSession, tmp_path: 
         ("idd = 1", "did you mean 'id'"),
         ("id = 'x'", "column 'id'"),
         ("id = ", "id = "),
-        ("trim(session) = 'X'", "TRIM"),
+        ("reverse(session) = 'X'", "REVERSE"),
         ("id = session", "session"),
     ],
 )

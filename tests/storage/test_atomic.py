@@ -305,7 +305,7 @@ def test_a_directory_that_cannot_be_flushed_is_no_error(
     assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
 
 
-def test_storage_without_atomic_copies_is_not_written(tmp_path: Path, parquet: Path) -> None:
+def test_storage_without_atomic_copies_is_not_written(parquet: Path) -> None:
     import fsspec
     import pyarrow.fs
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow.fs
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+import bloomparquet as bp
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_glob, is_hidden, open_storage
 
@@ -187,3 +189,17 @@ def test_links_to_other_directories_are_followed(
     names = [file.path.removeprefix(f"{inner}/") for file in storage.list_files(inner, recursive=True)]
     assert names == ["p=1/a.parquet", "p=2/b.parquet", "p=3/a.parquet"]
     assert len(storage.glob(f"{inner}/**/*.parquet")) == 3
+
+
+def test_errors_of_libraries_below_fsspec_are_oserrors(tmp_path: Path) -> None:
+    class Broken(MemoryFileSystem):  # type: ignore[misc]
+        protocol = "broken"
+        error: type[BaseException] = KeyError
+
+        def info(self, path: str, **_: Any) -> Any:
+            raise self.error("no such repository")
+
+    for error, expected in ((KeyError, OSError), (PermissionError, PermissionError), (KeyboardInterrupt,) * 2):
+        Broken.error = error
+        with pytest.raises(expected, match="no such repository"):
+            bp.plan("broken://a/x.parquet", filesystem=Broken())

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
 from tests.support import files
+from tests.support.class_archive import JAVA_FLAGS
 
 
 def ids(seed: int, count: int = 2000) -> list[int]:
@@ -97,6 +98,7 @@ def run_speculating(program: str, home: Path) -> list[str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": f"'{JAVA_FLAGS}'",
         "spark.speculation": "true",
         "spark.speculation.interval": "10ms",
         "spark.speculation.multiplier": "1.01",

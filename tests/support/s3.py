@@ -16,18 +16,25 @@ import pytest
 
 SLOW_SECONDS = 1.0
 
-_ERRORS = {"throttled": ("503 Slow Down", "SlowDown"), "failed": ("500 Internal Server Error", "InternalError")}
-FAULTS = (*_ERRORS, "slow", "torn", "short", "reset")
+_ERRORS = {
+    "throttled": ("503 Slow Down", "SlowDown"),
+    "failed": ("500 Internal Server Error", "InternalError"),
+    "forbidden": ("403 Forbidden", "InvalidAccessKeyId"),
+}
+FAULTS = ("throttled", "failed", "slow", "torn", "short", "reset")
 """What the server may do instead of a right answer: 503 or 500; answer after SLOW_SECONDS; close the connection in the
 middle of the body; send half of the body, and say that this is all; reset the connection."""
 
 
 class S3Server:
     """`address` is its host and port; `requests`, the method and the path of each request, in order. `fault` chooses
-    the fault by which a request is answered, from its method and path; None: a right answer."""
+    the fault by which a request is answered, from its method and path; None: a right answer. `credentials` are the
+    access keys and session tokens of the requests. `allowed`: the access keys that may read; None: all."""
 
     def __init__(self, address: str, requests: list[tuple[str, str]]) -> None:
         self.address, self.requests = address, requests
+        self.credentials: list[tuple[str, str]] = []
+        self.allowed: set[str] | None = None
         self.fault: Callable[[str, str], str | None] = lambda method, path: None
         self.filesystem = pyarrow.fs.S3FileSystem(
             endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True
@@ -69,7 +76,10 @@ def s3_server() -> Iterator[S3Server]:
         def recorded(environ: dict[str, Any], start_response: Any) -> Any:
             request = environ["REQUEST_METHOD"], environ["PATH_INFO"]
             requests.append(request)
-            return _answer(made.fault(*request), application, environ, start_response)
+            key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+            made.credentials.append((key, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")))
+            fault = made.fault(*request) if made.allowed is None or key in made.allowed else "forbidden"
+            return _answer(fault, application, environ, start_response)
 
         made = S3Server(f"{host}:{port}", requests)
         server._server.app = recorded

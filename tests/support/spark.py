@@ -39,6 +39,20 @@ def start(home: Path, **conf: str) -> SparkSession:
     return session
 
 
+def forget_sources(session: SparkSession) -> None:
+    """Make Hadoop's configuration cheap to serialise, which Spark does for each query.
+
+    Hadoop notes which file set each of its 1,500 properties, and compresses each of these notes by itself.
+    """
+    context: Any = session.sparkContext
+    context._jvm.org.apache.hadoop.mapred.JobConf()  # else its class reads all properties again when it is loaded
+    hadoop = context._jsc.hadoopConfiguration()
+    hadoop.size()  # properties are read when they are needed
+    notes = hadoop.getClass().getDeclaredField("updatingResource")
+    notes.setAccessible(True)
+    notes.get(hadoop).clear()
+
+
 @contextmanager
 def clock(spark: SparkSession, zone: str) -> Iterator[None]:
     """Set the JVM's default zone, by which Spark writes and reads timestamps of ORC, in a block."""

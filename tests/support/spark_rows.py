@@ -54,7 +54,8 @@ def assert_same_rows(readers: Readers, path: Any, wheres: list[str], schema: Any
         returned = [tuple(row) for row in ours.collect()]
         plain = reduce(DataFrame.unionAll, filtered)
         assert texts(plain.collect()) == texts(expected)
-    lost = [(wheres[i], row) for i, row in expected if repr((i, row)) not in set(map(repr, returned))]
+    present = set(map(repr, returned))
+    lost = [(wheres[i], row) for i, row in expected if repr((i, row)) not in present]
     assert lost == []
     assert texts(returned) == texts(expected)
     return sum(plan.skipped.total() for plan in last_plan(ours))

@@ -149,9 +149,7 @@ def test_estimated_shares_equal_those_of_plans(table: str, advised: dict[str, di
             assert by_filters > 0.6, name
 
 
-def test_filter_bytes_are_those_of_right_sized_filters(
-    table: str, advised: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_filter_bytes_are_those_of_right_sized_filters(table: str, advised: dict[str, dict[str, Any]]) -> None:
     whole = pa.concat_tables([events(i) for i in range(FILES)])
     for name in ("user_id", "session", "country", "shop", "sparse"):
         column = whole[name].combine_chunks()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bloomparquet.cli.render import escaped, new_table, percent
+from bloomparquet.query.names import quote_name
 from bloomparquet.report.texts import human_bytes
 
 if TYPE_CHECKING:
@@ -99,11 +100,6 @@ def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
     return f"Filter size: {human_bytes(now)} now, {human_bytes(then)} after:"
 
 
-def _quoted(name: str) -> str:
-    """`name` for ``--columns``, in backticks if it would be read as several names."""
-    return "`" + name.replace("`", "``") + "`" if "," in name or "`" in name else name
-
-
 def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list[str]:
     """The command lines that do what the table of `bloomparquet.advise` says; none if there is nothing to do.
 
@@ -127,7 +123,7 @@ def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list
     commands = []
     for verb, option in (("add", ""), ("replace", " --replace")):
         if verb in by_advice:
-            names = shlex.quote(",".join(map(_quoted, by_advice[verb])))
+            names = shlex.quote(",".join(map(quote_name, by_advice[verb])))
             commands.append(f"bloomparquet add {where} --columns {names}{option}{goal}")
     if oversized or "shrink" in by_advice or "drop" in by_advice:
         commands.append(f"bloomparquet shrink {where}{goal}")

@@ -1,5 +1,6 @@
 """The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``, :mod:`bloomparquet.cli.index`
-has ``index``; the installed command also has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
+has ``index``, :mod:`bloomparquet.cli.probe` has ``probe``; the installed command also has ``jar``, from
+:mod:`pyspark_bloomparquet.cli`.
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
@@ -9,12 +10,12 @@ Modules other than click are imported where they are used, so that ``--help`` an
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -25,6 +26,7 @@ from bloomparquet.cli.options import (
     complete_path,
     dotted,
     echo_folded,
+    echo_saturated,
     fpp_option,
     html_option,
     ignore_table_log,
@@ -39,6 +41,7 @@ from bloomparquet.cli.options import (
     storage_options,
     write_report,
 )
+from bloomparquet.cli.probe import probe
 from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
-_ABSENT = 3
 _ROWS_IN_A_TERMINAL = 100
 _COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
 
@@ -110,11 +112,11 @@ def plan(
         click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
-        if missing := scan_plan.columns_without_filters():
+        if len(scan_plan.table) and scan_plan.table.rows.any() and (missing := scan_plan.columns_without_filters()):
             echo_folded(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
         if opaque := scan_plan.not_understood():
             echo_folded(f"\nnot used: {', '.join(opaque)}; why:")
-            again = shlex.join(["bloomparquet", "explain", *path, "--where", predicate["where"]])
+            again = shlex.join(["bloomparquet", "explain", *path, *_same_predicate(**predicate)])
             click.echo(f"  {again}{same_keys()}")
 
 
@@ -185,6 +187,7 @@ def inspect(
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
+    from bloomparquet.reading.inspect import saturated_columns
 
     table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log, filesystem=storage_options())
     write_report(report, path, table)
@@ -194,6 +197,7 @@ def inspect(
         if len(table):
             console = render.console()
             console.print(render.filters_report(table, width=console.width, limit=limit or None))
+            echo_saturated(saturated_columns(table, shlex.join(path)))
         else:
             echo_folded(no_filters("any column", path, is_orc="stripe" in table.column_names))
 
@@ -239,71 +243,17 @@ def advise(
         click.echo(command + same_keys())  # click does not fold lines, so that they can be copied
 
 
-@cli.command()
-@paths
-@click.option("--column", required=True, help="Column, with dots for a field inside a struct, or `a.b` for one name.")
-@click.option("--value", required=True, help="Value, as text; bytes as 0x00ff.")
-@click.option("--timezone", default="UTC", show_default=True, help="Time zone for a timestamp written without one.")
-@key_provider
-@ignore_table_log
-@json_option
-def probe(
-    path: tuple[str, ...],
-    column: str,
-    value: str,
-    timezone: str,
-    keys: Keys | None,
-    table_log: OnTableLog,
-    as_json: bool,
-) -> None:
-    """Ask only the Bloom filters whether a column can hold a value.
-
-    Exit code 0: it might, in the row groups listed. Exit code 3: it is proven absent from every row group.
-    """
-    import bloomparquet as bp
-    from bloomparquet.query.names import column_from_sql
-
-    source = one_or_many(path)
-    typed = _typed(source, column, value, keys, table_log)
-    answers = bp.probe(
-        source, column=column_from_sql(column), value=typed, timezone=timezone, keys=keys, table_log=table_log,
-        filesystem=storage_options(),
-    )  # fmt: skip
-    absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
-    if as_json:
-        row_groups = [
-            {
-                "path": answer.path,
-                "row_group": answer.row_group,
-                "verdict": "absent" if gone else "maybe",
-                "has_filter": answer.has_filter,
-            }
-            for answer, gone in zip(answers, absent, strict=True)
-        ]
-        counts = {"maybe": absent.count(False), "absent": absent.count(True)}
-        click.echo(json.dumps({**counts, "row_groups": row_groups}, ensure_ascii=False))
-    else:
-        for answer, gone in zip(answers, absent, strict=True):
-            if not gone:
-                reason = "" if answer.has_filter else " (no filter)"
-                click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
-        click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
-        if not any(answer.has_filter for answer in answers):
-            # No filter is read to tell whether these are ORC files.
-            listed = bp.inspect(source, columns=[], keys=keys, table_log=table_log, filesystem=storage_options())
-            echo_folded(no_filters(column, path, is_orc="stripe" in listed.column_names))
-    if all(absent):
-        raise click.exceptions.Exit(_ABSENT)
-
-
 cli.add_command(add)
 cli.add_command(index)
+cli.add_command(probe)
 cli.add_command(shrink)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
+    if logging.lastResort is not None:  # what no handler takes goes to stderr
+        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
     if instruction := os.environ.get(_COMPLETION):
         from click.shell_completion import shell_complete
 
@@ -371,28 +321,14 @@ def _planning(
     }
 
 
-def _typed(path: str | list[str], column: str, text: str, keys: Keys | None, table_log: OnTableLog) -> Any:
-    """`text` as a value of the column's family in the first file that has it; other families keep the text."""
-    import bloomparquet as bp
-    from bloomparquet.query.names import column_from_sql
-    from bloomparquet.reading.inspect import column_type
-
-    stored = column_type(path, column_from_sql(column), keys=keys, table_log=table_log, filesystem=storage_options())
-    if stored is None:
-        return text
-    family, type_name = stored
-    try:
-        if family == "integer":
-            return int(text)
-        if family == "decimal":
-            return Decimal(text)
-        if family == "float":
-            return float(text)
-        if family == "binary":
-            return bytes.fromhex(text[2:]) if text.startswith(("0x", "0X")) else text.encode()
-    except (ValueError, ArithmeticError):
-        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({type_name})") from None
-    return text
+def _same_predicate(
+    where: str, timezone: str, ignore_case: bool, index: str, table_log: OnTableLog, **_: Any
+) -> list[str]:
+    """The options with which another command plans the same."""
+    zone = [] if timezone == "UTC" else ["--timezone", timezone]
+    other_index = [] if index == "auto" else ["--index", index]
+    flags = {"--ignore-case": ignore_case, "--ignore-table-log": table_log == "ignore"}
+    return ["--where", where, *zone, *other_index, *(name for name, is_set in flags.items() if is_set)]
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.explanation import NotUsed
     from bloomparquet.planning.plan import ScanPlan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -182,6 +184,12 @@ def echo_folded(text: str) -> None:
         click.echo(fold.fill(line))
 
 
+def echo_saturated(reasons: Iterable[NotUsed]) -> None:
+    """Say which filters are too full, and what to do, as explanations do."""
+    for reason in reasons:
+        echo_folded(f"\n{reason.text[:1].upper()}{reason.text[1:]}.\n  remedy: {reason.remedy}")
+
+
 def write_report(report: str | None, path: tuple[str, ...], result: ScanPlan | pa.Table) -> None:
     """Write what a notebook shows of `result` as the HTML file `report`, if one was asked for."""
     if report is None:
@@ -211,8 +219,17 @@ def split_names(columns: str | None) -> list[str | tuple[str, ...]] | None:
 
 
 def dotted(names: list[str | tuple[str, ...]] | None) -> list[str] | None:
-    """`names` as text, for functions that take no paths."""
-    return None if names is None else [name if isinstance(name, str) else ".".join(name) for name in names]
+    """`names` as text, for functions that take no paths. A name may be quoted in ``lower(…)`` and ``upper(…)``."""
+    return None if names is None else list(map(_dotted, names))
+
+
+def _dotted(name: str | tuple[str, ...]) -> str:
+    from bloomparquet.query.names import column_from_sql
+
+    if not isinstance(name, str):
+        return ".".join(name)
+    case = re.fullmatch(r"\s*(lower|upper)\s*\((.*)\)\s*", name, re.IGNORECASE | re.DOTALL)
+    return name if case is None else f"{case[1]}({_dotted(column_from_sql(case[2].strip()))})" if "`" in name else name
 
 
 def one_or_many(path: tuple[str, ...]) -> str | list[str]:

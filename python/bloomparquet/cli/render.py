@@ -39,25 +39,29 @@ def console(*, stderr: bool = False) -> Console:
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=400)
 
 
-# --- plans
-
-
 def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
     """The whole plan as values that ``json.dumps`` takes: seconds as float, sizes in bytes.
 
-    ``unit`` says whether ``row_groups`` are row groups or stripes. ``row_group_counts`` counts the row groups within
-    stripes; it is None for Parquet. A file that partition values exclude is one entry of ``row_groups``, whose
-    ``index`` and ``rows`` are None.
+    ``unit`` says whether ``row_groups`` are row groups or stripes. ``opened_files`` counts those alone whose file was
+    opened. ``row_group_counts`` counts the row groups within stripes; it is None for Parquet. A file of
+    ``unopened_files`` is one entry of ``row_groups``, whose ``index`` and ``rows`` are None.
     """
     within = None
     if (counts := plan.row_group_counts) is not None:
         skipped = {"statistics": counts.by_statistics, "bloom": counts.by_bloom}
         within = {"total": counts.total, "kept": counts.kept, "skipped": skipped}
+    in_opened = plan.skipped["partition"] - len(plan.excluded)
     return {
         "unit": plan.unit,
-        "total": plan.total,
-        "kept": plan.kept,
-        "skipped": {reason: plan.skipped[reason] for reason in EVIDENCE},
+        "opened_files": {
+            "files": len(plan.table.files),
+            "total": len(plan.table),
+            "kept": plan.kept - len(plan.unreadable),
+            "skipped": {**{reason: plan.skipped[reason] for reason in EVIDENCE}, "partition": in_opened},
+        },
+        "unopened_files": {"skipped": len(plan.excluded), "read_whole": len(plan.unreadable)},
+        "not_understood": plan.not_understood(),
+        "columns_without_filters": plan.columns_without_filters(),
         "row_group_counts": within,
         "requests": plan.requests,
         "bloom_bytes_read": plan.bloom_bytes_read,
@@ -142,9 +146,6 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
     return table
 
 
-# --- filters
-
-
 def filters_report(filters: pa.Table, *, width: int, limit: int | None = 20) -> RenderableType:
     """A summary of each column, then at most `limit` filters (None: all) of the table of `bloomparquet.inspect`. A last
     line counts the others.
@@ -210,9 +211,6 @@ def _filter_totals(columns: Sequence[tuple[str, int, int, float, str]]) -> Table
             "total", f"{sum(numbers):,}", human_bytes(sum(sizes)), f"{100 * max(worst):.2f} %", "", style="bold"
         )
     return table
-
-
-# --- outcomes of add and shrink
 
 
 def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
@@ -292,9 +290,6 @@ def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:
     )
 
 
-# --- rows
-
-
 def head(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """The first `limit` rows (None: all). Later batches are not read."""
     left = limit
@@ -334,9 +329,6 @@ def _cell(value: Any) -> RenderableType:
     if value is None:
         return Text("null", style="dim")
     return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-# --- helpers
 
 
 def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:

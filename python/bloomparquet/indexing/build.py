@@ -126,8 +126,9 @@ def refresh_index(
 ) -> IndexInfo:
     """Bring the index of the files at `path` up to date: files that are new or changed are indexed.
 
-    The columns are those of the build. Segments most of whose files are gone, and small ones once there are eight, are
-    made anew; the others stay. Arguments and errors as for :func:`build_index`; PlanError if there is no index.
+    The index keeps the columns that it was built with. Segments most of whose files are gone are made anew, and small
+    segments once there are eight; the others stay. Arguments and errors as for :func:`build_index`; PlanError if there
+    is no index.
 
     >>> _ = bp.build_index("events.parquet", columns=["user_id"])
     >>> bp.refresh_index("events.parquet").columns

@@ -26,7 +26,7 @@ from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged
+from bloomparquet.storage.staleness import may_be_cached
 
 _STRIPES_AT_ONCE = 16  # bounds the memory that streams of filters take, which may be compressed well
 _DIVISORS = (2, 3, 5, 7, 11, 13)
@@ -40,8 +40,8 @@ def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> 
     kept: list[FileInfo] = []
     tails: list[Tail] = []
     read = opened.table.files
-    for file, tail, unchanged in zip(read, opened.table.tails, are_unchanged(storage, read), strict=True):
-        if unchanged:
+    for file, tail, is_unchanged in zip(read, opened.table.tails, may_be_cached(storage, read), strict=True):
+        if is_unchanged:
             kept.append(file)
             tails.append(tail)
         else:
@@ -63,7 +63,7 @@ def _contents(
 ) -> Contents:
     require_room(sum(stripe.index_length for tail in tails for stripe in tail.stripes), files)
     table = Stripes.of_tails(storage, files, tails)
-    footers = list(map(_unless_error, table.footers(np.arange(len(table)), report.reads)))
+    footers = list(map(_unless_error, table.footers.read(np.arange(len(table)), report.reads)))
     relative = [file._replace(path=file.path.removeprefix(root)) for file in files]
     sections: dict[str, Section] = table_sections(table, Listing(storage, relative))
     tiles: dict[str, NewTile] = {}
@@ -72,7 +72,7 @@ def _contents(
         report.note_missing(missing)
         for index in sorted(leaves):
             leaf = profile.schema.leaves[index]
-            if not leaf.repeated:  # of elements of lists and maps nothing is asked
+            if not leaf.repeated:  # plans have no evidence about elements of lists and maps in ORC
                 name = column_name((number, index))
                 sections[name], made = _column(table, number, leaf, name, footers, report.reads)
                 tiles |= made

@@ -1,4 +1,4 @@
-"""Makes a segment: what the footers and filters of some files say, as plans ask it."""
+"""Makes a segment of an index: the evidence in the footers and filters of some files, in the form that plans use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged
+from bloomparquet.storage.staleness import may_be_cached
 
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
@@ -88,13 +88,13 @@ class Reader(NamedTuple):
 
 
 def read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
-    """The footers of those of `files` that can be indexed. The others are noted in `report`: encrypted files, whose
+    """The `files` that can be indexed, and their footers. The others are noted in `report`: encrypted files, whose
     evidence must not be stored in clear, and files that cannot be read."""
     undecryptable: dict[FileInfo, BloomParquetError] = {}
     footers = read_footers(storage, files, report.reads, keys=None, skip_corrupt=True, undecryptable=undecryptable)
     kept: list[FileInfo] = []
     kept_footers: list[Footer] = []
-    for file, footer, unchanged in zip(files, footers, are_unchanged(storage, files), strict=True):
+    for file, footer, unchanged in zip(files, footers, may_be_cached(storage, files), strict=True):
         if file in undecryptable:
             report.left_out[file.path] = readable(undecryptable[file])
         elif footer is None:
@@ -163,7 +163,7 @@ def _write_segment(
             if all(good):
                 raise
         else:
-            good = are_unchanged(storage, files)
+            good = may_be_cached(storage, files)
             if all(good):
                 return _write(target, contents)
             changed = [file for file, unchanged in zip(files, good, strict=True) if not unchanged]

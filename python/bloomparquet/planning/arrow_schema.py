@@ -130,7 +130,7 @@ def fit(column: pa.Array, field: pa.Field, path: str, *, of_table: bool = False)
 
 
 def conflict(path: str, stored: pa.DataType, field: pa.Field, *, of_table: bool = False) -> PlanError:
-    """The error for a column that the file at `path` stores as a type that cannot become that of `field`. `of_table`:
+    """The error for a column whose type in the file at `path` cannot become the type of `field`. `of_table`:
     see :func:`fit`."""
     remedy = (
         "rewrite the file with the table's own writer"

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from bloomparquet.errors import OptionError, PlanError, join_names
+from bloomparquet.errors import OptionError, PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
@@ -134,6 +134,8 @@ class Dataset:
         """
         check_choice(table_log)
         filesystem = one_of(filesystem, storage_options)
+        if not isinstance(path, str | os.PathLike | Sequence):
+            raise OptionError(f"path is {quoted(path)}; expected a file, a directory, a glob, a URL, or a list of them")
         items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")

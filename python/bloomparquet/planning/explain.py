@@ -6,7 +6,6 @@ need; these reads are counted apart from those of the plan.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import DECISIONS, Decision
-from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Units, WholeUnits
+from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
 from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.planning.why import Why, explain_kept
 from bloomparquet.query.elements import to_element_conditions
@@ -41,7 +40,7 @@ from bloomparquet.query.predicate import (
     columns,
     to_sql,
 )
-from bloomparquet.query.resolve import merge_equalities, rename
+from bloomparquet.query.resolve import merge_values, rename
 from bloomparquet.query.verdict import might_match
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.storage.staleness import changed_files
@@ -117,7 +116,7 @@ class _Explainer:
             where or (parts[0].predicate if parts else "no predicate"), plan.unit, self._total,
             plan.kept - len(plan.unreadable), _counts(self._judged.decide(plan)), tuple(parts),
             tuple(self._about_the_scan()), sum(read.requests for read in reads), sum(read.bytes for read in reads),
-            len(plan.excluded), len(plan.unreadable),
+            len(plan.excluded), len(plan.unreadable), len(plan.table.files), tuple(plan.not_understood()),
         )  # fmt: skip
 
     def _named(self, predicate: Predicate) -> Predicate:
@@ -206,7 +205,7 @@ class _Explainer:
     def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """What decides if `leaf` is the whole predicate; which unopened files partition values exclude; and why the
         other row groups are kept, with their number."""
-        table, request, plan = self._table, self._request, self._plan
+        table, request = self._table, self._request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         evidence = to_element_conditions(leaf)
         if isinstance(evidence, Always):
@@ -219,7 +218,7 @@ class _Explainer:
         decided[(table.rows == 0) & ~self._changed] = DECISIONS.index(Decision.NULLS)
         alive = self._narrow(table, condition, alive, decided)
         parts = table.row_groups_within(np.flatnonzero(alive))
-        units: Units = table if parts is None else parts
+        units: RowRanges = table if parts is None else parts
         owner = np.arange(self._total) if parts is None else parts.stripe_index
         kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
         verdicts = LeafVerdicts(units, condition, request)
@@ -235,18 +234,18 @@ class _Explainer:
             decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
         if by_file is not None:
             count = int(np.count_nonzero(alive))
-            return decided, excluded, [(self._why_partition(leaf, plan), count)] if count else []
+            return decided, excluded, [(self._why_partition(leaf), count)] if count else []
         reasons = explain_kept(units, evidence, kept & alive[owner], request)
         return decided, excluded, _counted(reasons, owner, self._total)
 
-    def _why_partition(self, leaf: Predicate, plan: ScanPlan) -> Why:
+    def _why_partition(self, leaf: Predicate) -> Why:
         (column,) = columns(leaf)
         can_be_compared = self._request.partitions.can_compare(leaf)
         reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
-        return Why(reason, column=".".join(column))
+        return Why(reason, column=column)
 
     def _narrow(
-        self, table: WholeUnits, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
+        self, table: Units, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
     ) -> NDArray[np.bool_]:
         """The `alive` row groups that evidence other than filters keeps; notes in `decided` what decides."""
         for by in _STEPS:
@@ -279,53 +278,10 @@ class _Explainer:
 
     def _remedies(self, why: Why) -> Remedies:
         """What a user does to have a filter, in files of this format or of a table."""
-        case = why.detail if why.reason is WhyNot.NO_CASE_FILTER else ""
-        if self._plan.dataset.columns is not None:
-            add = f"build_index({{{case or why.column!r}: bloomparquet.Bloom()}}) of the data set"
-            replace = f"{add}, or write the files again with smaller filters"
-            return Remedies(add, replace, add, "; advise() of the data set says whether it pays")
-        column = shlex.quote(why.column)
-        if self._table.format is not FileFormat.PARQUET:
-            add = f"write the files again with orc.bloom.filter.columns={column}"
-            stored = f"write the files again with {case} as a column of its own, and a filter on it"
-            return Remedies(add, f"{add} and a lower orc.bloom.filter.fpp", stored, "")
-        path = self._path()
-        add = f"bloomparquet add {path} --columns {column}"
-        build = f"bloomparquet index build {path} --fpp 0.01 --columns {shlex.quote(case)}"
-        build += ", and the other columns that are looked up"
-        return Remedies(add, f"{add} --replace", build, f"; bloomparquet advise {path} says whether it pays")
-
-    def _path(self) -> str:
-        """The argument of commands: what the user gave, or else the only file."""
         dataset = self._plan.dataset
-        if not dataset.paths:
-            if len(dataset.files) != 1:
-                return "PATH"  # the directory that they share may hold others
-            scheme, separator, _ = str(dataset.storage.key).partition("://")
-            return shlex.quote(f"{scheme}://{dataset.files[0].path}" if separator else dataset.files[0].path)
-        # A URL may hold a secret before its @ or after its question mark.
-        is_secret = any("://" in path and not {"@", "?"}.isdisjoint(path) for path in dataset.paths)
-        return "PATH" if is_secret else shlex.join(dataset.paths)
-
-
-class Remedies(NamedTuple):
-    """How a user adds a filter, replaces one, and adds one of a column in lower or upper case; and how to ask whether a
-    filter pays."""
-
-    add: str = ""
-    replace: str = ""
-    add_case: str = ""
-    advise: str = ""
-
-
-def not_used(why: Why, count: int | None, total: int, units: str, remedies: Remedies | None = None) -> NotUsed:
-    """`why` with its sentence and remedy written out, for so many of `total` row groups."""
-    fields = {
-        "column": why.column, "count": f"{count or 0:,}", "total": f"{total:,}", "unit": units, "detail": why.detail,
-        **(remedies or Remedies())._asdict(),
-    }  # fmt: skip
-    reason = why.reason
-    return NotUsed(reason, count, reason.sentence.format(**fields), reason.remedy.format(**fields))
+        if dataset.columns is not None:
+            return remedies_of_table(why)
+        return remedies_of(why, path_argument(dataset), self._table.format)
 
 
 def _counts(decided: Codes) -> dict[Decision, int]:
@@ -340,7 +296,7 @@ def _merged(predicate: Predicate) -> Predicate:
         return (Eq if isinstance(predicate, In) else NotEq)(predicate.column, predicate.values[0])
     if not isinstance(predicate, Junction):
         return predicate
-    merged = merge_equalities(predicate)
+    merged = merge_values(predicate)
     if not isinstance(merged, Junction):
         return merged
     # What merges nothing would only change the order.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomparquet.planning.decisions import Decision
@@ -55,7 +55,7 @@ class Part:
     """A part of the predicate, judged as if it were the whole predicate.
 
     `operator` is ``"and"`` or ``"or"`` for a part that combines `parts`, and None for a leaf predicate. `skipped` of
-    `total` row groups are skipped, and beside them `files` whole files, which are not opened.
+    the `total` row groups of opened files are skipped, and beside them `files` whole files, which are not opened.
     """
 
     predicate: str
@@ -81,10 +81,13 @@ class Part:
             "operator": self.operator,
             "skipped": self.skipped,
             "total": self.total,
-            "used": [{**asdict(used), "evidence": used.evidence.value} for used in self.used],
+            "unopened_files_skipped": self.files,
+            "used": [
+                {"evidence": used.evidence.value, "skipped": used.skipped, "unopened_files_skipped": used.files}
+                for used in self.used
+            ],
             "not_used": [each.to_dict() for each in self.not_used],
             "parts": [part.to_dict() for part in self.parts],
-            "files": self.files,
         }
 
 
@@ -92,10 +95,12 @@ class Part:
 class Explanation:
     """Why a plan skips what it skips, and why not more. ``str()`` is a text for people.
 
-    `kept` of `total` row groups (for ORC: stripes) are read; `decided` counts them by what decided. Not among them are
-    those of the `skipped_files`, which partition values skip unopened, and of the `whole_files`, which are read whole
-    because their footer is unreadable. `parts`: the predicate, and for readers with a second one, that one. `not_used`:
-    reasons about the whole scan. `requests` and `bytes_read`: what explaining read beyond what planning had read.
+    `total`, `kept` and `decided` count the row groups (for ORC: stripes) of the `opened_files` alone: all, those that
+    are read, and all by what decided. The row groups of the other files are not known: `skipped_files` are skipped
+    unopened by partition values, `whole_files` are read whole because their footer is unreadable. `not_understood`: the
+    conditions, as SQL, that are not understood and so skip nothing. `parts`: the predicate, and for readers with a
+    second one, that one. `not_used`: reasons about the whole scan. `requests` and `bytes_read`: what explaining read
+    beyond what planning had read.
 
     >>> print(bp.plan("events.parquet", "user_id = 4711 AND amount > 3").explain())
     user_id = 4711 AND amount > 3
@@ -104,10 +109,10 @@ class Explanation:
     user_id = 4711: skips 3 of 4
       used: Bloom filters 3
       not skipped: min/max and filter both say maybe in 1 of 4 row groups: the value is probably there, and is read
-        remedy: none if few are left; if many, add another condition, or sort the rows by user_id when writing
+        remedy: nothing, if few are left; if many, add another condition, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
-      not skipped: min/max of floats leave out NaN, which is greater than every number
-        remedy: use < or =, or store the column as decimals
+      not skipped: the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing
+        remedy: use <, <= or =, or store the column as decimals
     """
 
     where: str
@@ -121,6 +126,8 @@ class Explanation:
     bytes_read: int = 0
     skipped_files: int = 0
     whole_files: int = 0
+    opened_files: int = 0
+    not_understood: tuple[str, ...] = ()
 
     def leaves(self) -> tuple[Part, ...]:
         """The leaf predicates."""
@@ -137,36 +144,42 @@ class Explanation:
         return (*self.not_used, *(each for part in self.parts for each in walk(part)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as values that ``json.dumps`` takes."""
+        """The explanation as values that ``json.dumps`` takes. ``docs/explain.md`` has its keys."""
         return {
             "where": self.where,
             "unit": self.unit,
-            "total": self.total,
-            "kept": self.kept,
-            "decided": {decision.value: count for decision, count in self.decided.items()},
+            "opened_files": {
+                "files": self.opened_files,
+                "total": self.total,
+                "kept": self.kept,
+                "decided": {decision.value: count for decision, count in self.decided.items()},
+            },
+            "unopened_files": {"skipped": self.skipped_files, "read_whole": self.whole_files},
+            "not_understood": list(self.not_understood),
             "parts": [part.to_dict() for part in self.parts],
             "not_used": [each.to_dict() for each in self.not_used],
             "requests": self.requests,
             "bytes_read": self.bytes_read,
-            "skipped_files": self.skipped_files,
-            "whole_files": self.whole_files,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """The explanation that :meth:`to_dict` describes."""
+        opened, unopened = values["opened_files"], values["unopened_files"]
         return cls(
             values["where"],
             values["unit"],
-            values["total"],
-            values["kept"],
-            {Decision(name): count for name, count in values["decided"].items()},
+            opened["total"],
+            opened["kept"],
+            {Decision(name): count for name, count in opened["decided"].items()},
             tuple(map(_part_of, values["parts"])),
             tuple(map(_not_used_of, values["not_used"])),
             values["requests"],
             values["bytes_read"],
-            values["skipped_files"],
-            values["whole_files"],
+            unopened["skipped"],
+            unopened["read_whole"],
+            opened["files"],
+            tuple(values["not_understood"]),
         )
 
     def to_html(self) -> str:
@@ -239,11 +252,13 @@ def _not_used_lines(each: NotUsed, indent: str) -> Iterator[str]:
 
 
 def _part_of(values: Mapping[str, Any]) -> Part:
-    used = (Used(Decision(each["evidence"]), each["skipped"], each["files"]) for each in values["used"])
+    used = (
+        Used(Decision(each["evidence"]), each["skipped"], each["unopened_files_skipped"]) for each in values["used"]
+    )
     return Part(
         values["predicate"], values["operator"], values["skipped"], values["total"], tuple(used),
         tuple(map(_not_used_of, values["not_used"])), tuple(map(_part_of, values["parts"])),
-        values["files"],
+        values["unopened_files_skipped"],
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
-from bloomparquet.planning.evidence.interface import Chunks, Question, Units, WholeUnits
+from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
@@ -50,7 +50,8 @@ class PartitionEvidence:
         self._values: pa.Table | None = None
 
     def verdicts_or(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
-        """The :meth:`verdicts` on `leaf`; if it is not about a partition column, the files `alive`, which stay."""
+        """The :meth:`verdicts` on `leaf`; `alive` if it is not about a partition column, because it then excludes no
+        file."""
         verdicts = self.verdicts(leaf, strict)
         return alive if verdicts is None else verdicts
 
@@ -76,7 +77,7 @@ class PartitionEvidence:
         return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
 
     def can_compare(self, leaf: Predicate) -> bool:
-        """Whether :meth:`verdicts` on `leaf`, which is about a partition column, are those of its values."""
+        """Whether partition values decide `leaf`, which is about a partition column. If not, every file is kept."""
         if self._timezone is None and self._values is not None:
             name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
             if pa.types.is_timestamp(self._values.schema.field(name).type):
@@ -145,9 +146,9 @@ class Request:
 
 
 def judge(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request
+    table: Units, conditions: Sequence[RowCondition], request: Request
 ) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
-    """Per unit of `table` an index into REASONS; for ORC files also the counts of the row groups in the stripes."""
+    """The verdict on each unit of `table`, an index into REASONS; for ORC also the counts of row groups in stripes."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
     alive = _by_statistics(evidence, table)
     parts = table.row_groups_within(np.flatnonzero(alive))
@@ -163,7 +164,7 @@ def judge(
     return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
 
 
-def _by_statistics(evidence: Sequence[LeafVerdicts], table: Units) -> Verdicts:
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Verdicts:
     """Verdicts by partition values, null counts and bounds."""
     alive = np.asarray(table.rows > 0, np.bool_)
     for each in evidence:
@@ -182,16 +183,19 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 
 
 def decide(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
+    table: Units, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Per unit of `table` an index into DECISIONS, for a plan with these `codes`. No filter is asked again."""
+    """What decided about each unit of `table`: an index into DECISIONS. `codes` are those that :func:`judge` returned.
+
+    Asks no filter again.
+    """
     decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
     undecided = codes == REASONS.index(Reason.STATISTICS)
     alive = np.asarray(table.rows > 0, np.bool_)
     decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
     undecided &= alive
     request = request.apart()
-    # Only leaves that the plan judged: columns of the others may have to be read.
+    # Only leaves that the plan judged: for another leaf, a column might have to be read.
     judged = [LeafVerdicts(table, each, request) for each in conditions]
     _by_statistics(judged, table)
     among = frozenset(leaf for each in judged for leaf in each.verdicts)
@@ -211,9 +215,10 @@ def decide(
 
 
 def _asked_in_index(
-    table: WholeUnits, conditions: Sequence[RowCondition], request: Request, some: Verdicts
+    table: Units, conditions: Sequence[RowCondition], request: Request, some: Verdicts
 ) -> NDArray[np.bool_]:
-    """Which units have a filter in an index that a plan asked, at least among `some` of them."""
+    """Which units have a filter in an index on a column that a plan asked about. The answer is right for the units
+    `some`; it may be False for others."""
     parts = table.row_groups_within(np.flatnonzero(some))
     in_index = np.zeros(len(table), np.bool_)
     for condition in conditions:
@@ -233,7 +238,7 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 
 
 class LeafVerdicts:
-    """Verdicts on the leaf predicates of one condition. Those by statistics are computed once for each leaf.
+    """Verdicts on the leaf predicates of one condition. The verdict by statistics is computed once for each leaf.
 
     `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `among`:
     the ids of the leaves that are judged; None judges all.
@@ -241,7 +246,7 @@ class LeafVerdicts:
 
     def __init__(
         self,
-        table: Units,
+        table: RowRanges,
         condition: RowCondition,
         request: Request,
         by: Decision = Decision.BOUNDS,
@@ -320,8 +325,10 @@ class LeafVerdicts:
     def _judge_chunks(
         self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, verdicts: Verdicts
     ) -> None:
-        """Write verdicts on `leaf` into `verdicts`, by evidence that excludes `test`. `conclusive`, one for each chunk:
-        whether `leaf` is TRUE for no row if `test` is TRUE for no value of the chunk."""
+        """Judge `leaf` by evidence about `test`, a predicate on the values of `chunks`. Writes into `verdicts`.
+
+        ``conclusive[i]``: whether `leaf` is TRUE for no row of chunk i if `test` is TRUE for none of its values.
+        """
         if self._by is Decision.NULLS:
             verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
             return
@@ -341,7 +348,7 @@ class LeafVerdicts:
                 self.equalities.setdefault(id(leaf), []).append((chunks, candidates, conclusive))
 
     def _ask(self, chunks: Chunks, candidates: Candidates, conclusive: Verdicts, verdicts: Verdicts) -> None:
-        """Write what filters answer into `verdicts`. Only the units that `verdicts` keeps are asked about."""
+        """Ask the filters of the chunks that `verdicts` keeps. Writes the answers into `verdicts`."""
         filters, hashes, first, last = candidates
         asked = np.flatnonzero(verdicts[chunks.members] & conclusive & filters.present)
         if len(asked) == 0:

@@ -89,13 +89,14 @@ def open_table(
             _remember(storage, ((file, True) for file in known.table.files))
         return known.require(skip_corrupt, unreadable, is_given)
     if table is None:
-        raise NotParquetError(f"{refused}, or an ORC file") from refused
+        others = "" if len(files) == 1 else "; name the data files alone, for example by a glob: 'events/*.parquet'"
+        raise NotParquetError(f"{refused}, or an ORC file{others}") from refused
     return table
 
 
 def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -> pa.Schema:
-    """The columns of a scan: those of the table; or those of the first file that is not corrupt, or with `merge_schema`
-    of all files, and then the partition columns."""
+    """The columns of a scan. If the data set is a table, its columns; else the columns of the first file that is not
+    corrupt, or of all files with `merge_schema`, and then the partition columns."""
     if dataset.columns is not None:
         return dataset.columns.schema
 

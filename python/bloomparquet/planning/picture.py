@@ -142,9 +142,6 @@ def _grid(units: _Units, names: list[str], files: range | list[int], unit: str) 
     return note + cells.grid([names[i] for i in files], lines)
 
 
-# --- the explanation
-
-
 def _explanation(plan: ScanPlan) -> str:
     try:
         explanation = plan.explain()

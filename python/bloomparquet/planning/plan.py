@@ -227,7 +227,7 @@ class ScanPlan:
 
         >>> plan = bp.plan("events.parquet", "country = 'CH'")
         >>> plan.explain().reasons()[0].remedy
-        'bloomparquet add events.parquet --columns country; bloomparquet advise events.parquet says whether it pays'
+        'bloomparquet add events.parquet --columns country  # bloomparquet advise events.parquet says whether it pays'
         """
         return self.judged.explain(self)
 
@@ -271,7 +271,7 @@ class ScanPlan:
 
     def not_understood(self) -> list[str]:
         """The conditions of `where`, as SQL, that are not understood and so skip nothing."""
-        return [] if self.where is None else [part.sql for part in opaque_parts(self.where)]
+        return [] if self.where is None else list(map(str, opaque_parts(self.where)))
 
     def require_unchanged(self) -> None:
         """Raise :class:`FileChangedError` if a file with kept row groups is not the one that was planned.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Table, WholeUnits
+from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
@@ -34,7 +34,7 @@ from bloomparquet.query.normal_form import normalize, weaken
 from bloomparquet.query.predicate import Column, Predicate, RowTest, columns
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_equalities,
+    merge_values,
     rename,
     require_comparable,
     resolve_names,
@@ -205,8 +205,10 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
 def plan_row_groups(
     dataset: Dataset, where: Predicate | None, row_groups: Sequence[Sequence[int]], options: PlanOptions
 ) -> ScanPlan:
-    """The plan that keeps ``row_groups[i]`` of ``dataset.files[i]``, as an earlier plan with the resolved predicate
-    `where` found them. Reads footers only."""
+    """The plan that keeps ``row_groups[i]`` of ``dataset.files[i]``, which an earlier plan kept. Reads footers only.
+
+    `where` is the predicate of that plan, with the names of columns as they are in the files.
+    """
     began, reads = time.perf_counter(), ReadCount()
     table = open_table(dataset, dataset.files, reads, skip_corrupt=False, cache=options.cache)
     codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
@@ -231,17 +233,17 @@ def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]
 def _resolve(
     dataset: Dataset,
     predicate: Predicate | None,
-    table: WholeUnits,
+    table: Units,
     excluded: Sequence[FileInfo],
     options: PlanOptions,
     reads: ReadCount,
     unknown_allowed: bool,
 ) -> Resolved:
-    """What the columns of `predicate` and of ``options.pushed`` mean in the files.
+    """The columns in the files that `predicate` and ``options.pushed`` name.
 
-    Raises PlanError for a column of `predicate` that no file has, and with ``options.strict`` for a comparison with a
-    struct, a list or a map. To be sure of the former, reads the footers of `excluded` files. If the table has a schema
-    of its own, that schema decides.
+    Raises PlanError for a column of `predicate` that no file has; before that, it looks for the column in the footers
+    of the `excluded` files. With ``options.strict``, raises PlanError for a comparison with a struct, a list or a map.
+    If the table has a schema of its own, names refer to that schema.
     """
     partitions, case_sensitive = dataset.partition_names, options.case_sensitive
     names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
@@ -268,5 +270,6 @@ def _resolve(
 
 
 def _to_evidence(predicate: Predicate) -> Predicate:
-    """The leaf predicates that evidence is asked about. `predicate` is in negation normal form."""
-    return merge_equalities(to_provable_conditions(to_element_conditions(predicate)))
+    """`predicate`, in negation normal form, as conditions that evidence can exclude: on stored columns, on the elements
+    of lists and maps, and on shredded fields of VARIANT columns."""
+    return merge_values(to_provable_conditions(to_element_conditions(predicate)))

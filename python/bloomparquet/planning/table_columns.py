@@ -25,7 +25,7 @@ from bloomparquet.errors import FormatError, UnsupportedError, join_names, locat
 from bloomparquet.parquet.metadata.schema import parse_schema
 from bloomparquet.parquet.values.encoding import family_of
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Chunks, Table, WholeUnits
+from bloomparquet.planning.evidence.interface import Chunks, Table, Units
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.resolve import list_element, map_part
 from bloomparquet.storage.files import ReadCount
@@ -138,9 +138,9 @@ class TableColumns:
 
 
 class MappedUnits:
-    """The row groups of a table's files, with the table's names; see :class:`TableColumns`.
+    """The row groups of a table's files, with the column names of the table; see :class:`TableColumns`.
 
-    Implements what the planner asks of :class:`bloomparquet.planning.evidence.interface.Units`.
+    Implements :class:`bloomparquet.planning.evidence.interface.Units`.
     """
 
     def __init__(self, table: Table, columns: TableColumns) -> None:
@@ -181,7 +181,7 @@ class MappedUnits:
         """None: Parquet has no evidence about parts of a row group."""
 
 
-def units_of(table: Table, columns: TableColumns | None) -> WholeUnits:
+def units_of(table: Table, columns: TableColumns | None) -> Units:
     """The units of `table` as a predicate names their columns: as the files do, or as the table does (`columns`)."""
     return table if columns is None or not table.files else MappedUnits(table, columns)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, PlanError
-from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, Units
+from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, RowRanges
 from bloomparquet.planning.evidence.statistics import Candidates, judge
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
@@ -17,8 +17,9 @@ from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.like import Like
-from bloomparquet.query.names import dotted_name
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.predicate import (
+    Column,
     Gt,
     GtEq,
     IsNotNull,
@@ -35,29 +36,27 @@ from bloomparquet.query.predicate import (
 )
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.variants import VariantField
-from bloomparquet.query.why_not import WhyNot
+from bloomparquet.query.why_not import SATURATED_FPP, WhyNot, share_of_absent
+from bloomparquet.storage.files import ReadCount, Storage
 
 _MOST_FILTERS = 16  # that are sampled
 _PROBES = 512  # of random hashes, of all these filters together
-_SATURATED = 0.2
-"""The share of absent values from which on filters are called too full: then a lookup reads a fifth of all row groups
-for nothing. Filters as they are written by default have 0.01."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A reason, what its sentence names, and the column for its remedy."""
+    """A reason, what its sentence names, and the column for its remedy: its path, or its name as SQL writes it."""
 
     reason: WhyNot
     detail: str = ""
-    column: str = ""
+    column: Column | str = ()
 
 
 Found = Iterator[tuple[NDArray[np.int64], Why]]
 """Positions of row groups, and why they are kept."""
 
 
-def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
+def explain_kept(units: RowRanges, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
     """Why evidence about a leaf predicate keeps the units that are `kept`. `evidence` is a leaf in negation normal
     form, or the conditions on elements that stand for one."""
     options = request.options
@@ -76,20 +75,19 @@ def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], req
             if isinstance(stored, NoLeaf):
                 leaf, stored = other, find_leaf_of(schema, other, case_sensitive=options.case_sensitive)
         (column,) = columns(leaf)
-        name = ".".join(column)
         if column in request.unknown:
-            yield members, Why(WhyNot.UNKNOWN_COLUMN, column=name)
+            yield members, Why(WhyNot.UNKNOWN_COLUMN, column=column)
         elif isinstance(leaf, ElementIn) and not units.format.has_element_evidence:
-            yield members, Why(WhyNot.LIST_IN_ORC, column=name)
+            yield members, Why(WhyNot.LIST_IN_ORC, column=column)
         elif stored is NoLeaf.UNKNOWN:
-            yield members, Why(WhyNot.AMBIGUOUS_COLUMN, column=name)
+            yield members, Why(WhyNot.AMBIGUOUS_COLUMN, column=column)
         else:
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             reader_type = options.reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
             if not units.is_lossless(i, leaf_column, reader_type):
-                yield members, Why(WhyNot.READER_TYPE, str(reader_type), name)
+                yield members, Why(WhyNot.READER_TYPE, str(reader_type), column)
             elif leaf_column is None:  # every value is NULL
-                yield members, Why(WhyNot.NULLS_EVERYWHERE, column=name)
+                yield members, Why(WhyNot.NULLS_EVERYWHERE, column=column)
             else:
                 chunks = units.chunks(i, leaf_column, request.footer_reads)
                 positions = np.flatnonzero(kept[chunks.members])
@@ -98,18 +96,17 @@ def explain_kept(units: Units, evidence: Predicate, kept: NDArray[np.bool_], req
 
 
 def _explain_variant(
-    units: Units, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
+    units: RowRanges, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
 ) -> Found:
     typed = find_typed_chunks(
         field, units.schemas[schema], lambda leaf: units.chunks(schema, leaf, request.footer_reads), units.rows,
         case_sensitive=request.options.case_sensitive,
     )  # fmt: skip
-    name = ".".join(field.column)
     if isinstance(typed, NoLeaf):
-        yield members, Why(WhyNot.NOT_SHREDDED, field.path, name)
+        yield members, Why(WhyNot.NOT_SHREDDED, field.path, field.column)
         return
     is_kept = np.isin(typed.chunks.members, members)
-    yield typed.chunks.members[is_kept & ~typed.conclusive], Why(WhyNot.NOT_SHREDDED, field.path, name)
+    yield typed.chunks.members[is_kept & ~typed.conclusive], Why(WhyNot.NOT_SHREDDED, field.path, field.column)
     reasons = _ChunkReasons(typed.test, typed.leaf, typed.chunks, request)
     for some, why in reasons.explain(np.flatnonzero(is_kept & typed.conclusive)):
         yield typed.chunks.members[some], why
@@ -120,7 +117,7 @@ class _ChunkReasons:
 
     def __init__(self, leaf: Predicate, leaf_column: LeafColumn, chunks: Chunks, request: Request) -> None:
         self._leaf, self._chunks, self._request = leaf, chunks, request
-        self._column, self._type = dotted_name(leaf_column.path), leaf_column.describe()
+        self._column, self._type = leaf_column.path, leaf_column.describe()
 
     def explain(self, kept: NDArray[np.int64]) -> Found:
         """The chunks of each reason, of those at the positions `kept`."""
@@ -183,7 +180,7 @@ class _ChunkReasons:
             yield kept[known], self._why(WhyNot.RANGE_OVERLAPS)
 
     def _case(self, leaf: CaseIn, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
-        expression = f"{leaf.case}({self._column})"
+        expression = f"{leaf.case}({column_to_sql(self._column)})"
         if not all(isinstance(value, str) and value.isascii() for value in leaf.values):
             yield kept, self._why(WhyNot.NON_ASCII, expression)
             return
@@ -217,9 +214,10 @@ class _ChunkReasons:
         """The chunks whose filter says maybe."""
         if not len(kept):
             return
-        share = _false_positives(candidates.filters, kept, self._request)
-        if share >= _SATURATED:
-            yield kept, self._why(WhyNot.SATURATED, f"{100 * share:.0f} %")
+        request = self._request
+        share = false_positives(candidates.filters, kept, request.dataset.storage, request.filter_reads)
+        if share >= SATURATED_FPP:
+            yield kept, self._why(WhyNot.SATURATED, share_of_absent(share))
             return
         asked = candidates.last[kept] - candidates.first[kept]
         many = (asked > 1) & (1 - (1 - share) ** asked >= 0.5)
@@ -228,12 +226,12 @@ class _ChunkReasons:
         yield kept[~many], self._why(WhyNot.VALUE_EVERYWHERE)
 
 
-def _false_positives(filters: ChunkFilters, chunks: NDArray[np.int64], request: Request) -> float:
+def false_positives(filters: ChunkFilters, chunks: NDArray[np.int64], storage: Storage, reads: ReadCount) -> float:
     """The share of random values for which the filters of `chunks` say maybe, from a sample of a few filters."""
     sample = chunks[np.unique(np.linspace(0, len(chunks) - 1, min(len(chunks), _MOST_FILTERS)).astype(np.int64))]
     probes = _PROBES // len(sample)
     hashes = np.random.default_rng(0).integers(0, 2**64, probes, np.uint64)
-    storage, reads, hits = request.dataset.storage, request.filter_reads, 0
+    hits = 0
     for i in range(probes):
         first = np.full(len(sample), i, np.int64)
         answers, _ = filters.check(Question(storage, sample, first, first + 1, hashes, reads))

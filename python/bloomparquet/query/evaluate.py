@@ -16,8 +16,10 @@ from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted,
 from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, require_text
+from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, family_of, invert
 from bloomparquet.query.evaluate_case_mapping import map_case
+from bloomparquet.query.evaluate_computed import bind_call
 from bloomparquet.query.like import Like
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
@@ -98,7 +100,9 @@ class _Binder:
                 return self.bind(p.Always(isinstance(node, p.And)))
             return lambda rows: reduce(combine, (child(rows) for child in children))
         if isinstance(node, p.Opaque):
-            raise PlanError(node.refusal)
+            if node.call is None or node.test is None:
+                raise PlanError(node.refusal)
+            return self.bind_computed(node.call, node.test)
         if isinstance(node, p.ElementPredicate):
             return self.bind_elements(node)
         if isinstance(node, p.RowTest):
@@ -126,6 +130,12 @@ class _Binder:
             return test.evaluate(pa.RecordBatch.from_arrays(arrays, names))
 
         return evaluate
+
+    def bind_computed(self, call: Call, test: Predicate) -> Callable[[_Rows], Any]:
+        kind, values = bind_call(call, self.find)
+        schema = pa.schema([(name, kind) for (name,) in p.columns(test)])
+        evaluate = _Binder(schema, self.timezone, True, self.convert).bind(test)
+        return lambda rows: evaluate(_Rows(type(rows.batch).from_arrays([values(rows)], names=schema.names)))
 
     def bind_elements(self, leaf: p.ElementPredicate) -> Callable[[_Rows], Any]:
         (path, kind), fields = evaluate_elements.split_at_list(leaf.column, self.find)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
@@ -19,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, UnsupportedError, shorten
+from bloomparquet.query.polars_structs import without_struct_fields
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
+from bloomparquet.query.resolve import rename
 from bloomparquet.query.why_not import WhyNot
 
 _MAX_DEPTH = 12  # pyarrow's Substrait of nested calls doubles with each level: 22 ANDs are 805 MB
@@ -86,11 +89,12 @@ def _looks_at_single_rows(expression: Any) -> bool:
     """Whether polars says so of each function in an expression. Batches are evaluated one by one."""
     pending = [expression]
     try:
-        while pending:
-            node = pending.pop()
-            if not node.meta.is_row_separable():
-                return False
-            pending += node.meta.pop()
+        with _panics_are_errors():
+            while pending:
+                node = pending.pop()
+                if not node.meta.is_row_separable():
+                    return False
+                pending += node.meta.pop()
     except Exception:  # noqa: BLE001 - some expressions mean nothing without a data frame
         return False
     return True
@@ -124,11 +128,24 @@ def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
     return rows.to_table(columns={"matches": expression}).column("matches").combine_chunks()
 
 
+@contextmanager
+def _panics_are_errors() -> Iterator[None]:
+    """polars ends some mistakes with a panic, which is no Exception: nobody would catch it."""
+    from polars.exceptions import PanicException
+
+    try:
+        yield
+    except PanicException as error:
+        reason = str(error).partition("\\n")[0]  # a panic quotes the message of the error that caused it
+        raise PlanError(f"polars cannot evaluate it: {reason}") from error
+
+
 def _evaluate_polars(expression: Any, batch: pa.RecordBatch) -> Any:
     import polars as pl
 
-    rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
-    matches = rows.select(matches=expression).to_series()
+    with _panics_are_errors():
+        rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
+        matches = rows.select(matches=expression).to_series()
     if matches.dtype != pl.Boolean or len(matches) not in (1, batch.num_rows):  # 1: a literal
         raise PlanError(f"it gives {len(matches)} values of type {matches.dtype}; expected a Boolean for each row")
     return matches.to_arrow() if len(matches) == batch.num_rows else pa.repeat(matches[0], batch.num_rows)
@@ -151,13 +168,17 @@ def _is_whole(expression: Any, schema: pa.Schema) -> bool:
 
 def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     if _is_polars(expression):
+        expression, schema, names = without_struct_fields(expression, schema)
+        if names:
+            yield from (rename(each, names) for each in _implied(expression, schema))
+            return
         arrow = _to_arrow(expression, schema)
         if arrow is None or not _is_whole(expression, schema):
             yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
         if arrow is None:
             return
         expression = arrow
-    plain = pa.schema([field for field in schema if any(check(field.type) for check in _PLAIN)])
+    plain = pa.schema(_plain_fields(schema))
     try:
         plan = None if _depth(str(expression)) > _MAX_DEPTH else bytes(expression.to_substrait(plain))
     except (pa.ArrowException, ValueError):  # one function, cast or type that Substrait does not have
@@ -172,6 +193,16 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     from bloomparquet.query.substrait import implied_by  # lazy import: protobuf
 
     yield implied_by(plan, plain)
+
+
+def _plain_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields whose types are understood, and structs of such fields."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            if inner := list(_plain_fields(field.type)):
+                yield field.with_type(pa.struct(inner))
+        elif any(check(field.type) for check in _PLAIN):
+            yield field
 
 
 def _depth(text: str) -> int:
@@ -226,7 +257,8 @@ def _to_arrow(expression: Any, schema: pa.Schema) -> Any:
 
     capture: Any = _Capture(schema)
     try:
-        pl.scan_pyarrow_dataset(capture).filter(expression).collect()
+        with _panics_are_errors():
+            pl.scan_pyarrow_dataset(capture).filter(expression).collect()
     except Exception:  # noqa: BLE001 - nothing is known then, and everything is kept
         return None
     return capture.filter if isinstance(capture.filter, pc.Expression) else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from bloomparquet.errors import OptionError, quoted
+
 _KEYWORDS = (
     "AND|ANTI|ARRAY|BETWEEN|BINARY|CASE|CAST|CROSS|DATE|DIV|DOUBLE|ELSE|END|EXCEPT|EXISTS|FALSE|FROM|FULL|GROUP|HAVING|IN|"
     "INNER|INTERSECT|INTERVAL|IS|JOIN|LATERAL|LEFT|LIKE|LIMIT|MAP|MINUS|NATURAL|NOT|NULL|ON|OR|ORDER|OVER|RIGHT|SELECT|"
@@ -33,6 +35,12 @@ def find(names: Sequence[str], name: str, case_sensitive: bool) -> list[int]:
     """
     exact = [i for i, other in enumerate(names) if other == name]
     return exact or [i for i, other in enumerate(names) if fold(other, case_sensitive) == fold(name, case_sensitive)]
+
+
+def check_names(columns: object) -> None:
+    """Raise OptionError for a text where a list of names is expected: its letters would be the names."""
+    if isinstance(columns, str):
+        raise OptionError(f"columns is {quoted(columns)}; expected a list of names, such as [{quoted(columns)}]")
 
 
 def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
@@ -65,6 +73,12 @@ def column_from_sql(name: str) -> str | tuple[str, ...]:
 def split_sql_names(text: str) -> list[str]:
     """The names in `text`, which commas separate. Commas between backticks are part of a name."""
     return [name.strip() for name in _COMMA.split(text)]
+
+
+def quote_name(name: str) -> str:
+    """`name`, which may be dotted, for ``--columns``: in backticks if it would be read as something else."""
+    is_plain = name == name.strip() and name not in ("", "*") and not {",", "`"}.intersection(name)
+    return name if is_plain else column_to_sql((name,))
 
 
 def repr_column(column: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ have no ``<=>`` and no values of columns that are not known yet.
 
     Predicate
     ├── And, Or, Not, Always
-    ├── Opaque                                 a condition that only other engines understand
+    ├── Opaque                                 a condition that evidence is not asked about; see `computed`
     ├── RowTest                                see `expressions`
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, shorten
+from bloomparquet.query.computed import Call
 from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
@@ -77,12 +78,19 @@ class Always(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Predicate):
-    """A condition that is neither evaluated nor judged here: it skips nothing. `refusal` is the message of the error if
-    its rows are asked for."""
+    """A condition that evidence is not asked about: it skips nothing. Its rows are those for whose value of `call` the
+    predicate `test` is TRUE, which has that value as its only column. Without a call, `refusal` is the message of the
+    error if the rows are asked for."""
 
     sql: str
     reason: WhyNot
     refusal: str
+    call: Call | None = None
+    test: Predicate | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return () if self.call is None else self.call.columns
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -308,8 +316,7 @@ class RowTest(Predicate):
 
 def columns(predicate: Predicate) -> set[Column]:
     """The columns of `predicate`, under the names that it uses."""
-    found = (node.columns if isinstance(node, RowTest) else (node.column,) for node in _operands(predicate))
-    return set().union(*found)
+    return set().union(*((node.column,) if isinstance(node, Leaf) else node.columns for node in _operands(predicate)))
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
@@ -317,7 +324,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
     return (node for node in _operands(predicate) if isinstance(node, Leaf))
 
 
-def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:
+def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest | Opaque]:
     pending = [predicate]
     while pending:
         node = pending.pop()
@@ -325,7 +332,7 @@ def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:
             pending.extend(node.children)
         elif isinstance(node, Not):
             pending.append(node.child)
-        elif isinstance(node, Leaf | RowTest):
+        elif isinstance(node, Leaf | RowTest | Opaque):
             yield node
 
 
@@ -341,7 +348,7 @@ def to_sql(predicate: Predicate, *, max_values: int | None = None) -> str:
         word = " AND " if isinstance(predicate, And) else " OR "
         return word.join(_to_operand(child, max_values) for child in predicate.children)
     if isinstance(predicate, Opaque):
-        return predicate.sql
+        return predicate.sql if max_values is None else shorten(predicate.sql)
     if isinstance(predicate, RowTest):
         return predicate.text
     assert isinstance(predicate, Leaf)

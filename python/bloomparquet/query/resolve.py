@@ -24,6 +24,7 @@ from bloomparquet.query.predicate import (
     Not,
     NotEq,
     NotIn,
+    Opaque,
     Or,
     Predicate,
     columns,
@@ -89,13 +90,16 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
         return type(predicate)(*(rename(child, names) for child in predicate.children))
     if isinstance(predicate, Not):
         return Not(rename(predicate.child, names))
+    if isinstance(predicate, Opaque) and predicate.call is not None:
+        return dataclasses.replace(predicate, call=predicate.call.rename(names))
     if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
         return dataclasses.replace(predicate, column=names[predicate.column])
     return predicate
 
 
-def merge_equalities(predicate: Predicate) -> Predicate:
-    """Merge the equalities of one column: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``.
+def merge_values(predicate: Predicate) -> Predicate:
+    """Merge the values that one column is compared with: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``, and
+    ``a <> 1 AND a <> 2`` becomes ``a NOT IN (1, 2)``.
 
     `predicate` and the result are in negation normal form.
     """
@@ -110,7 +114,7 @@ def merge_equalities(predicate: Predicate) -> Predicate:
         elif isinstance(child, many):
             values.setdefault(child.column, []).extend(child.values)
         else:
-            others.append(merge_equalities(child))
+            others.append(merge_values(child))
     merged = [*(many(column, literals) for column, literals in values.items()), *others]
     return merged[0] if len(merged) == 1 else type(predicate)(*merged)
 

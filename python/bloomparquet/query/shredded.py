@@ -107,7 +107,7 @@ def find_shredded(schema: FileSchema, field: VariantField, *, case_sensitive: bo
 
 
 def implied_test(field: VariantField, node: SchemaNode) -> Leaf | None:
-    """A test that a value of the leaf `node` passes if it passes that of `field` after Spark's cast.
+    """A test that a value of the leaf `node` passes if, after Spark's cast, it passes the test of `field`.
 
     None if there is no such test, or if it is not known. Where the cast cannot hold a value, it gives NULL or an error.
     """

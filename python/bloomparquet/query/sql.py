@@ -1,24 +1,20 @@
-"""Parses the option `where` to a predicate: SQL text in Spark's dialect, or pyarrow's lists of tuples.
+"""Parses `where` to a predicate, above all SQL text in Spark's dialect.
 
-sqlglot parses the text. This module converts the supported part of sqlglot's tree; the error for any other part quotes
-it. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
+sqlglot parses the text, and this module converts its tree. An error for what is not supported quotes that part of the
+text. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from bloomparquet.errors import PlanError, did_you_mean, quoted, shorten
+from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
-from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -30,7 +26,6 @@ from bloomparquet.query.predicate import (
     In,
     IsNotNull,
     IsNull,
-    Leaf,
     Lt,
     LtEq,
     Not,
@@ -40,43 +35,27 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql_case_mapping import SUPPORTED as SUPPORTED_CASE_MAPPING
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
+from bloomparquet.query.sql_casts import cast_literal
+from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
+from bloomparquet.query.sql_computed import convert_computed
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
 from bloomparquet.query.sql_opaque import to_opaque
-from bloomparquet.query.sql_tree import parse_condition
 from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
+from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
-    f"endswith, contains), {SUPPORTED_CASE_MAPPING}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, OR "
-    "and NOT"
+    f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
+    "OR and NOT"
 )
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
-_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
-_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 _Builder = Callable[[Column, Any], Predicate]
-_OPERATORS: dict[str, _Builder] = {
-    "=": Eq,
-    "==": Eq,
-    "!=": NotEq,
-    "<>": NotEq,
-    "<=>": EqNullSafe,
-    "<": Lt,
-    "<=": LtEq,
-    ">": Gt,
-    ">=": GtEq,
-    "in": In,
-    "not in": NotIn,
-    "startswith": StartsWith,
-}
-_NULL_TESTS: dict[str, type[Leaf]] = {"is null": IsNull, "is not null": IsNotNull}
 
 
 def parse_where(where: Any, *, partly: bool = False) -> Any:
@@ -94,62 +73,70 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
     if isinstance(where, str):
         return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
-        return _parse_list(where)
+        return parse_tuples(where)
     raise PlanError(
         f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
         "an expression of pyarrow or polars"
     )
 
 
-def _parse_list(where: Sequence[Any]) -> Predicate:
-    if not where:
-        raise PlanError("where is an empty list; to read every row, pass None")
-    if isinstance(where[0], str):
-        return _parse_tuple(where)
-    if all(isinstance(item, list) and not (item and isinstance(item[0], str)) for item in where):
-        return Or(*(_parse_conjunction(item) for item in where)) if len(where) > 1 else _parse_conjunction(where[0])
-    return _parse_conjunction(where)
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    from sqlglot.dialects.spark import Spark
 
+    class BloomparquetWhere(Spark):
+        """Spark's dialect, with ``''`` inside a string as one quote, as in Spark 4.0."""
 
-def _parse_conjunction(items: Sequence[Any]) -> Predicate:
-    if not items:
-        raise PlanError("where contains an empty list; to read every row, pass None")
-    parsed = [item if isinstance(item, Predicate) else _parse_tuple(item) for item in items]
-    return And(*parsed) if len(parsed) > 1 else parsed[0]
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES = ["'", '"', "\\"]  # noqa: RUF012
 
-
-def _parse_tuple(item: Any) -> Predicate:
-    if not isinstance(item, (list, tuple)) or len(item) not in (2, 3) or not isinstance(item[1], str):
-        raise PlanError(f"the list where contains {describe(item)}; expected (column, operator, value)")
-    column, name = item[0], " ".join(item[1].lower().split())
-    if name in _NULL_TESTS and (len(item) == 2 or item[2] is None):
-        return _NULL_TESTS[name](column)
-    if name not in _OPERATORS:
-        known = [*_OPERATORS, *_NULL_TESTS]
-        raise PlanError(
-            f"unknown operator {quoted(item[1])} in {quoted(item)}{did_you_mean(name, known)}; "
-            f"expected one of {', '.join(known)}"
-        )
-    if len(item) == 2:
-        raise PlanError(f"the value after the operator {quoted(item[1])} is missing in {quoted(item)}")
-    return _OPERATORS[name](column, item[2])
+    return BloomparquetWhere
 
 
 def _parse_sql(text: str, partly: bool) -> Predicate:
     if not text.strip():
-        raise PlanError("where is blank; to read every row, pass None")
+        raise PlanError("where is blank; to read every row, leave it out")
     try:
-        return _Converter(text, partly).convert(parse_condition(text))
+        return _Converter(text, partly).convert(_parse_tree(text))
     except RecursionError:
         raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
 
 
+def _parse_tree(text: str) -> Any:
+    """sqlglot's tree of a condition."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        return parse_one(text, dialect=_dialect(), into=exp.Condition)
+    except ParseError as error:
+        raise PlanError(f"cannot parse where {_position(error.errors)}: {shorten(text)}") from None
+    except SqlglotError as error:
+        raise PlanError(f"cannot parse where ({error}): {shorten(text)}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # over .2.BD, for example
+        raise PlanError(f"cannot parse where: {shorten(text)}") from error
+
+
+def _position(errors: Sequence[dict[str, Any]]) -> str:
+    first = errors[0] if errors else {}
+    line, column, token = first.get("line"), first.get("col"), str(first.get("highlight") or "")
+    if line is None or column is None:
+        return "to its end"
+    position = f"at line {line}, column {max(column - len(token) + 1, 1)}, near {quoted(token)}"
+    if token.upper() in ("SELECT", "WHERE"):
+        return f"{position} (write only the condition, without SELECT or WHERE)"
+    return position + (" (something is missing after it)" if "missing" in str(first.get("description")) else "")
+
+
 class _RefusedError(PlanError):
-    """A condition is not supported."""
+    """A condition is not supported, but the rest of the text may be."""
 
 
 class _Converter:
-    """Converts sqlglot's tree of one text to a predicate. `partly`: what is not supported is opaque."""
+    """Converts sqlglot's tree of one text to a predicate. `partly`: see :func:`parse_where`.
+
+    Methods take a `node` of the tree. Their errors quote that node, or `whole`, the condition that it is part of.
+    """
 
     def __init__(self, text: str, partly: bool) -> None:
         from sqlglot import exp
@@ -170,10 +157,22 @@ class _Converter:
         exp = self.exp
         try:
             return self.convert_supported(node)
-        except _RefusedError as refusal:
-            if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
-                raise PlanError(str(refusal)) from None
-            return to_opaque(node, exp, str(refusal))
+        except _RefusedError as error:
+            refusal = str(error)
+        if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
+            raise PlanError(refusal)
+        try:
+            computed = convert_computed(node, self)
+        except _RefusedError:
+            computed = None
+        if computed is None and isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            bounds = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+            return And(
+                *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
+            )
+        if computed is None and not self.partly:
+            raise PlanError(refusal)
+        return to_opaque(node, exp, refusal, computed)
 
     def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp
@@ -318,56 +317,15 @@ class _Converter:
         if value is _MISSING or value is None:
             return value
         try:
-            return _cast(value, kind, [int(parameter.name) for parameter in node.to.expressions])
+            return cast_literal(value, kind, [int(parameter.name) for parameter in node.to.expressions])
         except (ValueError, ArithmeticError, PlanError):
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
     def refuse(self, node: Any, reason: str = _SUPPORTED) -> PlanError:
-        error = _RefusedError if self.partly else PlanError
-        return error(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
+        return _RefusedError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
 
 
 def _negate(predicate: Predicate) -> Predicate:
     if isinstance(predicate, In):
         return NotIn(predicate.column, predicate.values)
     return IsNotNull(predicate.column) if isinstance(predicate, IsNull) else Not(predicate)
-
-
-def _cast(value: Any, kind: str, parameters: list[int]) -> Any:
-    if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
-        return value
-    if kind == "BINARY" and isinstance(value, (str, bytes)):
-        return value.encode() if isinstance(value, str) else value
-    if kind == "DATE" and isinstance(value, (str, dt.date)):
-        return coerce(value, "date")
-    if kind in _TIMESTAMPS and isinstance(value, str):
-        return _cast_timestamp(value)
-    if kind == "TIME" and isinstance(value, str):
-        micros, rest = divmod(coerce(value, "time"), 1000)
-        if not rest:
-            return (EPOCH + dt.timedelta(microseconds=micros)).time()
-    if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
-        if kind == "DOUBLE":
-            return float(value)
-        if kind == "FLOAT":
-            return float(np.float32(value))
-        exact = Decimal(value)
-        number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
-        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
-            return int(number)
-        precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
-        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
-            return exact
-    raise ValueError(kind)
-
-
-def _cast_timestamp(text: str) -> Value:
-    try:
-        zone, nanos = None, coerce(text, "timestamp_ntz")
-    except PlanError:
-        zone, nanos = dt.timezone.utc, coerce(text, "timestamp")
-    if nanos % 1000 and zone is None:
-        return np.datetime64(nanos, "ns")
-    if nanos % 1000:
-        raise ValueError("nanoseconds and an offset")
-    return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)

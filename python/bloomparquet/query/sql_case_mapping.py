@@ -8,8 +8,6 @@ from bloomparquet.query.case_mapping import Case, CaseIn, case_equal_null_safe
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.sql_elements import Converter, without_parentheses
 
-SUPPORTED = "lower(c) and upper(c) with = <=> <> and IN"
-
 
 def convert_case_mapping(node: Any, converter: Converter) -> Predicate | None:
     """The predicate that `node` of sqlglot's tree means; None if it is not about ``lower`` or ``upper``."""

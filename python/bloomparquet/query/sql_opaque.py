@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomparquet.errors import shorten
-from bloomparquet.query.predicate import Opaque
+from bloomparquet.query.computed import Call
+from bloomparquet.query.predicate import Opaque, Predicate
 from bloomparquet.query.why_not import WhyNot
 
 
-def to_opaque(node: Any, exp: Any, refusal: str) -> Opaque:
-    """The condition that `node` of sqlglot's tree means, which is refused with this message."""
-    return Opaque(shorten(node.sql(dialect="spark")), _reason(node, exp), refusal)
+def to_opaque(node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None) -> Opaque:
+    """The condition that `node` of sqlglot's tree means: a value and the test of it, if it is `computed`. Otherwise it
+    is refused with the message `refusal`."""
+    text, reason = node.sql(dialect="spark"), _reason(node, exp)
+    return Opaque(text, reason, refusal) if computed is None else Opaque(text, reason, "", *computed)
 
 
 def _reason(node: Any, exp: Any) -> WhyNot:

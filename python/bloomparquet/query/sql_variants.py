@@ -17,7 +17,7 @@ _FUNCTIONS = ("variant_get", "try_variant_get")
 def convert_variants(node: Any, converter: Converter) -> Predicate | None:
     """The predicate that `node` of sqlglot's tree means; None if it does not compare a field of a VARIANT.
 
-    The comparison is converted as that of a column, which the field then replaces.
+    The comparison is converted with a column in place of the field, which is put back afterwards.
     """
     exp = converter.exp
     operands = {key: without_parentheses(node.args.get(key), exp) for key in ("this", "expression")}
@@ -37,7 +37,7 @@ def convert_variants(node: Any, converter: Converter) -> Predicate | None:
         return VariantField(column, path, kind, leaf)
 
     try:
-        predicate = converter.convert(compared)
+        predicate = converter.convert_supported(compared)
     except PlanError:  # which shows the comparison of the column
         raise converter.refuse(node) from None
     return map_leaves(predicate, replace)

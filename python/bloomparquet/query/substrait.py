@@ -17,9 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.predicate import (
     Always,
     And,
+    Column,
     Comparison,
     Eq,
     Gt,
@@ -54,7 +56,7 @@ _MESSAGES = {
     "Decimal": "1 value bytes, 2 precision int32, 3 scale int32",
     "Selection": "1 direct Segment, 4 root bytes",
     "Segment": "2 field Field",
-    "Field": "1 number int32, 2 child bytes",
+    "Field": "1 number int32, 2 child Segment",
     "Call": "1 function uint32, 4 arguments repeated Argument",
     "Argument": "3 value Expression",
     "InList": "1 value Expression, 2 options repeated Expression",
@@ -84,7 +86,7 @@ def implied_by(plan: bytes, schema: pa.Schema) -> Predicate:
 
 class _Reader:
     def __init__(self, schema: pa.Schema, functions: dict[int, str]) -> None:
-        self._schema, self._names, self._functions = schema, schema.names, functions
+        self._schema, self._functions = schema, functions
 
     def implied(self, node: Any) -> Predicate:
         """Opaque where nothing is known, which skips nothing."""
@@ -130,7 +132,7 @@ class _Reader:
         if column is None or any(value is _MISSING for value in values):
             return self._opaque(node)
         kinds = {field.name for option in in_list.options for field, _ in option.literal.ListFields()} - {"null"}
-        if not kinds <= _kinds(self._schema.field(column).type):
+        if not kinds <= _kinds(self._type(column)):
             return self._opaque(node)
         contained = In(column, [value for value in values if value is not None])
         return Or(contained, IsNull(column)) if None in values else contained  # Arrow finds null in a list with null
@@ -141,22 +143,36 @@ class _Reader:
         arguments = [argument.value for argument in node.call.arguments]
         columns = [self._column(argument) for argument in arguments]
         if not name:
-            return Opaque(self._column(node) or PART, WhyNot.NOT_A_COMPARISON, "")
-        if name in _COMPARISONS and len(columns) == 2 and None not in columns:
-            symbol = _COMPARISONS[name][0].symbol
-            return Opaque(f"{columns[0]} {symbol} {columns[1]}", WhyNot.TWO_COLUMNS, "")
+            column = self._column(node)
+            return Opaque(PART if column is None else column_to_sql(column), WhyNot.NOT_A_COMPARISON, "")
+        known = [column_to_sql(column) for column in columns if column is not None]
+        if name in _COMPARISONS and len(known) == len(columns) == 2:
+            return Opaque(f" {_COMPARISONS[name][0].symbol} ".join(known), WhyNot.TWO_COLUMNS, "")
         is_function = name not in ("and", "or", "not") and not (
             name in _COMPARISONS and any(each.HasField("literal") for each in arguments) and any(columns)
         )
         return Opaque(PART, WhyNot.FUNCTION if is_function else WhyNot.NOT_A_COMPARISON, "")
 
-    def _column(self, node: Any) -> str | None:
-        """The top-level column that `node` selects."""
-        if not node.HasField("selection") or not node.selection.direct.HasField("field"):
+    def _column(self, node: Any) -> Column | None:
+        """The path of the column, or of the field of a struct, that `node` selects."""
+        if not node.HasField("selection") or not node.selection.HasField("direct"):
             return None
-        field = node.selection.direct.field
-        is_known = not field.HasField("child") and 0 <= field.number < len(self._names)
-        return self._names[field.number] if is_known else None
+        segment, fields = node.selection.direct, list(self._schema)
+        path: Column = ()
+        while segment.HasField("field") and 0 <= segment.field.number < len(fields):
+            field = fields[segment.field.number]
+            path = (*path, field.name)
+            if not segment.field.HasField("child"):
+                return path
+            fields = list(field.type) if pa.types.is_struct(field.type) else []
+            segment = segment.field.child
+        return None
+
+    def _type(self, column: Column) -> pa.DataType:
+        kind = self._schema.field(column[0]).type
+        for name in column[1:]:
+            kind = kind.field(name).type
+        return kind
 
     def _literal(self, node: Any) -> Any:
         """The value of a literal; _MISSING if it is none, or NaN, which Arrow finds in lists but not by ``=``."""

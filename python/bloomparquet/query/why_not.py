@@ -1,13 +1,17 @@
 """Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
 
 The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
-the message of an error, or another part of the predicate; and how to `add` or `replace` filters of the column in files
-of this format, how to `add_case`, one of lower(column), and how to `advise`, which asks whether a filter pays.
+the message of an error, or another part of the predicate; and how to `add` filters of the column in files of this
+format, to `replace` them, to `improve` them, and to `add_case`, those of lower(column).
 """
 
 from __future__ import annotations
 
 from enum import Enum
+
+SATURATED_FPP = 0.2
+"""The false positive probability from which on filters are called too full: then a lookup reads a fifth of all row
+groups for nothing. Filters as they are written by default have 0.01."""
 
 
 class WhyNot(Enum):
@@ -20,7 +24,7 @@ class WhyNot(Enum):
     )
     ALWAYS_TRUE = ("the predicate is TRUE for every row", "add a condition on a column")
     FUNCTION = (
-        "there is a function or an operator around the column, and evidence is about the stored values",
+        "a function or an operator changes the column first, and min/max and filters are about the stored values",
         "compare the column itself, or store the result as a column of its own and add a filter to it",
     )
     LEADING_WILDCARD = (
@@ -28,7 +32,7 @@ class WhyNot(Enum):
         "begin the pattern with text, or add a condition on another column",
     )
     TWO_COLUMNS = (
-        "two columns are compared, and evidence is about a column and a literal",
+        "two columns are compared, and min/max and filters are only compared with literals",
         "add a condition that compares one of the columns with a literal",
     )
     NOT_A_COMPARISON = (
@@ -36,26 +40,29 @@ class WhyNot(Enum):
         "add a condition such as column = value, IN (…), < or LIKE 'prefix%'",
     )
     OR_HALF = (
-        "this half of the OR keeps {count} of {total} {unit} that the other half would skip: {detail}",
-        "add evidence for that half, as its own reasons say, or run the halves as two queries",
+        "this part of the OR keeps {count} of {total} {unit} that the rest of it would skip: {detail}",
+        "do what the reasons of this part say, or run it as a query of its own",
     )
     OR_HALVES = (
-        "these parts of the OR keep {count} of {total} {unit} that another part would skip: {detail}",
-        "add evidence for each of these parts, as its own reasons say, or run the parts as several queries",
+        "these parts of the OR keep {count} of {total} {unit} that the rest of it would skip: {detail}",
+        "do what the reasons of each of these parts say, or run each as a query of its own",
     )
     NEGATION = (
-        "a negation skips only {unit} whose values are all the same; a filter never proves presence",
+        "<>, NOT IN and NOT skip only {unit} whose values are all ruled out; no filter proves that a value is there",
         "ask for the values that are wanted, with = or IN",
     )
-    NOT_NULL = ("IS NOT NULL skips only {unit} of nulls alone", "compare the column with a value")
+    NOT_NULL = (
+        "IS NOT NULL skips only {unit} in which every value of {column} is NULL",
+        "compare {column} with a value",
+    )
     NULLS_EVERYWHERE = (
-        "{count} of {total} {unit} hold nulls of {column}",
-        "add a condition on another column, or keep the rows with nulls together when writing",
+        "{count} of {total} {unit} hold rows in which {column} is NULL",
+        "add a condition on another column, or sort the rows by {column} when writing, so that nulls are together",
     )
     # The literal
     LITERAL = (
-        "which stored value the literal stands for is not certain in {count} of {total} {unit}",
-        "write the literal in the column's type, and timestamps with a zone; NaN and dates before 1900 never skip",
+        "it is not certain which stored value the literal equals in {count} of {total} {unit}",
+        "write the literal in the column's type, and timestamps with a zone; NaN and dates before 1900 skip nothing",
     )
     LITERAL_TYPE = ("the literal does not fit the column: {detail}", "write the literal in the column's type")
     NON_ASCII = (
@@ -63,21 +70,21 @@ class WhyNot(Enum):
         "compare the column itself with the spellings that occur",
     )
     MANY_VALUES = (
-        "filters are asked for {detail} values at once, and one wrong answer keeps each of {count} of {total} {unit}",
-        "ask for fewer values, or lower the false positive probability, for example to 0.0001: {replace}",
+        "{detail} values are looked up at once, and one false maybe keeps each of {count} of {total} {unit}",
+        "ask for fewer values, or lower the false positive probability of the filters: {improve}",
     )
     # The column
     UNKNOWN_COLUMN = ("no file has the column {column}", "correct the name, or add the column to the files")
     AMBIGUOUS_COLUMN = (
         "in {count} of {total} {unit} the name {column} means a struct, a list or a map, or several columns",
-        "compare a field of the struct by its path, with array_contains for lists, and in the spelling of the file",
+        "compare a field of the struct, use array_contains for a list, and spell the name as the files do",
     )
     TYPE = (
-        "evidence about the type of {column} proves nothing: {detail}",
+        "min/max and filters of {column} prove nothing, because of its type: {detail}",
         "store the column as integers, text, dates, or decimals of up to 18 digits",
     )
     BOOLEAN = (
-        "filters are not made for two values, and min/max skips only {unit} of one value",
+        "{column} is BOOLEAN: it has no Bloom filters, and min/max skips only {unit} in which all values are equal",
         "add a condition on another column, or sort the rows by {column} when writing",
     )
     READER_TYPE = (
@@ -85,8 +92,8 @@ class WhyNot(Enum):
         "read the column in the type that the files have",
     )
     FLOAT_BOUNDS = (
-        "min/max of floats leave out NaN, which is greater than every number",
-        "use < or =, or store the column as decimals",
+        "the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing",
+        "use <, <= or =, or store the column as decimals",
     )
     LIST_IN_ORC = (
         "evidence about elements of lists and maps is not used in ORC files",
@@ -99,7 +106,7 @@ class WhyNot(Enum):
     # The files
     NO_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {column}",
-        "{add}{advise}",
+        "{add}",
     )
     NO_CASE_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {detail}",
@@ -127,7 +134,7 @@ class WhyNot(Enum):
     )
     VALUE_EVERYWHERE = (
         "min/max and filter both say maybe in {count} of {total} {unit}: the value is probably there, and is read",
-        "none if few are left; if many, add another condition, or sort the rows by {column} when writing",
+        "nothing, if few are left; if many, add another condition, or sort the rows by {column} when writing",
     )
     PARTITIONS = (
         "the partition values of {count} of {total} {unit} match",
@@ -166,3 +173,8 @@ class WhyNot(Enum):
     @property
     def remedy(self) -> str:
         return self.value[1]
+
+
+def share_of_absent(fpp: float) -> str:
+    """The detail of :attr:`WhyNot.SATURATED`."""
+    return f"{100 * fpp:.0f} %"

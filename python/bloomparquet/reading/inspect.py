@@ -1,4 +1,7 @@
-"""Inspects Bloom filters: their size and fill, and their answer for a value. Here an unusable filter is an error."""
+"""Looks at Bloom filters themselves: their size and fill, and their answer for a value.
+
+A plan keeps a row group whose filter is unusable. Here such a filter is an error.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,28 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.explanation import NotUsed
 from bloomparquet.planning.open import open_table
+from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import names_of
+from bloomparquet.query.names import check_names, column_to_sql, dotted_name, names_of, quote_name
 from bloomparquet.query.predicate import Column
-from bloomparquet.query.resolve import NoLeaf, find_element, find_leaf, resolve_names, unknown_column
+from bloomparquet.query.resolve import (
+    NoLeaf,
+    find_element,
+    find_leaf,
+    find_node,
+    is_struct,
+    resolve_names,
+    unknown_column,
+)
 from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.formats import reader_of
@@ -37,7 +50,7 @@ FILTER_SCHEMA = pa.schema([field for field in FILTER_SCHEMA_OF_ORC if field.name
 
 
 class Probe(NamedTuple):
-    """The answer of one row group's filter for a value. A row group without a filter (`has_filter`) might match."""
+    """The answer of one row group's filter for a value. Without a filter (`has_filter` is False), it might match."""
 
     path: str
     row_group: int
@@ -74,6 +87,7 @@ def inspect(
     >>> filters.select(["row_group", "rows", "bytes", "bits_set"]).to_pylist()[0]
     {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
+    check_names(columns)
     table = _open(path, filesystem, keys, table_log)
     leaves = [(schema_index, leaf) for schema_index, schema in enumerate(table.schemas) for leaf in schema.leaves]
     if columns is not None:
@@ -106,28 +120,60 @@ def probe(
     `timezone` is the zone of a timestamp written without one. For a TIMESTAMP of ORC, which has no zone, `value` is
     looked up both as local time and as an instant in the writer's zone.
 
-    Raises :class:`PlanError` for an unknown column or a value of the wrong kind, :class:`UnsupportedError` if the
-    stored bytes of the value are not known or the ORC filters prove nothing, and the errors of :func:`inspect`.
+    Raises :class:`PlanError` for a column that no file has or that has no values of its own, or a value of the wrong
+    kind, :class:`UnsupportedError` if the stored bytes of the value are not known or the ORC filters prove nothing, and
+    the errors of :func:`inspect`.
 
     >>> answers = bp.probe("events.parquet", column="user_id", value=4711)
     >>> [(answer.row_group, answer.verdict.value) for answer in answers]
     [(0, 'might match'), (1, 'cannot match'), (2, 'cannot match'), (3, 'cannot match')]
     """
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    return probe_dataset(dataset, column, value, timezone).answers
+
+
+class ProbedFiles(NamedTuple):
+    """The `answers` of :func:`probe`, and what a message about them needs: the `format` of the files; and `saturated`,
+    the sentence of explanations about filters that are too full to say more than maybe, with its remedy."""
+
+    answers: list[Probe]
+    format: FileFormat
+    saturated: NotUsed | None
+
+
+def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: str) -> ProbedFiles:
+    """See :func:`probe`."""
     value = normalize_value(value)
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
-    table = _open(path, filesystem, keys, table_log)
+    table = _open_files(dataset)
     leaves = _leaves(table, column)
-    if leaves is None:
-        raise unknown_column((column,) if isinstance(column, str) else column, table.schemas, ())
+    if not leaves and (error := _why_no_leaf(column, table, dataset.partition_names)) is not None:
+        raise error
+    leaves = leaves or []
     reader = reader_of(table)
     file, number = reader.row_groups()
-    might_match, has_filter = reader.probe(leaves, value, timezone)
+    might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
     answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
-    return [
+    probes = [
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
         for i, row_group, verdict, present in answers
     ]
+    too_full = saturated(leaves[0][1].path if leaves else "", fpp, path_argument(dataset), table.format)
+    return ProbedFiles(probes, table.format, too_full)
+
+
+def saturated_columns(filters: pa.Table, path: str) -> list[NotUsed]:
+    """Of each column in the table of :func:`inspect` whose filters are too full, the sentence of explanations and its
+    remedy, about the mean of its filters. `path` is the argument of commands."""
+    file_format = FileFormat.ORC if "stripe" in filters.column_names else FileFormat.PARQUET
+    means = filters.group_by("column", use_threads=False).aggregate([("estimated_fpp", "mean")]).to_pylist()
+
+    def argument(name: str) -> str | Column:
+        return quote_name(name) if "." in name else (name,)  # dots may be part of a name, or lead to a field
+
+    texts = (saturated(argument(row["column"]), row["estimated_fpp_mean"], path, file_format) for row in means)
+    return [text for text in texts if text is not None]
 
 
 def column_type(
@@ -138,31 +184,74 @@ def column_type(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> tuple[Family, str] | None:
-    """The family of `column` in the first file that has it as a leaf column, and its type for a message; None if no
-    file has."""
+    """The type of `column` in the first file that has it as a leaf column: its family, and its name for messages.
+    None if no file has it."""
     table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
 
 
+def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) -> PlanError | None:
+    """The error for a column that is no leaf column of any file; None if a file has several of this name."""
+    name = (column,) if isinstance(column, str) else column
+    path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
+    shown = quoted(".".join(name))
+    if path is None and len(name) == 1 and name[0] in partitions:
+        return PlanError(
+            f"column {shown} is a partition column, which is not in the files and has no filter; expected a column of "
+            f"the files; `bloomparquet plan` with a condition on {shown} says which files it skips"
+        )
+    if path is None:
+        return unknown_column(name, table.schemas, ())
+    inner = {leaf: None for schema in table.schemas for leaf in schema.leaves if leaf.path[: len(path)] == path}
+    parts = dict.fromkeys(
+        (*path, part)
+        for schema in table.schemas
+        for part in PARTS
+        if isinstance(find_element(schema, path, part, case_sensitive=True), LeafColumn)
+    )
+    if not table.format.has_element_evidence:
+        inner = {leaf: None for leaf in inner if not leaf.repeated}
+        if not inner:
+            return PlanError(
+                f"column {shown} is a list or a map, or lies in one; filters of ORC on elements of these are not used"
+            )
+    names = parts or dict.fromkeys(leaf.path for leaf in inner)
+    if path in names:
+        return None
+    nodes = [find_node(schema, path, case_sensitive=True) for schema in table.schemas]
+    is_a_struct = any(not isinstance(node, NoLeaf) and is_struct(node) for node in nodes)
+    return PlanError(
+        f"column {shown} is a {'struct' if is_a_struct else 'list or a map'}, which has no filter of its own; expected "
+        f"a column inside it: {join_names(map(column_to_sql, names))}"
+    )
+
+
 def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
-    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    return _open_files(open_dataset(path, filesystem, keys, table_log, allow_named_files=True))
+
+
+def _open_files(dataset: Dataset) -> Table:
     return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
-    """The leaf that `column` names, with the index of each schema that has it. None if no file has the column."""
+    """The leaf that `column` names in each schema that has it, with the index of the schema. None if no file has it."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:
         return None
-    bound = [(i, _find_leaf(schema, path)) for i, schema in enumerate(table.schemas)]
+    bound = [(i, _find_leaf(schema, path, table.format)) for i, schema in enumerate(table.schemas)]
     return [(i, leaf) for i, leaf in bound if isinstance(leaf, LeafColumn)]
 
 
-def _find_leaf(schema: FileSchema, path: Column) -> LeafColumn | NoLeaf:
+def _find_leaf(schema: FileSchema, path: Column, file_format: FileFormat) -> LeafColumn | NoLeaf:
+    """The leaf at `path`; inside a list or a map also by the names that :func:`inspect` shows."""
     leaf = find_leaf(schema, path, case_sensitive=True)
     part = next((part for part in PARTS if part == path[-1]), None)
     if leaf is NoLeaf.UNKNOWN and part is not None:
-        return find_element(schema, path[:-1], part, case_sensitive=True)
+        leaf = find_element(schema, path[:-1], part, case_sensitive=True)
+    if leaf is NoLeaf.UNKNOWN and file_format.has_element_evidence:
+        named = [each for each in schema.leaves if each.repeated and dotted_name(each.path) == dotted_name(path)]
+        return named[0] if len(named) == 1 else leaf
     return leaf

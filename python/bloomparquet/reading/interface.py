@@ -32,10 +32,14 @@ class FilterRow(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe."""
+    """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe.
+
+    `fpp`: for which share of absent values the filters that say maybe would say so too, from a sample; 0 if none says
+    maybe."""
 
     might_match: NDArray[np.bool_]
     has_filter: NDArray[np.bool_]
+    fpp: float
 
 
 class FormatReader(Protocol):
@@ -51,6 +55,9 @@ class FormatReader(Protocol):
     def file_schema(self, file_index: int) -> FileSchema:
         """The schema of a file."""
 
+    def collated(self, file_index: int) -> frozenset[str]:
+        """The top-level columns of a file with text that Spark compares by a collation."""
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
 
@@ -61,8 +68,8 @@ class FormatReader(Protocol):
         """The file index of each row group, and its number within the file, in file order."""
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
-        """Every Bloom filter of `leaves`. Each leaf comes with the index of its schema among those of the table. Raises
-        the error of a filter that cannot be used."""
+        """Every Bloom filter of `leaves`. Each leaf comes with the index of its schema in ``table.schemas``. Raises the
+        error of a filter that cannot be used."""
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
         """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`, and whether it has a filter.

@@ -48,6 +48,9 @@ class OrcReader:
     def file_schema(self, file_index: int) -> FileSchema:
         return self._table.profiles[int(self._table.arrays.profile[file_index])].schema
 
+    def collated(self, file_index: int) -> frozenset[str]:
+        return frozenset()  # Spark does not write collations to ORC files
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
 
@@ -89,6 +92,7 @@ class OrcReader:
             hashes(schema_index, leaf, "UTC")
         might_match = np.ones(int(self._table.first_group[-1]), np.bool_)
         has_filter = np.zeros_like(might_match)
+        shares: list[float] = []
         for schema_index, leaf, at, stripe, filters in self._read_filters(leaves):
             if not filters.filters:
                 continue
@@ -102,8 +106,9 @@ class OrcReader:
             wanted = hashes(schema_index, leaf, stripe.writer_timezone)
             end = at + len(filters.filters)
             might_match[at:end] = [bloom.check(wanted).any() for bloom in filters.filters]
+            shares += [bloom.estimated_fpp for bloom, maybe in zip(filters.filters, might_match[at:end]) if maybe]
             has_filter[at:end] = True
-        return Probed(might_match, has_filter)
+        return Probed(might_match, has_filter, float(np.mean(shares)) if shares else 0.0)
 
     def _encode(
         self, schema_index: int, leaf: LeafColumn, value: Any, timezone: str, writer_timezone: str | None
@@ -113,8 +118,8 @@ class OrcReader:
         encoded = encode_value(column_type, value, timezone=timezone, writer_timezone=writer_timezone, column=name)
         if encoded is None:
             raise UnsupportedError(
-                f"{tail.path}: column {name} ({column_type.describe()}): cannot probe for {quoted(value)}: how this "
-                "column stores it is unknown"
+                f"{tail.path}: column {name} ({column_type.describe()}): cannot probe for {quoted(value)}: the "
+                "bytes that this column stores for the value are not known"
             )
         return encoded
 

@@ -18,6 +18,7 @@ from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.why import false_positives
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
@@ -43,6 +44,9 @@ class ParquetReader:
 
     def file_schema(self, file_index: int) -> FileSchema:
         return self._table.footer(file_index).profile.schema
+
+    def collated(self, file_index: int) -> frozenset[str]:
+        return self._table.footer(file_index).profile.traits.collated
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table
@@ -73,23 +77,27 @@ class ParquetReader:
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
         might_match = np.ones(len(self._table), np.bool_)
         has_filter = np.zeros(len(self._table), np.bool_)
+        shares: list[float] = []
         for schema_index, leaf in leaves:
             chunks = self._table.chunks(schema_index, leaf)
             encoded = encode_values(leaf, [value], self._table.profiles[schema_index].traits, timezone)
             if encoded is None or encoded.hashes is None:
                 raise UnsupportedError(
                     f"column {shorten('.'.join(leaf.path))} ({leaf.describe()}): cannot probe for {quoted(value)}: "
-                    "how this column stores it is unknown"
+                    "the bytes that this column stores for the value are not known"
                 )
-            every = np.arange(len(chunks.members))
-            end = np.full(len(every), len(encoded.hashes))
-            question = Question(self._table.storage, every, np.zeros_like(end), end, encoded.hashes, ReadCount())
+            n, hashes = len(chunks.members), encoded.hashes
+            question = Question(
+                self._table.storage, np.arange(n), np.zeros(n, np.int64), np.full(n, len(hashes)), hashes, ReadCount()
+            )  # fmt: skip
             verdicts, unusable = chunks.filters.check(question)
             if unusable:
                 raise min(chunks.filters.errors.items())[1]
             might_match[chunks.members] = verdicts
             has_filter[chunks.members] = chunks.filters.present
-        return Probed(might_match, has_filter)
+            if len(maybe := np.flatnonzero(verdicts & chunks.filters.present)):
+                shares.append(false_positives(chunks.filters, maybe, self._table.storage, ReadCount()))
+        return Probed(might_match, has_filter, max(shares, default=0.0))
 
 
 def read_row_groups(

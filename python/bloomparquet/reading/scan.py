@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, located, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -22,9 +22,10 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
-from bloomparquet.query.names import Names
+from bloomparquet.query.names import Names, check_names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
+from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
@@ -109,6 +110,7 @@ def read_plan(
     plan: ScanPlan, columns: Sequence[str] | None, options: PlanOptions, *, merge_schema: bool = False
 ) -> pa.RecordBatchReader:
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`."""
+    check_names(columns)
     scan = _Scan(plan, columns, merge_schema, options)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
@@ -142,6 +144,7 @@ class _Scan:
         needed = {*self.schema.names, *tested}
         self._read_schema = pa.schema([field for field in everything if field.name in needed])
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
+        self._compared = compared_names(plan.where, self._stored_names, self._case_sensitive)
         self._matching = None
         if plan.where is not None:
             self._matching = bind_mask(
@@ -177,6 +180,9 @@ class _Scan:
     def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         columns = self._columns_of(file_index)
         names = [name for each in self._stored_names if (name := columns.stored_name(each)) is not None]
+        if collated := self._reader.collated(file_index):
+            compared = {columns.stored_name(name) for name in self._compared}
+            require_no_collation(collated & compared, self._plan.table.paths[file_index])
         constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
         batches = self._reader.read(file_index, units, names)
         for batch, live in self._with_live_rows(file_index, units, batches):
@@ -184,7 +190,9 @@ class _Scan:
             if live is not None:
                 converted = converted.filter(live)
             if self._matching is not None:
-                converted = converted.filter(self._matching(converted))
+                with located(self._plan.table.paths[file_index]):
+                    matches = self._matching(converted)
+                converted = converted.filter(matches)
             if converted.num_rows:
                 yield converted.select(self.schema.names)
 

@@ -92,7 +92,7 @@ def remove_leftover(storage: Storage, path: str) -> None:
 
 @contextmanager
 def locked(storage: Storage, path: str) -> Iterator[None]:
-    """Hold the lock of the local file `path`, which is there meanwhile. Does nothing on other storage.
+    """Hold the lock of the local file `path`, which exists until the lock is released. Does nothing on other storage.
 
     Raises FileBusyError if it is held already.
     """

@@ -19,9 +19,9 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views
-from bloomparquet.storage.options import OPTIONS, StorageOptions, make_filesystem, path_of
+from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
 _GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -78,8 +78,9 @@ class Storage(Protocol):
     """A file system as the package uses it. Paths have no scheme."""
 
     key: Hashable  # identifies the storage in caches: storages with equal keys have the same files
+    access: Hashable  # differs for other credentials: only storages with equal ones share objects that read files
     merge_gap: int  # bytes: ranges at most this far apart are read as one
-    threads: int  # concurrent reads that pay
+    threads: int  # how many reads at a time are worthwhile
     filesystem: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
@@ -122,6 +123,7 @@ class LocalStorage:
     """Local files, by ``os``."""
 
     key: Hashable = "file"
+    access: Hashable = "file"
     merge_gap = 8 * 1024
     threads = 1
     filesystem: pyarrow.fs.FileSystem
@@ -226,9 +228,10 @@ class ArrowStorage:
     merge_gap = 256 * 1024
     threads = 16
 
-    def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable) -> None:
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable, access: Hashable = None) -> None:
         self.filesystem = filesystem
         self.key = key
+        self.access = key if access is None else access
         while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
             filesystem = filesystem.base_fs
         self.is_native = not isinstance(filesystem, pyarrow.fs.PyFileSystem)
@@ -237,10 +240,12 @@ class ArrowStorage:
         info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
-        if info.type == pyarrow.fs.FileType.NotFound:
+        root, is_missing = path.rstrip("/"), info.type == pyarrow.fs.FileType.NotFound
+        # pyarrow does not find the directory "t" on Azure if there is a name such as "t-old", which comes before "t/".
+        selector = pyarrow.fs.FileSelector(path, recursive=recursive, allow_not_found=is_missing)
+        entries = self.filesystem.get_file_info(selector)
+        if is_missing and not entries:
             raise FileNotFoundError(f"{self.key}: no such file or directory: {path}")
-        root = path.rstrip("/")
-        entries = self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=recursive))
         files = [
             _file_info(info)
             for info in entries
@@ -262,7 +267,10 @@ class ArrowStorage:
         )
 
     def is_directory(self, path: str) -> bool:
-        return bool(self.filesystem.get_file_info(path).type == pyarrow.fs.FileType.Directory)
+        kind = self.filesystem.get_file_info(path).type
+        if kind == pyarrow.fs.FileType.NotFound and self.filesystem.type_name == "abfs":  # see list_files
+            return bool(self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True)))
+        return bool(kind == pyarrow.fs.FileType.Directory)
 
     def make_parents(self, path: str) -> None:
         """Do nothing: an object's name may contain slashes."""
@@ -324,19 +332,9 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
         scheme = "s3"
     if scheme in OPTIONS:
         return _open_native(scheme, path[match.end() :], options)
-    import fsspec
+    from bloomparquet.storage.fsspec_files import open_fsspec  # lazy import: keeps fsspec off the start-up path
 
-    try:
-        fs, inner = fsspec.core.url_to_fs(path, **options)
-    except ImportError as error:  # the message of fsspec names the package
-        raise UnsupportedError(f"{shorten(path)}: the scheme {scheme}:// needs a package: {error}") from error
-    except ValueError as error:
-        if scheme in fsspec.available_protocols():
-            raise
-        raise UnsupportedError(
-            f"{shorten(path)}: no file system is known for the scheme {scheme}://; expected a local path, one of "
-            f"{', '.join(OPTIONS)}, or a scheme of fsspec; install the package that registers {scheme} with fsspec"
-        ) from error
+    fs, inner = open_fsspec(path, scheme, options)
     return _wrap(fs), inner
 
 
@@ -350,13 +348,15 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
     fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
     authority = fixed.split("/", 1)[0]
     if options:
-        filesystem, suffix = make_filesystem(scheme, authority, {**dict(parse_qsl(query)), **options})
+        options = {**dict(parse_qsl(query)), **options}
+        filesystem, suffix = make_filesystem(scheme, authority, options)
         stripped = path_of(scheme, fixed)
     else:
         suffix = query
         filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
     key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
-    return ArrowStorage(filesystem, key), stripped if at is None else stripped + inner[len(fixed) :]
+    storage = ArrowStorage(filesystem, key, (key, digest(authority, options)))
+    return storage, stripped if at is None else stripped + inner[len(fixed) :]
 
 
 class _FileSystemKey:
@@ -381,5 +381,11 @@ def _wrap(filesystem: Any) -> Storage:
     if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in protocols:
         return _LOCAL
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+        from bloomparquet.storage.fsspec_files import FsspecHandler
+
+        if not hasattr(filesystem, "protocol"):
+            raise OptionError(
+                f"filesystem is {quoted(filesystem)}; expected a pyarrow.fs.FileSystem or a file system of fsspec"
+            )
+        filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))

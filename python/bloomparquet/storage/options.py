@@ -7,6 +7,7 @@ None of them names code or a program.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -75,6 +76,8 @@ def one_of(filesystem: Any, storage_options: StorageOptions | None) -> Any:
     """The one that is given, or None. OptionError if both are."""
     if filesystem is not None and storage_options is not None:
         raise OptionError("both filesystem and storage_options are given; expected one: a file system has its options")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise OptionError(f"storage_options is a {type(storage_options).__name__}; expected a dictionary")
     return filesystem if storage_options is None else storage_options
 
 
@@ -102,6 +105,8 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
         return pyarrow.fs.GcsFileSystem(**given), places
     if scheme in ("abfs", "abfss"):
         account = host.partition(".")[0]  # of container@account.dfs.core.windows.net
+        if "sas_token" in given:  # pyarrow appends it to URLs as it is
+            given["sas_token"] = f"?{given['sas_token'].removeprefix('?')}"
         return pyarrow.fs.AzureFileSystem(**{"account_name": account, **given}), places
     name, _, port = host.partition(":")
     if user:
@@ -111,13 +116,19 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
 
 
 def check_options(url: str, options: StorageOptions) -> None:
-    """Raise OptionError if `options` are not those of the scheme of `url`, or if fsspec would serve it: that a file
-    system of fsspec gets only options that do not name code is not known."""
+    """Raise OptionError unless the scheme of `url` has these `options`. Schemes that fsspec serves have none: its file
+    systems may take options that name code to run."""
     scheme = url.partition("://")[0].lower() if "://" in url else "file"
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in OPTIONS:
         raise OptionError(f"storage options are for URLs of {', '.join(OPTIONS)}; found {shorten(url)}")
     _check(scheme, options)
+
+
+def digest(authority: str, options: StorageOptions) -> str:
+    """Identifies a file system's authority and options, and shows none of them."""
+    text = repr((authority, sorted(options.items())))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def path_of(scheme: str, location: str) -> str:

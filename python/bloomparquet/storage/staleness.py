@@ -22,10 +22,11 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND, _SECOND = 10**6, 10**9  # in nanoseconds
 
 
-def are_unchanged(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
+def may_be_cached(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
     """For each of `files`, whether what was read of it may be cached. Makes no request to a remote storage.
 
-    A file without a modification time may not be cached. A remote file with one may.
+    A file without a modification time may not be cached. A remote file with one may: every later use of the cache
+    compares size and time with the listing.
     """
     local = isinstance(storage, LocalStorage)
     return [file.mtime_ns > 0 and (not local or is_unchanged(storage, file)) for file in files]

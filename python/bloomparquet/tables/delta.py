@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -101,6 +101,12 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         raise UnsupportedError(
             "Delta Lake tables need the package deltalake: pip install 'bloomparquet[delta]'"
         ) from error
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+        raise OptionError(f"version is {quoted(version)}; expected the number of a version, 0 or more")
+    if not isinstance(table, str | os.PathLike | DeltaTable):
+        raise OptionError(
+            f"table is {quoted(table)}; expected the directory or URL of a table, or an open deltalake.DeltaTable"
+        )
     if isinstance(table, DeltaTable):
         if version is None or version == table.version():
             return table
@@ -109,10 +115,33 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         location, options = os.fspath(table), storage_options
     try:
         return DeltaTable(location, version=version, storage_options=options)
-    except TableNotFoundError as error:
-        raise FileNotFoundError(f"{location}: there is no Delta Lake table here: {error}") from error
-    except DeltaError as error:
+    except (TableNotFoundError, DeltaError) as error:
+        if version is not None:
+            newest = open_log(location, None, options).version()
+            raise _no_version(location, version, newest, error) from error
+        if isinstance(error, TableNotFoundError) or os.path.isfile(location):
+            raise _no_table(location, error) from error
         raise UnsupportedError(f"{location}: deltalake cannot open this table: {error}") from error
+
+
+def _no_version(location: str, version: int, newest: int, error: Exception) -> PlanError:
+    if version > newest:
+        return PlanError(
+            f"{location}: this table has no version {version}; its newest one is {newest}. Give version={newest} or "
+            "less, or leave out the version"
+        )
+    return PlanError(
+        f"{location}: version {version} of this table cannot be read, perhaps because its log was cleaned up; the "
+        f"newest one is {newest}, and DeltaTable.history() lists others. deltalake says: {error}"
+    )
+
+
+def _no_table(location: str, error: Exception) -> FileNotFoundError:
+    reason = next(iter(str(error).splitlines()), "")
+    return FileNotFoundError(
+        f"{location}: there is no Delta Lake table here; expected the directory of a table, which holds _delta_log. "
+        f"Plain Parquet files are read by bloomparquet.read_table. deltalake says: {reason}"
+    )
 
 
 @contextmanager

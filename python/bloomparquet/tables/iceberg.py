@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -98,8 +98,9 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
 
 
 def open_metadata(table: Table | PathLike) -> Table:
-    """The table itself, or that of a metadata file."""
+    """`table` itself, or the table that a metadata file describes."""
     try:
+        from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:
         raise UnsupportedError(
@@ -108,7 +109,17 @@ def open_metadata(table: Table | PathLike) -> Table:
     if isinstance(table, Table):
         return table
     if isinstance(table, str | os.PathLike):
-        return StaticTable.from_metadata(os.fspath(table))
+        expected = (
+            "expected the path of a metadata file (….metadata.json), which the table's catalog knows, or a directory "
+            "with metadata/version-hint.text"
+        )
+        try:
+            return StaticTable.from_metadata(os.fspath(table))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(f"{table}: there is no Iceberg table here: {error}; {expected}") from error
+        except (ValueError, ValidationError) as error:
+            reason = " ".join(str(error).splitlines()[1:2]).strip() or str(error)
+            raise FormatError(f"{table}: this is no metadata of an Iceberg table: {reason}; {expected}") from error
     raise OptionError(
         f"table is a {type(table).__name__}; expected a pyiceberg.table.Table, or the path of a metadata file "
         "(….metadata.json)"
@@ -119,6 +130,8 @@ def _find_snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
     """The snapshot to read; None if the table has none yet."""
     if snapshot_id is None:
         return table.current_snapshot()
+    if not isinstance(snapshot_id, int) or isinstance(snapshot_id, bool):
+        raise OptionError(f"snapshot_id is {quoted(snapshot_id)}; expected the number of a snapshot")
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise PlanError(
@@ -126,9 +139,6 @@ def _find_snapshot(table: Table, snapshot_id: int | None) -> Snapshot | None:
             f"{join_names(str(each.snapshot_id) for each in table.snapshots()) or 'none'}"
         )
     return snapshot
-
-
-# ---- manifests ----
 
 
 def _read_entries(io: FileIO, snapshot: Snapshot) -> list[Entry]:
@@ -230,9 +240,6 @@ class _Locations:
         return None
 
 
-# ---- deleted rows ----
-
-
 class _DeleteRules:
     """Which delete files concern which data files (spec, "Scan Planning")."""
 
@@ -303,18 +310,15 @@ def _require_vector(entry: Entry) -> str:
 
 
 def _concerns(entry: Entry, data: Entry) -> bool:
-    """Whether position deletes concern a data file, given that its path or partition is theirs."""
+    """Whether position deletes that name the path or the partition of a data file concern it."""
     lower, upper = entry.path_bounds
     path = data.path.encode()
     is_within = (lower is None or lower <= path) and (upper is None or path <= upper)
     return entry.sequence_number >= data.sequence_number and is_within
 
 
-# ---- partitions ----
-
-
 class _Partitions:
-    """The columns whose values the partitions of live files tell. A file need not store such a column."""
+    """The columns whose values are known from the partitions of live files. A file need not store such a column."""
 
     def __init__(self, table: Table, schema: Schema, live: Sequence[Entry]) -> None:
         from pyiceberg.transforms import IdentityTransform
@@ -343,7 +347,7 @@ class _Partitions:
         self.names = tuple(
             name for name in self._values if name not in floats and all(name in positions for positions in known)
         )
-        """The columns that every file has one value of."""
+        """The columns that have one value in each file."""
         self.varying = tuple(name for name in self._values if name not in self.names)
         """The columns whose value is known for some files, or for files that do not store them."""
 
@@ -354,7 +358,7 @@ class _Partitions:
 
     @property
     def fallbacks(self) -> tuple[tuple[tuple[str, Any], ...], ...]:
-        """Per file, names and values of those of :attr:`varying` that it has one value of."""
+        """Per file, the columns of :attr:`varying` that have one value in it: their names and values."""
         if not self.varying:
             return ()
         rows = (zip(self.varying, row, strict=True) for row in self._rows(self.varying))

@@ -42,9 +42,9 @@ _ARROW_TYPES: dict[str, Callable[[Any], pa.DataType]] = {
 
 def table_columns(schema: Schema, mapping: NameMapping | None, varying: Collection[str]) -> TableColumns:
     """The columns of an Iceberg table. `mapping`: the ids of columns in files that have none. `varying`: the columns
-    whose value the partitions of some files tell.
+    whose value is known from the partitions of some files.
 
-    Raises UnsupportedError for a type that Parquet files are not read with here.
+    Raises UnsupportedError for a type that no column of a Parquet file is read as.
     """
     names = None if mapping is None else mapping.root
     fields = tuple(replace(_field(each, names), varies=each.name in varying) for each in schema.fields)

@@ -45,8 +45,8 @@ _REVEALED = (
 class EditableFooter:
     """The footer of the file at `path`, to be changed.
 
-    `tree` is the whole. `metadata` has the metadata of each chunk that is decrypted or in plain text; the latter are
-    part of `tree`. `ciphers` are those of the encrypted chunks. `undecrypted` are the chunks without metadata here.
+    `tree` is the whole footer. `metadata`: of each chunk that is in plain text (then it is part of `tree`) or was
+    decrypted. `ciphers`: of the encrypted chunks. `undecrypted`: the chunks that `metadata` lacks.
     """
 
     path: str

@@ -16,6 +16,7 @@ from bloomparquet.errors import PlanError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.storage.files import FileInfo, Files, LocalStorage, Storage, open_storage
 from bloomparquet.storage.staleness import local_versions
+from pyspark_bloomparquet.jar.storage_access import StorageAccess
 
 UNKNOWN = 0
 """The revision of a listing whose files have no known versions, because they are not local."""
@@ -24,7 +25,8 @@ _STORAGE_RETRY_SECONDS = 60
 MAX_ERROR_LENGTH = 500  # characters
 _ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
 
-_storage_errors: dict[str, tuple[str, float]] = {}  # message and time of the next attempt, by root
+# The message and the time of the next attempt, by root and digest of the access.
+_storage_errors: dict[tuple[str, str], tuple[str, float]] = {}
 _revisions = count(1)
 
 
@@ -33,7 +35,8 @@ class ScanListing:
     """The files of a scan. `paths` and `known`: the paths and the versions of the files of `dataset`.
 
     `revision` is a number of this process that no other listing has, and that changes with the versions. `versions`
-    are the bytes that tell the jar of them; see :mod:`pyspark_bloomparquet.jar.protocol`.
+    are the bytes that tell the jar of them; see :mod:`pyspark_bloomparquet.jar.protocol`. `unused` are Hadoop's
+    settings that the storage was opened without.
     """
 
     dataset: Dataset
@@ -41,9 +44,10 @@ class ScanListing:
     known: Sequence[tuple[int, int, int, int]] = ()
     revision: int = UNKNOWN
     versions: bytes = b""
+    unused: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, data: bytes, files: int, digest: str) -> ScanListing:
+    def parse(cls, data: bytes, files: int, digest: str, access: StorageAccess) -> ScanListing:
         """The listing of a request. It has no partition values: Spark has already applied its partition filters.
 
         Raises PlanError unless `data` are `files` files on one storage, and have the SHA-256 `digest`.
@@ -55,10 +59,10 @@ class ScanListing:
         paths = data[16 * files :].decode("utf-8", "surrogateescape").split("\0")[:-1]
         if len(paths) != files:
             raise PlanError(f"the request has {len(paths)} paths; expected {files}")
-        storage, inner = _on_one_storage(paths)
+        storage, inner, unused = _on_one_storage(paths, access)
         sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
         dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
-        return cls(dataset, inner)
+        return cls(dataset, inner, unused=unused)
 
     def refreshed(self) -> ScanListing:
         """This listing with the present versions of its local files; the same object if none has changed.
@@ -86,35 +90,38 @@ class ScanListing:
         return ScanListing(dataset, self.paths, now, next(_revisions), versions)
 
 
-def _on_one_storage(paths: list[str]) -> tuple[Storage, list[str]]:
+def _on_one_storage(paths: list[str], access: StorageAccess) -> tuple[Storage, list[str], tuple[str, ...]]:
     match = _ROOT.match(paths[0])
     root = match.group() if match else ""
     stray = next((path for path in paths if not path.startswith(f"{root}/")), None)
     if stray is not None:
         raise PlanError(f"the files of one scan must be on one storage; found {paths[0]} and {stray}")
     # Only the root is parsed as a URI: Hadoop does not escape blanks and percent signs in paths.
-    storage, inner = _open(root)
-    return storage, [inner + path[len(root) :] for path in paths]
+    storage, inner, unused = _open(root, access)
+    return storage, [inner + path[len(root) :] for path in paths], unused
 
 
-def _open(root: str) -> tuple[Storage, str]:
-    """The storage at a scheme and authority, and the path of its root in it.
+def _open(root: str, access: StorageAccess) -> tuple[Storage, str, tuple[str, ...]]:
+    """The storage at a scheme and authority, the path of its root in it, and the unused settings of `access`.
 
     Raises PlanError if the storage cannot be opened; that error is cached for a minute.
     """
     if root.startswith("file:") or not root:
-        return open_storage("/")[0], ""
-    message, until = _storage_errors.get(root, ("", 0.0))
+        return open_storage("/")[0], "", ()
+    key = root, access.digest
+    message, until = _storage_errors.get(key, ("", 0.0))
     if time.monotonic() >= until:
         try:
-            storage, inner = open_storage(root)
-            return storage, inner.rstrip("/")
+            translation = access.translate(root)
+            storage, inner = open_storage(root, translation.options)
+            return storage, inner.rstrip("/"), translation.unused
         except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-            message = f"the planner's Python cannot open {root}: {first_line(error)}"
-            _storage_errors[root] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
+            message = f"the planner's Python cannot open {root}: {first_line(error, access)}"
+            _storage_errors[key] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
     raise PlanError(message)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, shortened; the name of its class if it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:MAX_ERROR_LENGTH]
+def first_line(error: BaseException, access: StorageAccess) -> str:
+    """The first line of an error's message, without secrets, shortened; the name of its class if it has none."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return access.explain(line)[:MAX_ERROR_LENGTH]  # half of a secret would not be found

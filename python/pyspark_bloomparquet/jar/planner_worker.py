@@ -30,17 +30,17 @@ from bloomparquet.query.case_mapping import needs_expression_filters
 from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
+    VERSION,
     agreed_zone,
     read_frame,
     to_predicate,
     to_reader_types,
     write_frame,
 )
+from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
-VERSION = 8
-"""Raise it, and ``PlannerProcess.VERSION``, with every change of the request, the answer or the predicate grammar."""
 _THREADS = 4
 _CACHED_LISTINGS = 16
 _MAX_ERRORS = 3
@@ -97,7 +97,7 @@ class Worker:
         self._lock = Lock()
         self._unanswered = 0  # requests
         self._unfinished = 0  # requests without an answer, or whose cache entries are not on disk
-        self._listings: OrderedDict[str, ScanListing] = OrderedDict()  # by digest
+        self._listings: OrderedDict[tuple[str, str], ScanListing] = OrderedDict()  # by digests of files and access
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -132,7 +132,7 @@ class Worker:
 
     def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, PlanCache]:
         """The answer, its data, and the cache that keeps what was read."""
-        fatal, cache = False, process_cache
+        fatal, cache, access, listing = False, process_cache, StorageAccess(), None
         try:
             if request.get("version") != VERSION:
                 raise PlanError(
@@ -145,7 +145,8 @@ class Worker:
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
-            listing = self._listing(request["listing"], data, request["files"])
+            access = StorageAccess(options.storage_options, request["hadoop"])
+            listing = self._listing(request["listing"], data, request["files"], access)
             if listing is None:
                 return {"unknown": "listing"}, b"", cache
             keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
@@ -174,32 +175,38 @@ class Worker:
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
             answer, ranges = summarize(plan)
-            answer["plan"]["warnings"] += _index_warnings.take()
+            answer["plan"]["warnings"] = [*map(access.explain, answer["plan"]["warnings"] + _index_warnings.take())]
             if explains:
                 answer["plan"]["explanation"] = plan.explain().to_dict()
             answer["revision"] = listing.revision
             return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            return {"error": first_line(error), "fatal": fatal}, b"", cache
+            return {"error": access.explain(first_line(error, access), _unused(listing)), "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
-            return {"error": f"{type(error).__name__}: {first_line(error)}"}, b"", cache
+            message = f"{type(error).__name__}: {first_line(error, access)}"
+            return {"error": access.explain(message, _unused(listing))}, b"", cache
 
-    def _listing(self, digest: str, data: bytes, files: int) -> ScanListing | None:
+    def _listing(self, digest: str, data: bytes, files: int, access: StorageAccess) -> ScanListing | None:
         """The listing with this digest, in the present versions of its files; None if it must be sent."""
+        key = digest, access.digest
         with self._lock:
-            known = self._listings.get(digest)
+            known = self._listings.get(key)
         if known is None:
             if not data:
                 return None
-            known = ScanListing.parse(data, files, digest)
+            known = ScanListing.parse(data, files, digest, access)
         listing = known.refreshed()
         with self._lock:
-            self._listings[digest] = listing
-            self._listings.move_to_end(digest)
+            self._listings[key] = listing
+            self._listings.move_to_end(key)
             while len(self._listings) > _CACHED_LISTINGS:
                 self._listings.popitem(last=False)
         return listing
+
+
+def _unused(listing: ScanListing | None) -> tuple[str, ...]:
+    return () if listing is None else listing.unused
 
 
 def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:

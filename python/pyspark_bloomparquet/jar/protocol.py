@@ -3,19 +3,20 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 8, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+A request is ``{"id": 7, "version": 9, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
 "predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
-"explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of ``ScanPlan.explain``.
-`format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes and all modification
-times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero byte. The planner
-remembers the latest listings. The data of a request are empty; if the planner does not know the listing, it answers
-``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
+"hadoop": {…}, "explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of
+``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes
+and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero
+byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the
+listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
 
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
 milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
-agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `readerTypes` follow
-the grammar of predicates below.
+agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `hadoop`
+has Hadoop's settings for the bucket or account of the files, by their general names; none for local files.
+`readerTypes` follow the grammar of predicates below.
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics
 of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the ranges, -1 if unknown;
@@ -70,6 +71,10 @@ from bloomparquet.query.literals import EPOCH, EPOCH_ORDINAL, EPOCH_UTC, find_zo
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
+
+VERSION = 9
+"""The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
+of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan."""
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""

@@ -121,8 +121,8 @@ READING: tuple[Option, ...] = (
         None,
         STORAGE_OPTIONS,
         "Endpoint, credentials and retries of the storage that the path lies on, as a JSON object of pyarrow's names: "
-        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, Hadoop\'s settings apply.',
-        PYTHON,
+        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, they are for planning. '
+        "Spark reads by Hadoop's settings, and without this option so does the planner.",
         is_secret=True,
     ),
     Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
@@ -272,8 +272,9 @@ WRITING: tuple[Option, ...] = (
 )
 OPTIONS = (*LOADING, *WRITING)
 
+_OF_LOADS = ("onFilterError", "cache", "index", "keyProvider", "storageOptions")
 PLANNER = (
-    *(option for option in LOADING if option.name in ("onFilterError", "cache", "index", "keyProvider")),
+    *(option for option in LOADING if option.name in _OF_LOADS),
     Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),
     Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
     Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),

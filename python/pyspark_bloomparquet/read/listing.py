@@ -82,7 +82,7 @@ class LoadListing:
 
     @cached_property
     def data_schema(self) -> StructType:
-        """The columns of the files: those of the first file by path, as in Spark; with `mergeSchema` those of all."""
+        """The columns of the first file by path, as in Spark; with `mergeSchema`, the columns of all files."""
         return reduce(self._merge, self._distinct_footers(), StructType([]))
 
     def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bloomparquet.errors import FileChangedError, FormatError, OptionError
+from bloomparquet.errors import FileChangedError, FormatError, OptionError, located
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.arrow_schema import cast, scan_type
 from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
+from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
@@ -83,6 +84,8 @@ class _File:
         self._path, self._schema, self._where, self._options = part.path, schema, split.where, options
         self._columns = {node.name: node for node in footer.profile.schema.root.children}
         self._legacy_calendar = legacy_calendar_columns(footer)
+        compared = compared_names(split.where, self._columns, options.case_sensitive)
+        require_no_collation(footer.profile.traits.collated.intersection(compared), part.path)
         self._raw_values = dict(zip(split.partition_types, part.values, strict=False))
         partitions = ((self._partition(field.name), field.type) for field in arrow_schema(schema))
         self._partition_values = {name: self._value(name, kind) for name, kind in partitions if name is not None}
@@ -118,7 +121,8 @@ class _File:
                 arrays.append(pa.repeat(source, batch.num_rows))
         tested = pa.RecordBatch.from_arrays(arrays, names=list(self._where_columns)) if arrays else batch.select([])
         zone = self._options.time_zone or "UTC"
-        return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
+        with located(self._path):
+            return mask(self._where, tested, timezone=zone, case_sensitive=self._options.case_sensitive)
 
     def _find(self, names: Iterable[str], name: str) -> str | None:
         return resolve(names, name, case_sensitive=self._options.case_sensitive)

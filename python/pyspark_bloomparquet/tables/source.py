@@ -36,7 +36,7 @@ _OPEN_COST = 4 << 20
 
 class TableSource(DataSource):
     """Base of the data sources of tables. Options: `where`, `columns` (a JSON list), `timeZone`, `caseSensitive`, and
-    those of the subclass."""
+    more in subclasses."""
 
     @property
     def location(self) -> str:
@@ -52,7 +52,7 @@ class TableSource(DataSource):
         return self.open()
 
     def schema(self) -> StructType:
-        """The columns of the table, or those of the option `columns`."""
+        """The columns of the table, or the option `columns`."""
         from pyspark.sql.pandas.types import from_arrow_type
 
         columns = self.dataset.columns

@@ -42,12 +42,12 @@ from bloomparquet.parquet.thrift.struct_arrays import Buffer, Matches, match
 from bloomparquet.parquet.thrift.template import Template, Wanted, compile_template, zigzag
 from bloomparquet.parquet.thrift.writer import write_struct
 
-_KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # of a column, of a pool
+_KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # templates of a column, of a pool
 _MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
 _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
 _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
-_MAX_VALUES = 1 << 13  # of one chunk
-_ROUNDS = 8  # forms of many chunks that are read at once
+_MAX_VALUES = 1 << 13  # Thrift values of one chunk
+_ROUNDS = 8  # how many forms of chunks are read many at a time; the others one by one
 _MANY_TO_READ = 64  # from this number of chunks on, reading them all at once takes less time than one after the other
 MANY = 512
 """From this number of structs on, finding the ends of all at once takes less time than one after the other."""
@@ -67,8 +67,8 @@ class DecodeBudget:
         self._left -= 1
         if self._left < 0:
             raise LimitError(
-                f"more than {self._limit:,} column chunks have metadata that is unlike that of all others; the file is "
-                "damaged or malicious"
+                f"more than {self._limit:,} column chunks have metadata of a form of their own; the file is damaged or "
+                "malicious"
             )
 
 

@@ -5,6 +5,7 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, KeyValue, ColumnOrder),
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from bloomparquet.query.columns import FileSchema
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
+_SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+_COLLATIONS = "__COLLATIONS"
 _SPARK, _LEGACY_INT96 = _TRAIT_KEYS = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
 
 
@@ -31,6 +34,7 @@ class WriterTraits:
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
     `has_padded_or_collated_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings
     may differ in bytes. The metadata is searched as text, so it is not known which column: none of the file is used.
+    `collated`: the top-level columns with text that Spark compares by a collation, not by its bytes.
     ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
     """
 
@@ -38,6 +42,7 @@ class WriterTraits:
     legacy_int96: bool
     has_padded_or_collated_text: bool
     column_orders: tuple[bool, ...]
+    collated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,7 @@ _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
 _tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}
 _KEPT_SCHEMAS = 512
-_MAX_VALUES = 1 << 16  # after the row groups; a pair of the key-value metadata has three
+_MAX_VALUES = 1 << 16  # Thrift values after the row groups; a pair of the key-value metadata has three
 _COLUMN_ORDER_VALUES = 4  # more for each column
 
 
@@ -161,12 +166,23 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
         legacy_int96=_LEGACY_INT96 in pairs,
         has_padded_or_collated_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
+        collated=_collated(pairs.get(_SPARK_SCHEMA, ""), schema),
     )
     return traits, pairs, signature
 
 
 def _is_altered(text: str) -> bool:
-    return "__CHAR_VARCHAR_TYPE_STRING" in text or "__COLLATIONS" in text
+    return "__CHAR_VARCHAR_TYPE_STRING" in text or _COLLATIONS in text
+
+
+def _collated(spark_schema: str, schema: FileSchema) -> frozenset[str]:
+    """The top-level columns that have a collation by Spark's schema in a footer; all columns if it cannot be read."""
+    if _COLLATIONS not in spark_schema:
+        return frozenset()
+    try:
+        return frozenset(f["name"] for f in json.loads(spark_schema)["fields"] if _COLLATIONS in json.dumps(f))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return frozenset(node.name for node in schema.root.children)
 
 
 def _text(raw: bytes | None) -> str:

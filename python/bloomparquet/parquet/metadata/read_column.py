@@ -37,7 +37,7 @@ def read_column(footers: Sequence[Footer], leaf: int) -> tuple[ChunkColumns, NDA
 
 
 def _batches(footers: Sequence[Footer]) -> Iterator[list[int]]:
-    """The numbers of the `footers` without encryption."""
+    """The indexes of the `footers` without encryption, in batches of bounded size."""
     batch: list[int] = []
     size = 0
     for i, footer in enumerate(footers):

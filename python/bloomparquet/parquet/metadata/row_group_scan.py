@@ -20,7 +20,7 @@ from bloomparquet.parquet.thrift.struct_arrays import Buffer, Cursor, match
 from bloomparquet.parquet.thrift.template import MAX_TEMPLATE_VALUES, Template, Wanted, compile_template
 from bloomparquet.parquet.thrift.writer import write_struct
 
-_MAX_VALUES = 1 << 20  # of row groups without their column chunks: five in each
+_MAX_VALUES = 1 << 20  # Thrift values of row groups without their column chunks: five in each
 _MAX_ROW_GROUPS = _MAX_VALUES // MAX_TEMPLATE_VALUES  # of one file that is scanned together with others
 _FORMS = 4  # of row groups that are read at once
 _ROWS, _SIZE = 0, 1

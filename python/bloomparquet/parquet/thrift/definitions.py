@@ -214,7 +214,6 @@ class DictionaryPageHeader(ThriftStruct):
 
 class DataPageHeaderV2(ThriftStruct):
     num_values = RequiredField[int](1, I32)
-    num_nulls = RequiredField[int](2, I32)
     num_rows = RequiredField[int](3, I32)
     encoding = RequiredField[int](4, I32)
     definition_levels_byte_length = RequiredField[int](5, I32)
@@ -234,7 +233,6 @@ class PageHeader(ThriftStruct):
 class PageLocation(ThriftStruct):
     offset = RequiredField[int](1, I64)
     compressed_page_size = RequiredField[int](2, I32)
-    first_row_index = RequiredField[int](3, I64)
 
 
 class OffsetIndex(ThriftStruct):

@@ -35,8 +35,8 @@ Path = tuple[int, ...]
 class Wanted:
     """The values of a struct that are read: ``slots[path]`` is the position of a value in the result.
 
-    The first `numbers` values are integers, the others byte strings. `presence_only`: fields of which only the presence
-    is read. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
+    The first `numbers` values are integers, the others byte strings. `presence_only`: fields that are only tested
+    for presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
     ``one_width=True``. `names`: the list of names in which structs of one template may differ; None if there is none.
     """
 
@@ -84,7 +84,7 @@ class Template:
 
     segments: tuple[Segment, ...]
     steps: tuple[Step, ...]
-    present: tuple[int, ...]  # the slots of fields of which only the presence is read
+    present: tuple[int, ...]  # the slots of fields that are only tested for presence
 
     def skip(self, names: bytes, buffer: bytes, position: int) -> int | None:
         """The end of the struct at `position`; None if it has another form. `names` is its list of names."""
@@ -195,7 +195,7 @@ class _Builder:
             self._close(has_string=True, string_slot=slot)
 
     def presence(self, path: Path) -> None:
-        """A field of which only the presence is read."""
+        """A field that is only tested for presence."""
         self.slots.append(self.wanted.slots[path])
         self.present.append(self.wanted.slots[path])
         self.pattern += b"()"

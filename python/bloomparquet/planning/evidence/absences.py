@@ -17,7 +17,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 class Absences:
-    """For the last single values that were asked, the chunks of n that do not hold them. Bounded in memory."""
+    """Which of n chunks do not hold a value, for the values that were asked last. Bounded in memory."""
 
     def __init__(self, n: int) -> None:
         self._n = n

@@ -45,7 +45,7 @@ Bits = NDArray[np.uint8]
 
 
 class Records(Protocol):
-    """Part of a file: records of one size, side by side. `threads`: concurrent reads that pay."""
+    """Part of a file: records of one size, side by side. `threads`: how many reads at a time are worthwhile."""
 
     @property
     def threads(self) -> int: ...
@@ -171,30 +171,6 @@ def transpose(filters: Bits, seed: int) -> Iterator[Bits]:
         rows[:, :body] = units.reshape(last - first, body)
         rows[:, body:] = _checksums(units, numbers, seed).astype("<u8").view(np.uint8).reshape(last - first, -1)
         yield rows
-
-
-def restore(layout: SliceLayout, seed: int, rows: Bits) -> Bits:
-    """The filters of a tile, of shape (filters, bytes), from all its bytes. Raises :class:`DamagedSliceError`."""
-    records = rows.reshape(layout.rows, layout.row_bytes)
-    tile = BitSlices(layout, seed, _Whole(records))
-    filters = np.empty((layout.filters, layout.rows * SLICES_PER_ROW // 8), np.uint8)
-    step = max(1, _BATCH_BYTES // layout.row_bytes)
-    for first in range(0, layout.rows, step):
-        last = min(first + step, layout.rows)
-        slices = tile._slices(np.arange(first * SLICES_PER_ROW, last * SLICES_PER_ROW), ReadCount())
-        # Transposed once more, bytes of 8 slices become bytes of one filter.
-        bits = _transposed(slices, (last - first) * SLICES_PER_ROW // 8)
-        filters[:, first * 32 : last * 32] = bits[: layout.filters]
-    return filters[:, : layout.n_slices // 8]
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    rows: Bits
-    threads: int = 1
-
-    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
-        return self.rows, numbers
 
 
 def _transposed(matrix: Bits, width: int) -> Bits:

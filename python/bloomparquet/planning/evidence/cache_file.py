@@ -71,7 +71,7 @@ def open_cache_file(path: Path) -> SectionFile:
 
 @contextmanager
 def errors_logged(disk: CacheDirectory, warned: set[Path]) -> Iterator[None]:
-    """Log an ``OSError`` of the cache instead of raising it: once for each directory, which `warned` then has."""
+    """Log an ``OSError`` of the cache instead of raising it, once for each directory: `warned` collects them."""
     try:
         yield
     except OSError as error:

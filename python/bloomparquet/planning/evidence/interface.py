@@ -1,7 +1,8 @@
-"""What a plan asks of a file format: tables of units, and evidence about their columns.
+"""What a plan asks of a file format: a table of units, and evidence about their columns.
 
-A unit is read or skipped as a whole: a Parquet row group or an ORC stripe. A table is made of columns, one array over
-all units, so that a plan over thousands of units is a few numpy operations in either format.
+A unit is what a scan reads or skips as a whole: a Parquet row group or an ORC stripe. A row range is what evidence
+excludes: a unit, or one of the row groups within an ORC stripe. A table holds one array for each property of all units,
+so that a plan over thousands of units is a few numpy operations in either format.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What Bloom filters are asked: might chunk ``chunks[k]`` hold one of ``hashes[first[k]:last[k]]``?
+    """A question to the Bloom filters of n chunks: might chunk ``chunks[k]`` hold one of ``hashes[first[k]:last[k]]``?
 
-    `chunks`, `first` and `last` have shape (n,), `hashes` is shared by all. `reads` counts what is read to answer.
+    `chunks`, `first` and `last` have shape (n,). `hashes` is shared by all. `reads` counts what is read to answer.
     """
 
     storage: Storage
@@ -37,7 +38,7 @@ class Question:
     reads: ReadCount
 
     def about(self, some: NDArray[np.int64]) -> Question:
-        """The question restricted to the chunks at the positions `some`."""
+        """The question to the chunks at the positions `some` only."""
         return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
 
 
@@ -55,16 +56,16 @@ class ChunkFilters(Protocol):
         """Which chunks have their filter in an index, shape (n,)."""
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        """One answer per chunk of `question`, and how many of the filters were unusable. False is a proof of absence,
-        True is not a proof."""
+        """One answer per chunk of `question`, and how many of the filters were unusable. False proves that the chunk
+        holds none of the values; True proves nothing."""
 
 
 class Chunks(Protocol):
-    """The chunks of one leaf column in all row groups (or stripes) of one schema.
+    """The chunks of one leaf column in all row ranges whose files have one schema.
 
-    All arrays have shape (n,). `members`: for each chunk, the position of its row group or stripe in the table.
-    `nulls` and `values`: counts, negative if unknown; `values` includes nulls. `unreadable`: why evidence in the files
-    cannot be read.
+    All arrays have shape (n,). `members`: for each chunk, the position of its row range in the table. `nulls` and
+    `values`: counts, negative if unknown; `values` includes nulls. `unreadable`: why some of the evidence cannot be
+    read.
     """
 
     @property
@@ -96,13 +97,15 @@ class Chunks(Protocol):
         """
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
-        """The position of a literal in the order of the bounds, to compare it with larger values (`upwards`) or with
-        smaller ones; None if it is unknown. Raises PlanError for a literal of the wrong type."""
+        """The position of a literal in the order of the bounds; None if it is unknown. `upwards`: whether the predicate
+        is > or >=, not < or <=. Raises PlanError for a literal of the wrong type."""
 
 
-class Units(Protocol):
-    """n units in file order, which evidence may exclude. Arrays of shape (n,): `file`, an index into the files of the
-    table, and `rows`."""
+class RowRanges(Protocol):
+    """n row ranges in file order. Evidence may exclude each of them: units, or the row groups within ORC stripes.
+
+    Arrays of shape (n,): `file`, an index into the files of the table, and `rows`, the number of rows.
+    """
 
     @property
     def format(self) -> FileFormat: ...
@@ -118,25 +121,25 @@ class Units(Protocol):
         """The distinct schemas of the files. Methods take an index into them as `schema`."""
 
     def members(self, schema: int) -> NDArray[np.int64]:
-        """The positions of the units whose files have this schema, ascending."""
+        """The positions of the row ranges whose files have this schema, ascending."""
 
     def is_lossless(self, schema: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values; and
-        nulls if the files lack the column (`leaf` is None)."""
+        """Whether a reader that gives the column `reader_type` (None: the file's own type) returns the stored values.
+        With `leaf` None, the files lack the column: whether the reader returns nulls."""
 
     def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
-        """The chunks of `leaf` in the units of :meth:`members`. `reads` counts what is read."""
+        """The chunks of `leaf` in the row ranges of :meth:`members`. `reads` counts what is read."""
 
 
-class WholeUnits(Units, Protocol):
-    """Units that are read or skipped as a whole."""
+class Units(RowRanges, Protocol):
+    """Row ranges that a scan reads or skips as a whole: Parquet row groups or ORC stripes."""
 
-    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsWithinStripes | None:
-        """The row groups of the stripes `units`; None if there is no evidence about parts of a unit."""
+    def row_groups_within(self, units: NDArray[np.int64]) -> RowGroupsOfStripes | None:
+        """The row groups within the stripes `units`; None if the format has no evidence about parts of a unit."""
 
 
-class Table(WholeUnits, Protocol):
-    """The units of `files`. `index` (n,): the position of each in its file."""
+class Table(Units, Protocol):
+    """The units of `files`. `index` (n,): the position of each unit in its file."""
 
     @property
     def files(self) -> Sequence[FileInfo]: ...
@@ -154,18 +157,19 @@ class Table(WholeUnits, Protocol):
 
 
 class ReadAmount(NamedTuple):
-    """How much was read for a table in this process: `columns`, and `evidence` about them, of `known` evidence in all.
-    Each format has its own unit of evidence."""
+    """How much was read for a table in this process: the number of `columns`, and the amount of `evidence` about them,
+    out of the `known` amount. Each format measures evidence in its own way; only the share matters."""
 
     columns: int
     evidence: int
     known: int
 
 
-class RowGroupsWithinStripes(Units, Protocol):
-    """The row groups of some stripes, in order. Evidence excludes single row groups; only whole stripes are read.
+class RowGroupsOfStripes(RowRanges, Protocol):
+    """The row groups within some stripes, in order. Evidence excludes single row groups; a scan reads whole stripes.
 
-    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the row groups of all stripes.
+    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: how many row groups all stripes
+    of the table have.
     """
 
     @property
@@ -175,4 +179,4 @@ class RowGroupsWithinStripes(Units, Protocol):
 
 
 ReaderTypes = Mapping[tuple[str, ...], str]
-"""Columns to the types that a reader gives them, as Spark writes types: ``bigint``, ``decimal(10,2)``."""
+"""The type that a reader gives to each column, in Spark's notation: ``bigint``, ``decimal(10,2)``."""

@@ -74,7 +74,7 @@ class Source(Protocol):
 
 
 def _open_regular(path: str) -> tuple[int, int]:
-    """A descriptor of the regular file at `path`, and its size. Raises :class:`DamagedFileError` for what is none."""
+    """A descriptor of the regular file at `path`, and its size. Raises :class:`DamagedFileError` for anything else."""
     # Something else may have this name: opening a pipe must not block, and a link must not be followed.
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags)
@@ -86,7 +86,7 @@ def _open_regular(path: str) -> tuple[int, int]:
 
 
 class MappedSource:
-    """A local file, mapped into memory. The process ends if the file shrinks while a part of it is looked at."""
+    """A local file, mapped into memory. The process ends if the file shrinks while its bytes are used."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -312,11 +312,6 @@ class SectionFile:
         offset, layout = self._tiles[name]
         return BitSlices(layout, self.seed, self._source.records(offset, layout.row_bytes, layout.rows))
 
-    def tile_bytes(self, name: str, reads: ReadCount) -> tuple[SliceLayout, Bits]:
-        """All bytes of a tile, unchecked."""
-        offset, layout = self._tiles[name]
-        return layout, np.frombuffer(self._source.read(offset, layout.num_bytes, reads), np.uint8)
-
 
 class NewTile(NamedTuple):
     """A tile to write. `make` gives its bytes in pieces, for the seed of the file."""
@@ -353,7 +348,7 @@ def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, 
             size += _padded(array.nbytes)
         described[name] = [at, size, digest.intdigest(), layout]
         at += size
-    # What the sections say of the files makes the checksums of the tiles differ from those of other files.
+    # The sections name the files, so a tile of another segment fails the checksums that this seed makes.
     seed = xxhash.xxh3_64_intdigest(json.dumps(described).encode())
     shapes: dict[str, list[int]] = {}
     for name, tile in tiles.items():

@@ -1,9 +1,8 @@
 """What min, max and null counts prove about a leaf predicate.
 
-Functions answer "might some row of this row group make the leaf TRUE?" for n row groups at once. False is a proof.
-Bounds may be wider than the values, because writers truncate long strings. They are never narrower, except that float
-bounds ignore NaN, which Spark orders above every number. So the bounds of floats prove nothing about
->, >=, <> and NOT IN.
+Each function answers, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
+Bounds may be wider than the values, because writers truncate long strings. They are never narrower, with one exception:
+bounds of floats ignore NaN, which Spark orders above every number. So they prove nothing about >, >=, <> and NOT IN.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _Compare = Callable[[Any, Any], Any]
 
 
 def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
-    """The values of an equality: `leaf` is TRUE only for rows with a value that equals one of them. None for other
+    """The values that an equality or IN compares with; `leaf` is TRUE only if one of them is in the row. None for other
     predicates."""
     if isinstance(leaf, Eq | EqNullSafe):
         return (leaf.value,)
@@ -50,7 +49,8 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 class Candidates(NamedTuple):
-    """What to ask Bloom filters. Only the values with ``hashes[first[i]:last[i]]`` are within the bounds of chunk i."""
+    """What to ask Bloom filters about an equality: the values with ``hashes[first[i]:last[i]]`` are those within the
+    bounds of chunk i. A chunk cannot hold the others."""
 
     filters: ChunkFilters
     hashes: NDArray[np.uint64]
@@ -145,7 +145,7 @@ def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
 
 
 def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
-    """Verdicts on <> and NOT IN: excluded if all values are equal (min = max), and that value is listed."""
+    """Verdicts on <> and NOT IN: a chunk is excluded if all its values are equal (min = max) to one of the literals."""
     bounds = chunks.bounds
     if bounds is None or chunks.family == "float":
         return np.ones(len(chunks.members), np.bool_)

@@ -26,14 +26,14 @@ def as_bytes(raw: bytes) -> NDArray[np.uint8]:
 
 
 def pack(pieces: Sequence[bytes], name: str) -> Section:
-    """Byte strings as two arrays, which :func:`unpack` takes apart."""
+    """Byte strings as two arrays: all bytes, and the end of each string; see :func:`unpack`."""
     ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
     return {f"{name}_ends": ends, f"{name}_bytes": as_bytes(b"".join(pieces))}
 
 
 def unpack(section: Section, name: str) -> NDArray[Any]:
-    """An array of bytes objects. pyarrow would make it, but first import pandas, which takes longer than all the rest
-    of a plan."""
+    """The byte strings of :func:`pack`, as an array of objects. Not made by pyarrow, which would import pandas: that
+    takes longer than the rest of a plan."""
     ends, text = section[f"{name}_ends"], section[f"{name}_bytes"]
     if ends.dtype != np.int64 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()) or ends[-1] > text.nbytes:
         raise ValueError("its texts do not lie in its bytes")
@@ -70,8 +70,10 @@ def keys_of(section: Section, side: str) -> NDArray[Any]:
 
 
 def tile_arrays(expression: str, tile: NDArray[np.int32], at: NDArray[np.int32], names: Sequence[str]) -> Section:
-    """What a column's section says of its filters in tiles: in which each chunk's is, and at which position.
-    `expression` is ``""`` for the filters of the column itself."""
+    """The arrays that say where the filters of a column are: for each chunk, the tile and the position in it.
+
+    `expression` is ``""`` for the filters of the column itself.
+    """
     return {
         expression + TILE: tile,
         expression + _AT: at,
@@ -82,8 +84,8 @@ def tile_arrays(expression: str, tile: NDArray[np.int32], at: NDArray[np.int32],
 def tiled_of(
     section: Section, expression: str, file: SectionFile, chunks: int, positions: Callable[[str], BitPositions]
 ) -> TiledFilters:
-    """The filters that :func:`tile_arrays` described, of so many `chunks`. ``positions(name)`` says how a tile is
-    asked. Raises KeyError, ValueError or DamagedFileError."""
+    """The filters that :func:`tile_arrays` described, for this number of `chunks`. ``positions(name)`` is the
+    :data:`BitPositions` of a tile. Raises KeyError, ValueError or DamagedFileError."""
     if expression + TILE not in section:
         return TiledFilters.none(chunks)
     names = json.loads(section[expression + _TILES].tobytes())

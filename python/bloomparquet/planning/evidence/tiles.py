@@ -1,4 +1,4 @@
-"""Filters of column chunks that lie in the tiles of an index, asked many at once."""
+"""The Bloom filters in the tiles of an index. Many of them are asked at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.ranges import in_threads
 
 BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
-"""The bits (values, k) that hashes set in a filter of so many bits."""
+"""Maps hashes and the number of bits of a filter to the bits that each hash sets, shape (values, k)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ class TiledFilters:
         return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
 
     def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
-        """These filters, but chunk ``chunks[i]`` has filter i of `other`."""
+        """These filters, except that chunk ``chunks[i]`` has filter i of `other`."""
         numbers = {id(tile): number for number, tile in enumerate(self.tiles)}
         added = [tile for tile in other.tiles if id(tile) not in numbers]
         numbers |= {id(tile): len(self.tiles) + i for i, tile in enumerate(added)}
@@ -74,12 +74,12 @@ class TiledFilters:
         return TiledFilters(tile, at, (*self.tiles, *added))
 
     def without(self, number: int) -> TiledFilters:
-        """These filters but those of one tile."""
+        """These filters, except those of one tile."""
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
 
     def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:
-        """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters that can be
-        used from now on: those of a damaged tile, which is logged, are not."""
+        """Set ``answers[i]`` for each chunk i of `question` whose filter is in a tile. Returns the filters to use
+        from now on: without those of a damaged tile, which is logged."""
         if any(tile.slices.records.threads > 1 for tile in self.tiles[:1]):
             self._fetch(question)
         usable = self
@@ -98,7 +98,7 @@ class TiledFilters:
         return usable
 
     def _fetch(self, question: Question) -> None:
-        """Read what `question` needs of all remote tiles side by side. Errors are those of :meth:`_ask_tile`."""
+        """Read what `question` needs of all remote tiles, several at a time. Errors are those of :meth:`_ask_tile`."""
 
         def fetch(number: int) -> ReadCount:
             slices, count = self.tiles[number].slices, ReadCount()
@@ -129,7 +129,7 @@ class TiledFilters:
 
 
 def _by_tile(tile: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Each number in `tile` but -1, and where it stands."""
+    """Each number in `tile` except -1, and its positions there."""
     order = np.arange(len(tile)) if bool((tile[1:] >= tile[:-1]).all()) else np.argsort(tile, kind="stable")
     in_order = tile[order]
     starts = np.flatnonzero(np.diff(in_order, prepend=np.int32(-1)))  # none for -1, which comes first

@@ -23,7 +23,7 @@ from bloomparquet.query.verdict import Verdicts
 class TypedChunks(NamedTuple):
     """The typed leaf of a field of a VARIANT column.
 
-    `conclusive`, one for each chunk: whether the field passes its test in no row if no value of the leaf passes `test`.
+    ``conclusive[i]``: whether the field passes its test in no row of chunk i if no value there passes `test`.
     """
 
     test: Leaf
@@ -42,8 +42,8 @@ def find_typed_chunks(
 ) -> TypedChunks | NoLeaf:
     """The evidence about `field`. ABSENT if the file lacks the column, UNKNOWN if nothing is known of the field.
 
-    A chunk is conclusive where each row has a value in the typed leaf, which readers then take; or where no row has one
-    in the leaves of values of other types. `rows` are those of all units.
+    A chunk is conclusive if each row has a value in the typed leaf, because readers take that value; or if no row has a
+    value in the leaves for values of other types. `rows`: the number of rows of each unit.
     """
     shredded = find_shredded(schema, field, case_sensitive=case_sensitive)
     if isinstance(shredded, NoLeaf):

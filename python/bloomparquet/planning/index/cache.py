@@ -37,7 +37,7 @@ from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_pr
 from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.index.segments import IndexedTable, Merge, ReadSegment, Rest, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged
+from bloomparquet.storage.staleness import may_be_cached
 
 # Bounds of the tables in memory. The last used table is kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
@@ -83,8 +83,8 @@ class TableKind(Generic[TableT]):
 
 @dataclass
 class _Cached(Generic[TableT]):
-    """A table. `stored`: by directory of the caches that use it, how much of it is in a segment there; None: nothing
-    yet. `segments`: those that it is in. `superseded`: those that its own one makes superfluous."""
+    """A table in memory. `stored`: for the directory of each cache that uses it, how much of it a segment there holds,
+    None for nothing. `segments`: the segments that hold it. `superseded`: the segments to remove when it is stored."""
 
     kind: TableKind[TableT]
     table: TableT
@@ -132,7 +132,7 @@ class _Search(Generic[TableT]):
         return self.sources[first:]
 
     def superseded(self) -> tuple[Path, ...]:
-        """The segments of the sources of which nearly all files were found."""
+        """The segments of sources nearly all of whose files were found."""
         shares = np.bincount(self.source[self.source >= 0], minlength=len(self.sources)).tolist()
         pairs = zip(self.sources, shares, strict=True)
         most = [each for each, count in pairs if count >= _SUPERSEDED_SHARE * len(each.table.files)]
@@ -172,8 +172,9 @@ class PlanCache:
         read: Rest[TableT],
     ) -> TableT:
         """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out. What was
-        read with keys is given only to readers with equal keys."""
-        scope = kind.format, storage.key, keys
+        read with keys is given only to readers with equal keys. A table reads through its own storage, so storages with
+        different credentials have tables of their own; they share what is on disk."""
+        scope = kind.format, storage.access, keys
         key = (*scope, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
             cached = self._tables.get(key)
@@ -226,7 +227,7 @@ class PlanCache:
         disk: CacheDirectory | None,
         read: Rest[TableT],
     ) -> TableT:
-        """The table of the files that were found, and of the others, which are read. All that may be is cached."""
+        """The table of all files: those that were found, and the others, which are read. Caches what may be cached."""
         files = search.files
         unread = [files[i] for i in np.flatnonzero(search.source < 0).tolist()]
         others = read(unread) if unread or not files else None
@@ -239,7 +240,7 @@ class PlanCache:
         table = to_cache = merge(np.arange(len(files)))
         is_new = others is not None and len(others.files) > 0
         if others is not None and is_new:
-            unchanged = are_unchanged(storage, others.files)
+            unchanged = may_be_cached(storage, others.files)
             changed = {file for file, is_same in zip(others.files, unchanged, strict=True) if not is_same}
             if changed:
                 to_cache = merge(np.flatnonzero([file not in changed for file in files]))
@@ -253,7 +254,7 @@ class PlanCache:
             cached.stored[disk.directory] = to_cache.read_amount if are_stored and not is_new else None
             cached.superseded = search.superseded() if is_new else ()
         same = files if len(to_cache.files) == len(files) and isinstance(files, tuple) else tuple(to_cache.files)
-        self._remember((kind.format, storage.key, keys, same), cached)
+        self._remember((kind.format, storage.access, keys, same), cached)
         return table
 
     def _remember(self, key: _Key, cached: _Cached[Any]) -> None:
@@ -275,7 +276,7 @@ class PlanCache:
         keys: Keys | None,
         known: set[Path],
     ) -> Iterator[_Cached[TableT]]:
-        """The segments of the data set that `files` belong to, but those that are `known`; last used first."""
+        """The segments of the data set that `files` belong to, except the `known` ones; last used first."""
         paths: list[Path] = []
         with errors_logged(disk, self._warned):
             paths = disk.latest(segment_prefix(kind.format, storage, files), _SEARCHED_SEGMENTS)
@@ -296,7 +297,7 @@ class PlanCache:
 
     def _store(self, disk: CacheDirectory, key: _Key, cached: _Cached[Any]) -> None:
         table = cached.table
-        if not all(are_unchanged(table.storage, table.files)):
+        if not all(may_be_cached(table.storage, table.files)):
             # What was read may be of another file than the listed one.
             with self._lock:
                 self._tables.pop(key, None)
@@ -316,7 +317,7 @@ class PlanCache:
 
 
 def _is_shareable(storage: Storage, files: Sequence[FileInfo], keys: Keys | None) -> bool:
-    """Whether other processes may have files under the same names. Segments hold plaintext files only."""
+    """Whether a segment may serve other processes: the files have the same names there, and are not encrypted."""
     return bool(files) and isinstance(storage.key, str) and (keys is None or keys.allow_plaintext_files)
 
 

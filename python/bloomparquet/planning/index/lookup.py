@@ -24,11 +24,12 @@ from bloomparquet.planning.evidence.section_file import (
 )
 from bloomparquet.planning.index.manifest import DIRECTORY, WRITER, Manifest, SegmentEntry, read_manifest, stat_manifest
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.options import OPTIONS, path_of
 from bloomparquet.storage.ranges import in_threads
 
 _REMEMBERED = 64
 _READ_BYTES = 1 << 20  # smaller local segments are read, not mapped
-_REMOTE_SECONDS = 60.0  # how long a look at a remote storage is believed
+_REMOTE_SECONDS = 60.0  # until a remote storage is looked at again
 
 log = logging.getLogger("bloomparquet.index")
 
@@ -84,9 +85,9 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
         return None
     directory, has_local_data = root + DIRECTORY, isinstance(storage, LocalStorage)
     if location != "auto":
-        storage, directory = open_storage(location)
+        storage, directory = _open_directory(location, storage)
     directory = directory.rstrip("/")
-    key = storage.key, directory, root
+    key = storage.access, directory, root
     with _lock:
         last, at = _seen.get(key, (None, 0.0))
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
@@ -102,6 +103,16 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
         while len(_seen) > _REMEMBERED:
             _seen.popitem(last=False)
     return seen.opened
+
+
+def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
+    """The storage of an index, and its directory there: the storage of the data if both are in one bucket, so that the
+    options of the data serve it too."""
+    scheme, mark, inner = location.partition("://")
+    scheme = "s3" if scheme == "s3a" else scheme
+    bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
+    is_of_data = mark and scheme in OPTIONS and "?" not in inner and str(data.key).partition("?")[0] == bucket
+    return (data, path_of(scheme, inner)) if is_of_data else open_storage(location)
 
 
 def _look(

@@ -30,8 +30,8 @@ WRITER = f"index {VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """A segment: its file name, its size, and how much it covers. One read of `start_bytes` gives what says which files
-    it covers."""
+    """A segment: its file name, its size, and how much it covers. Its first `start_bytes` bytes say which files it
+    covers."""
 
     name: str
     bytes: int

@@ -212,7 +212,7 @@ class OrcChunks:
         filters: ChunkFilters,
         errors: Sequence[BloomParquetError],
     ) -> OrcChunks:
-        """`zones` are those of each chunk; bounds where one is unknown prove nothing."""
+        """`zones`: the time zone of each chunk's writer. If it is unknown, the bounds of the chunk prove nothing."""
         known = statistics.known
         if zones is not None:
             known = known & np.array([zone is not None for zone in zones], np.bool_)

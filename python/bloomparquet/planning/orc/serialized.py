@@ -137,7 +137,7 @@ class _StoredTails:
             first, last = self._section[f"{_TAILS}_ends"][i : i + 2].tolist()
             return parse_tail(self._files[i], self._section[f"{_TAILS}_bytes"][first:last].tobytes())
         except MALFORMED as error:
-            self._file.warn(f"its tails cannot be used ({error}); those of the data files are read")
+            self._file.warn(f"its copies of tails cannot be used ({error}); the tails are read from the data files")
         (tail,) = read_tails(self._storage, [self._files[i]], ReadCount())
         if isinstance(tail, BloomParquetError):
             raise tail

@@ -1,4 +1,4 @@
-"""What a table of stripes is made of: arrays of the tails, and columns with statistics and filters."""
+"""The parts of a table of stripes: arrays of stripes, tails, columns, and the tables that share stripes with it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ColumnKey = tuple[int, int]
 
 
 StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
-"""The statistics of a column in stripes, and why those of others cannot be read."""
+"""The statistics of a column in stripes, and the errors of stripes whose statistics cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):
-    """Tails that are parsed, or read, when they are asked for: tail i is ``read(at)`` of ``origins[i]``. The third
-    number there is its size in memory, 0 if it is not kept there."""
+    """Tails that are read or parsed on demand. ``origins[i]`` is ``(read, at, size)``: tail i is ``read(at)``. It
+    takes `size` bytes of memory, 0 if it is not kept in memory."""
 
     def __init__(self, origins: Sequence[tuple[Callable[[int], Tail], int, int]]) -> None:
         self._origins = origins
@@ -37,7 +37,7 @@ class LazyTails(Sequence[Tail]):
 
     @classmethod
     def merged(cls, parts: Sequence[Sequence[Tail]], part: NDArray[np.int64], source: NDArray[np.int64]) -> LazyTails:
-        """Tail i is number ``source[i]`` of ``parts[part[i]]``, which is needed no longer if it is lazy too."""
+        """Tail i is tail ``source[i]`` of ``parts[part[i]]``. A part that is lazy itself need not stay in memory."""
         return cls([_origin(parts[number], at) for number, at in zip(part.tolist(), source.tolist(), strict=True)])
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ def _origin(tails: Sequence[Tail], at: int) -> tuple[Callable[[int], Tail], int,
 
 @dataclass(frozen=True)
 class StripeArrays:
-    """What the tails of some files say of their stripes.
+    """The stripes of some files, as the tails of the files describe them.
 
     By file: `counts`, the number of stripes; `profile`, an index into the profiles; `stride`, the rows of a row group,
     0 without row indexes. By stripe: `rows`, `offset` and `length`.
@@ -87,8 +87,8 @@ class StripeArrays:
         source: NDArray[np.int64],
         profiles: Sequence[NDArray[np.int64]],
     ) -> StripeArrays:
-        """The arrays of files, of which file i is file ``source[i]`` of ``parts[part[i]]``. ``profiles[p][k]`` is the
-        new number of profile k of part p."""
+        """The arrays of files from several `parts`: file i is file ``source[i]`` of ``parts[part[i]]``, and profile k
+        of part p gets the number ``profiles[p][k]``."""
         file = np.cumsum([0, *(len(each.counts) for each in parts)])[part] + source
         counts = np.concatenate([each.counts for each in parts])
         stripe = ranges((np.cumsum(counts) - counts)[file], counts[file])
@@ -107,9 +107,9 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
 
 @dataclass
 class RowGroupColumn:
-    """A column in all row groups of a table, as far as its indexes were read: `loaded` has shape (stripes,).
+    """A column in all row groups of a table. ``loaded[s]``: whether the row index of stripe s was read.
 
-    A row group without statistics has those of its stripe. `errors` are by stripe.
+    A row group without statistics of its own has those of its stripe. `errors`: by stripe, why it cannot be read.
     """
 
     statistics: ColumnStatistics
@@ -119,7 +119,7 @@ class RowGroupColumn:
 
 
 class OtherTables(Generic[T]):
-    """Other tables with some of the stripes of a table, as long as they exist."""
+    """Other tables that have some of the stripes of a table. Does not keep them in memory."""
 
     def __init__(self) -> None:
         self._tables: list[tuple[weakref.ref[T], NDArray[np.int64], NDArray[np.int64]]] = []
@@ -139,8 +139,10 @@ class OtherTables(Generic[T]):
 
 
 class StoredColumn(NamedTuple):
-    """A column of stripes of one profile: statistics of the stripes, and of the row groups of those that were `loaded`.
-    In an index, their filters are in tiles; in a cache file, `read` has those that were read."""
+    """A column of stripes of one profile: statistics of the stripes, and of the row groups in `loaded` stripes.
+
+    `filters`: those in the tiles of an index; or, in a cache file, those that were read.
+    """
 
     stripes: ColumnStatistics
     row_groups: ColumnStatistics

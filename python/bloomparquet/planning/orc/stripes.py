@@ -1,8 +1,7 @@
 """The stripes of ORC files, and the row groups within them, as tables that a plan asks for evidence.
 
-Cheap evidence comes first. The tails of files hold the statistics of stripes. The footer of a stripe is read only if
-these do not exclude it, then the row index of the columns in question, then their filters. What was read is kept as
-arrays for as long as the table exists.
+Cheap evidence comes first. The tails of files hold the statistics of stripes. Only if they do not exclude a stripe, its
+footer is read, then the row indexes of the columns of the predicate, then their filters. The table keeps what was read.
 
 Source: ORC specification, "Stripes", "Row Group Index".
 """
@@ -19,7 +18,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.encoding import is_lossless
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
-from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_statistics, read_stripe_footers
+from bloomparquet.orc.stripe_indexes import StripeIndexes, read_statistics
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -37,6 +36,7 @@ from bloomparquet.planning.orc.stripe_arrays import (
     StripeColumn,
     ranges,
 )
+from bloomparquet.planning.orc.stripe_footers import StripeFooters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
@@ -76,15 +76,13 @@ class Stripes:
         self.first_group = np.concatenate(([0], np.cumsum(row_groups)))  # of each stripe, and the end
         self._profile = arrays.profile[self.file]
         self._members = [np.flatnonzero(self._profile == i) for i in range(len(self.profiles))]
-        self._footers: dict[int, StripeIndexes] = {}
-        self._footer_errors: dict[int, BloomParquetError] = {}
+        self.footers = StripeFooters(storage, tails, self.file, self.index)
         self._columns: dict[ColumnKey, StripeColumn] = {}
         self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
         self._others = OtherTables[Stripes]()
-        self._segments: list[Stripes] = []  # those of the other tables that must not go
+        self._segments: list[Stripes] = []  # keeps cache files open
         self._columns_read = self._stripes_read = 0
         self._lock = threading.RLock()
-        self._footer_lock = threading.Lock()  # taken last
 
     @classmethod
     def of_tails(cls, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> Stripes:
@@ -127,36 +125,13 @@ class Stripes:
         orc_type, rows = self.type_of(profile, leaf), self.rows[members]
         return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
 
-    def footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | BloomParquetError]:
-        """The footers of `stripes`, or what is wrong with each."""
-        with self._footer_lock:
-            missing = [i for i in stripes.tolist() if i not in self._footers and i not in self._footer_errors]
-            for other, here, there in self._others.having(np.array(missing, np.int64)) if missing else ():
-                for i, j in zip(here.tolist(), there.tolist(), strict=True):
-                    if j in other._footers:
-                        self._footers[i] = other._footers[j]
-                    elif j in other._footer_errors:
-                        self._footer_errors[i] = other._footer_errors[j]
-            missing = [i for i in missing if i not in self._footers and i not in self._footer_errors]
-            file = self.file[missing]
-            files, file_at = np.unique(file, return_inverse=True)
-            tails = [self.tails[i] for i in files.tolist()]
-            ids = [StripeId(at, int(self.index[i])) for at, i in zip(file_at.tolist(), missing, strict=True)]
-            footers = read_stripe_footers(self.storage, tails, ids, reads)
-            for i, footer in zip(missing, footers, strict=True):
-                if isinstance(footer, BloomParquetError):
-                    self._footer_errors[i] = footer
-                else:
-                    self._footers[i] = footer
-            return [self._footers.get(i) or self._footer_errors[i] for i in stripes.tolist()]
-
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
-        """Read the footers of those of `stripes` that no index has, in one round of requests."""
+        """Read the footers of `stripes`, except those in an index or a cache file, in one round of requests."""
         is_stored = np.zeros(len(stripes), np.bool_)
         for other, here, _ in self._others.having(stripes):
             if other.stored is not None:
                 is_stored |= np.isin(stripes, here)
-        self.footers(stripes[~is_stored], reads)
+        self.footers.read(stripes[~is_stored], reads)
 
     def zones(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
@@ -166,7 +141,7 @@ class Stripes:
             return None
         zones = self.known_zones(stripes)
         missing = np.array([i for i in stripes.tolist() if i not in zones], np.int64)
-        for i, footer in zip(missing.tolist(), self.footers(missing, reads), strict=True):
+        for i, footer in zip(missing.tolist(), self.footers.read(missing, reads), strict=True):
             zones[i] = footer.writer_timezone if isinstance(footer, StripeIndexes) else None
         return [zones[i] for i in stripes.tolist()]
 
@@ -180,7 +155,7 @@ class Stripes:
             return column
 
     def known_row_groups(self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64]) -> RowGroupColumn:
-        """A column's row groups, loaded for those of `stripes` for which nothing must be read."""
+        """A column's row groups, loaded for as many of `stripes` as possible without reading."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._row_group_columns:
@@ -201,7 +176,7 @@ class Stripes:
 
     def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
         """The time zones of the writers of `stripes`, as far as nothing must be read for them."""
-        zones = {i: self._footers[i].writer_timezone for i in stripes.tolist() if i in self._footers}
+        zones = self.footers.known_zones(stripes)
         for other, here, there in self._others.having(stripes):
             if other.stored is not None:
                 stored = other.stored.zones
@@ -216,6 +191,7 @@ class Stripes:
 
     def _share(self, other: Stripes, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         self._others.add(other, here, there)
+        self.footers.share(other.footers, here, there)
         if other.stored is not None:
             self._segments.append(other)
         for segment, of_other, in_segment in other._others.having(there):
@@ -311,7 +287,7 @@ class Stripes:
         in_stripe = self.rows[row_groups.stripe_index]
         statistics.set(row_groups.at, of_stripe.for_parts(in_stripe, row_groups.rows))
         filters = OrcFilters(
-            self.storage, column, dotted_name(leaf.path), self.first_group, self.footers,
+            self.storage, column, dotted_name(leaf.path), self.first_group, self.footers.read,
             lambda loaded: why_filters_unusable(tail, column, loaded),
         )  # fmt: skip
         return RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
@@ -340,7 +316,7 @@ class Stripes:
     ) -> None:
         """Read the row index of a column in `stripes`."""
         self._stripes_read += len(stripes)
-        number, footers = self.column_of(profile, leaf), self.footers(stripes, reads)
+        number, footers = self.column_of(profile, leaf), self.footers.read(stripes, reads)
         pairs = list(zip(stripes.tolist(), footers, strict=True))
         readable = [(i, footer) for i, footer in pairs if isinstance(footer, StripeIndexes)]
         column.errors |= {i: error for i, error in pairs if isinstance(error, BloomParquetError)}
@@ -357,9 +333,9 @@ class Stripes:
 
 class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
-    :class:`bloomparquet.planning.evidence.interface.RowGroupsWithinStripes`.
+    :class:`bloomparquet.planning.evidence.interface.RowGroupsOfStripes`.
 
-    ``at[i]`` is the number of row group i among those of the whole table.
+    ``at[i]`` is the number of row group i in the whole table.
     """
 
     format = FileFormat.ORC

@@ -16,7 +16,7 @@ from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys
 from bloomparquet.parquet.metadata.read_column import read_column
 from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.filter_index import FilterIndex
+from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.query.columns import LeafColumn
 
 UNKNOWN = -1
@@ -40,9 +40,9 @@ def extract_column(
     nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
     filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
     bounds = bounds_of(leaf, profile.traits, columns)
-    filter_index = FilterIndex.unread(offset, encrypted.errors)
+    known_filters = KnownFilters.unread(offset, encrypted.errors)
     ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
-    return ColumnArrays(bounds, nulls, values, offset, columns.bloom_length, filled, filter_index, ciphers)
+    return ColumnArrays(bounds, nulls, values, offset, columns.bloom_length, filled, known_filters, ciphers)
 
 
 def damaged(path: str, error: FormatError) -> FormatError:

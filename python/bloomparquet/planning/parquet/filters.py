@@ -23,7 +23,7 @@ from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterSt
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
-from bloomparquet.planning.parquet.filter_index import NO_FILTER, READY, UNREAD, UNUSABLE, FilterIndex
+from bloomparquet.planning.parquet.known_filters import NO_FILTER, READY, UNREAD, UNUSABLE, KnownFilters
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
@@ -35,8 +35,8 @@ _FIRST_VALUES = 2048
 
 
 class ParquetFilters(FilterStore):
-    """The filters of a column in the n column chunks at `places`. `arrays` is what footers, and perhaps former reads,
-    tell of them.
+    """The filters of a column in the n column chunks at `places`. `arrays`: what footers say of them, and what
+    was read of them before.
 
     An encrypted filter is two modules, header and bitset, and is always read whole.
     """
@@ -45,12 +45,12 @@ class ParquetFilters(FilterStore):
         self._places, self._paths, self._file = places, places.paths, places.file
         self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
         self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
-        index = arrays.filter_index
-        self._state, self.num_bytes = index.state.copy(), index.num_bytes.copy()
-        self._bitset_at, self._not_empty = index.bitset_at.copy(), index.not_empty.copy()
-        self._resident, self._resident_at = index.resident, index.resident_at.copy()
-        super().__init__(index.tiled, dict(index.errors), index.warned)
-        self.absent = index.absent
+        known = arrays.known_filters
+        self._state, self.num_bytes = known.state.copy(), known.num_bytes.copy()
+        self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
+        self._resident, self._resident_at = known.resident, known.resident_at.copy()
+        super().__init__(known.tiled, dict(known.errors), known.warned)
+        self.absent = known.absent
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
@@ -81,10 +81,10 @@ class ParquetFilters(FilterStore):
         read, unusable = self._state != UNREAD, self._state == UNUSABLE
         return sum(int(np.count_nonzero(array)) for array in (read, unusable, self._not_empty))
 
-    def filter_index(self) -> FilterIndex:
+    def known_filters(self) -> KnownFilters:
         """A copy of all that was read."""
         with self._lock:
-            return FilterIndex(
+            return KnownFilters(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
                 self._resident_at.copy(), self._resident, dict(self.errors), self.tiled, self.absent.copy(),
                 frozenset(self._warned),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.filter_index import FilterIndex
+from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.planning.parquet.row_groups import ColumnKey, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -140,8 +140,8 @@ class _ProfileColumns:
         self._order = (np.cumsum(has_profile) - 1)[group_order][has_profile[group_order]]
 
     def load(self, leaf: int, reads: ReadCount, extract: Extract | None = None) -> ColumnArrays | None:
-        """The column of all parts. For the files of a part that does not have it, or whose own is damaged, `extract`
-        makes it of footers; without that, None."""
+        """The column of all parts. If a part lacks it, or has it damaged, `extract` makes it from the footers of its
+        files; None if there is no `extract`."""
 
         def load_part(part: tuple[RowGroups, int]) -> tuple[ColumnArrays | None, ReadCount]:
             count = ReadCount()
@@ -187,8 +187,8 @@ def _concatenate(
         joined = Bounds(lower, upper, known)
     names = ("nulls", "values", "offset", "length", "filled")
     nulls, values, offset, length, filled = (join([getattr(part, name) for part in arrays]) for name in names)
-    indexes = [part.filter_index.take(some).compact() for part, some in zip(arrays, chosen, strict=True)]
-    filter_index = FilterIndex.concatenate(indexes).take(order)
+    parts_known = [part.known_filters.take(some).compact() for part, some in zip(arrays, chosen, strict=True)]
+    known_filters = KnownFilters.concatenate(parts_known).take(order)
     ciphers = None
     if any(part.ciphers is not None for part in arrays):
         joined_ciphers = [
@@ -201,7 +201,7 @@ def _concatenate(
         name: _expression(name, arrays, chosen).take(order)
         for name in sorted({name for part in arrays for name in part.expressions})
     }
-    return ColumnArrays(joined, nulls, values, offset, length, filled, filter_index, ciphers, expressions)
+    return ColumnArrays(joined, nulls, values, offset, length, filled, known_filters, ciphers, expressions)
 
 
 def _expression(name: str, parts: Sequence[ColumnArrays], chosen: Sequence[NDArray[np.int64]]) -> TiledFilters:

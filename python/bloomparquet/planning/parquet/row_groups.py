@@ -32,7 +32,7 @@ from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import are_unchanged, require_unchanged
+from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 
 UNKNOWN = -1
 
@@ -71,7 +71,7 @@ class ColumnChunks:
         filters = self.filters
         return ColumnArrays(
             self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
-            filters.filter_index(), filters.ciphers,
+            filters.known_filters(), filters.ciphers,
             {case: each.tiled for case, each in self.expressions.items()},
         )  # fmt: skip
 
@@ -331,7 +331,7 @@ class RowGroups:
                         "are the same; list the file and read it again"
                     )
                 self._footers[file] = footer
-            self.outdated |= not all(are_unchanged(self.storage, infos))
+            self.outdated |= not all(may_be_cached(self.storage, infos))
             return [footer for file in files if (footer := self._footers[file]) is not None]
 
     def _agrees(self, file: int, footer: Footer) -> bool:

@@ -1,9 +1,9 @@
 """Tables of row groups to and from the arrays of a segment, of an index or of the cache.
 
-A segment holds what plans need: the files and their row groups, and for each column the bounds, the counts, and in the
-cache what was read of its filters. Footers are not stored. They would only save one more read when a query names a new
-column, and most of its time is parsing anyway (for 1,000 local files with 4 row groups: 55 ms of 62 ms). They are large
-too: 250 files with 46 columns have 5.7 MB of footers, while one stored column takes 0.1 MB.
+A segment holds what plans need: the files and their row groups, and for each column the bounds and the null counts. A
+segment of the cache also holds what was read of the filters. Footers are not stored: they are much larger than the
+columns that queries ask about, and parsing a footer takes far longer than reading it. So a query that asks about a new
+column reads the footers again.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from bloomparquet.planning.evidence.stored_arrays import MALFORMED, TILE, as_byt
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.filter_index import NO_FILTER, UNUSABLE, FilterIndex
+from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
-_FILTER_INDEX = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
+_KNOWN_FILTERS = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
 class _StoredColumns:
@@ -73,7 +73,7 @@ def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
 def column_section(chunks: ColumnChunks) -> Section:
     """The section of a column: what footers say of it, and not what was read of its filters."""
     column = chunks.arrays()
-    return _section_of(replace(column, filter_index=FilterIndex.unread(column.offset)))
+    return _section_of(replace(column, known_filters=KnownFilters.unread(column.offset)))
 
 
 def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
@@ -113,15 +113,15 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
 
 
 def _section_of(column: ColumnArrays) -> Section:
-    filter_index = column.filter_index
+    known = column.known_filters
     section: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
-    if not filter_index.is_unread:
-        section |= {name: getattr(filter_index, name) for name in _FILTER_INDEX}
+    if not known.is_unread:
+        section |= {name: getattr(known, name) for name in _KNOWN_FILTERS}
     if column.bounds is not None:
         section["known"] = column.bounds.known
         for side in ("lower", "upper"):
             section |= flat_keys(getattr(column.bounds, side), side)
-    errors = [[chunk, type(error).__name__, str(error)] for chunk, error in filter_index.errors.items()]
+    errors = [[chunk, type(error).__name__, str(error)] for chunk, error in known.errors.items()]
     section["errors"] = as_bytes(json.dumps(errors).encode())
     return section
 
@@ -133,25 +133,25 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         bounds = Bounds(keys_of(section, "lower"), keys_of(section, "upper"), section["known"])
         if not len(bounds.lower) == len(bounds.upper) == n:
             raise ValueError("its bounds do not fit its chunks")
-    if any(len(section[name]) != n for name in (*_COUNTS, "known", *_FILTER_INDEX[:-1]) if name in section):
+    if any(len(section[name]) != n for name in (*_COUNTS, "known", *_KNOWN_FILTERS[:-1]) if name in section):
         raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
     tiled = tiled_of(section, "", file, len(offset), _positions_of)
     if "state" in section:
-        state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FILTER_INDEX)
+        state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _KNOWN_FILTERS)
         if not _is_consistent(state, num_bytes, resident_at, len(resident), errors):
             raise ValueError("what it says of its filters does not fit together")
         absent = Absences(len(state))
-        index = FilterIndex(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent)
+        known = KnownFilters(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent)
     else:
-        index = replace(FilterIndex.unread(offset), tiled=tiled)
+        known = replace(KnownFilters.unread(offset), tiled=tiled)
     expressions = {
         name.removesuffix(TILE): tiled_of(section, name.removesuffix(TILE), file, len(offset), _positions_of)
         for name in section
         if name.endswith(TILE) and name != TILE
     }
-    return ColumnArrays(bounds, nulls, values, offset, length, filled, index, None, expressions)
+    return ColumnArrays(bounds, nulls, values, offset, length, filled, known, None, expressions)
 
 
 def _is_consistent(

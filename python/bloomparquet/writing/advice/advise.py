@@ -219,7 +219,7 @@ def _unknown(sample: Sample) -> str:
 
 
 def _bytes_now(column: TableColumn, sample: Sample, stored: NDArray[np.bool_]) -> int:
-    """The bytes of all filters, with headers. Sizes that footers do not tell are estimated from the sample."""
+    """The bytes of all filters, with headers. Sizes that footers do not state are estimated from the sample."""
     known = stored & (column.length > 0)
     n_unknown = int((stored & ~known).sum())
     mean = float(np.mean(sample.sizes)) if sample.sizes else 0.0

@@ -104,7 +104,8 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
     n = len(facts.values)
     holding = np.flatnonzero(facts.filled > 0)
     if len(holding) == 0:
-        return Benefit(False, False, "every value is null" if n else "there is no row group")
+        empty = "there is no row" if n else "there is no row group"
+        return Benefit(False, False, "every value is null" if facts.values.any() else empty)
     return _compare(family_of(leaf.node), facts, holding, fpp)
 
 

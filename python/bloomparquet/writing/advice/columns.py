@@ -26,7 +26,7 @@ class TableColumn:
     * `part` (n,): the index in these of each chunk; `index_in_part` (n,): its index in ``parts[part].members``;
     * `row_groups` (n,): the chunk's row group among all row groups;
     * `offset`, `length` (n,): of the chunk's filter; the offset is negative where there is no filter, and the length
-      is not positive where the footer does not tell it;
+      is not positive if the footer does not state it;
     * `comparable` (n,): whether the chunk has the type that most chunks have. Values of another type have other bytes;
     * `undecryptable`: why a chunk cannot be decrypted.
     """

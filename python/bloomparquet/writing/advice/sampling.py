@@ -31,9 +31,9 @@ from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
 
 _SAMPLES = 5  # per column
-_FILTERS = 16  # per column, whose bits tell the fpp
+_FILTERS = 16  # per column, to estimate the fpp from their bits
 _TRIED = 64  # chunks among which a small one is looked for, when those drawn are too large
-_FULL = 0.9  # share of set bits above which a filter does not tell how many values are in it
+_FULL = 0.9  # share of set bits above which the NDV cannot be estimated from a filter
 _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.planning.parquet.filters
 _MOST_VALUES = 1 << 22
 _KEPT_FPP = 0.003  # samples in memory are no larger than their values need, and still exact enough
@@ -46,7 +46,7 @@ class Wanted(Enum):
 
     NOTHING = "nothing"
     FILTERS = "filters"
-    VALUES = "values"  # filters too, since they tell the values
+    VALUES = "values"  # from filters or from data
 
 
 @dataclass
@@ -76,7 +76,7 @@ def take_samples(
 ) -> list[Sample]:
     """A sample of each of `columns`, of what is `wanted` of it.
 
-    Reads at most `most_bytes` of filters and data, all columns together. Where footers do not tell the sizes of
+    Reads at most `most_bytes` of filters and data, all columns together. Where footers do not state the sizes of
     filters, the headers of a few are read on top. Cheap chunks go first, and every column gets one before any gets two.
     `count` grows by what was read.
 
@@ -110,7 +110,7 @@ def take_samples(
     for i, column in enumerate(columns):
         if samples[i].chunks or not len(drawn[i]) or wanted[i] is Wanted.FILTERS:
             continue
-        # The column's filters tell nothing, or its chunks are large: one small chunk is better than none.
+        # Nothing can be estimated from the column's filters, or its chunks are large: take one small chunk.
         tried = _evenly(_holding(column), _TRIED)
         costs = [_data_cost(table, column, chunk) for chunk in tried.tolist()]
         least = int(np.argmin(costs))
@@ -152,7 +152,7 @@ class _Read:
 
 
 class _Measured(NamedTuple):
-    """What a filter tells: the NDV, the share of set bits, the false positive probability, and, if its values are
+    """Estimates from a filter: the NDV, the share of set bits, the false positive probability; and, if its values are
     wanted, a small filter of them."""
 
     ndv: float
@@ -188,7 +188,7 @@ def _filter_sizes(
 ) -> dict[tuple[int, int], int]:
     """The bytes that the filters of the drawn chunks take with their headers, by column and chunk.
 
-    Where the footer does not tell (older writers), the filter's header is read. A damaged filter counts as none.
+    Where the footer does not state it (older writers), the filter's header is read. A damaged filter counts as none.
     """
     sizes: dict[tuple[int, int], int] = {}
     unknown: list[tuple[int, int]] = []

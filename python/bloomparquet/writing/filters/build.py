@@ -103,7 +103,7 @@ def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
     """Insert the other bit patterns of floating-point values that are equal in SQL to values in the filter.
 
     Engines probe for the bit pattern in the query: with -0.0 alone in a filter, ``v = 0.0`` would lose its row. NaN has
-    many bit patterns, and the filter does not tell which it holds. So the two NaNs that engines probe for are always
+    many bit patterns, and the filter does not show which it holds. So the two NaNs that engines probe for are always
     inserted.
     """
     if family_of(leaf.node) != "float":

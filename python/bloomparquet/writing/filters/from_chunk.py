@@ -13,6 +13,7 @@ Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (Fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,60 +73,54 @@ def filter_chunk(
     filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
     chunk.
     """
+    with _errors_named(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}"):
+        fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
+        values = fields.values
+        if not values:
+            return None
+        metadata = footer.chunk_metadata(row_group, leaf.index)
+        rows = footer.rows[row_group]
+        if not leaf.repeated and values != rows:
+            raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
+        start, length = chunk_extent(fields, file.size - footer.size)
+        # Read a few bytes before the chunk, too: pyarrow ignores a dictionary at offset 0.
+        (buffer,) = read_extents(storage, file.path, [(start - _BEFORE, start + length)], count)
+        if cipher is not None:
+            decrypted = bytearray(_BEFORE)
+            append_decrypted(decrypted, buffer[_BEFORE:], fields, cipher, footer)
+            buffer = memoryview(decrypted)
+        body = buffer[_BEFORE:]
+        chunk = pages.walk_pages(body, values)
+        # Lists are decoded completely, because nothing else confirms the number of values in their metadata.
+        dictionary_suffices = chunk.is_dictionary_encoded and not leaf.repeated
+        if dictionary_suffices and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
+            one_page = _dictionary_as_data(body, chunk.dictionary)
+            entries = chunk.dictionary.values
+            if not entries:  # all values are null
+                return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
+            elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
+            arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
+            return build_filter(leaf, map(change or _unchanged, arrays), num_bytes, bloom)
+        # The null count in the footer would allow a smaller filter, but nothing confirms it.
+        elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
+        whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
+        arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
+        return build_filter(leaf, map(change or _unchanged, arrays), num_bytes, bloom)
+
+
+@contextmanager
+def _errors_named(chunk: str) -> Iterator[None]:
+    """Put the name of the chunk before each error. An error of pyarrow becomes a FormatError."""
     try:
-        return _filter_chunk(storage, file, footer, row_group, leaf, bloom, count, change or _unchanged)
+        yield
     except (BloomParquetError, pa.ArrowException) as error:
         what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}: {what}") from error
+        raise kind(f"{chunk}: {what}") from error
 
 
 def _unchanged(values: pa.Array) -> pa.Array:
     return values
-
-
-def _filter_chunk(
-    storage: Storage,
-    file: FileInfo,
-    footer: Footer,
-    row_group: int,
-    leaf: LeafColumn,
-    bloom: Bloom,
-    count: ReadCount,
-    change: Callable[[pa.Array], pa.Array],
-) -> SplitBlockBloomFilter | None:
-    fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
-    values = fields.values
-    if not values:
-        return None
-    metadata = footer.chunk_metadata(row_group, leaf.index)
-    rows = footer.rows[row_group]
-    if not leaf.repeated and values != rows:
-        raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
-    start, length = chunk_extent(fields, file.size - footer.size)
-    # Read a few bytes before the chunk, too: pyarrow ignores a dictionary at offset 0.
-    (buffer,) = read_extents(storage, file.path, [(start - _BEFORE, start + length)], count)
-    if cipher is not None:
-        decrypted = bytearray(_BEFORE)
-        append_decrypted(decrypted, buffer[_BEFORE:], fields, cipher, footer)
-        buffer = memoryview(decrypted)
-    body = buffer[_BEFORE:]
-    chunk = pages.walk_pages(body, values)
-    # Lists are decoded completely, because nothing else confirms the number of values in their metadata.
-    dictionary_suffices = chunk.is_dictionary_encoded and not leaf.repeated
-    if dictionary_suffices and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
-        one_page = _dictionary_as_data(body, chunk.dictionary)
-        entries = chunk.dictionary.values
-        if not entries:  # all values are null
-            return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
-        elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
-        arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-        return build_filter(leaf, map(change, arrays), num_bytes, bloom)
-    # The null count in the footer would allow a smaller filter, but nothing confirms it.
-    elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
-    whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
-    arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-    return build_filter(leaf, map(change, arrays), num_bytes, bloom)
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:

@@ -42,7 +42,7 @@ class StoredFilter:
 def find_filters(
     storage: Storage, file: FileInfo, footer: Footer, count: ReadCount, *, skip_broken: bool = False
 ) -> dict[ChunkId, StoredFilter]:
-    """The filters of `file`, without those of columns whose key is missing. Reads all their headers at once.
+    """The filters of `file`, except of columns whose key is missing. Reads all their headers at once.
 
     Raises FormatError, UnsupportedError, LimitError or EncryptionError, with the name of the chunk, for a filter that
     cannot be used. With `skip_broken` such a filter is left out.

@@ -50,7 +50,7 @@ class Bloom:
     `row_groups` is counted if it is not given.
 
     `ndv` is the number of distinct values per row group to reserve space for; by default, the values are counted. No
-    filter is larger than `max_bytes`; a warning tells if that makes the fpp worse. Raises OptionError for values that
+    filter is larger than `max_bytes`; a warning says if that makes the fpp worse. Raises OptionError for values that
     no filter can have.
 
     >>> table = pa.table({"user_id": range(1000), "name": [str(i) for i in range(1000)]})
@@ -94,7 +94,7 @@ class Bloom:
             return self.fpp
         if self.row_groups is None:
             raise OptionError(
-                "fpp is 'auto' without row_groups, and one file does not tell how many row groups its table has; give "
+                "fpp is 'auto' without row_groups, and one file does not show how many row groups its table has; give "
                 "the number that the whole table will have, such as bloomparquet.Bloom(fpp='auto', row_groups=10_000)"
             )
         return auto_fpp(self.row_groups)

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark;
 
+import io.bloomparquet.spark.files.ConnectorsRule;
 import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.scan.LoadedFilesRule;
@@ -23,12 +24,13 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
 
   /**
    * Registers the rules. Spark reads a session's extensions for each query, so this also works for a running session,
-   * and for the sessions made from it.
+   * and for the sessions made from it. Only the rule of the analyzer must be there before the session's first query.
    */
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
+      extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
       extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(JoinKeys::install);
       extensions.injectOptimizerRule(WriteRule::new);

@@ -152,7 +152,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return given.equalsIgnoreCase("ignore");
   }
 
-  /** The directories among {@code roots}, the directories of {@code files}, and those of the targets of links. */
+  /** The directories among {@code roots}, and the directories of {@code files} and of the targets of links. */
   private static Set<Path> directories(List<Path> roots, List<FileStatus> files) throws IOException {
     Set<Path> directories = new LinkedHashSet<>(roots);
     files.forEach(file -> directories.remove(file.getPath()));

@@ -46,7 +46,7 @@ public final class BloomWriteOptions implements FilterOptions {
   /** Settings for parquet-java's own filters, where ours cannot be written. */
   private final Map<String, String> substitute = new TreeMap<>();
 
-  private final Map<String, FilterPlan.Column> planned = new TreeMap<>();
+  private final Map<String, FilterPlan.Column> ownFilters = new TreeMap<>();
   private final FilterPlan plan;
 
   /**
@@ -70,11 +70,11 @@ public final class BloomWriteOptions implements FilterOptions {
     }
     restoreCase();
     // parquet-java makes none beside ours
-    planned.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
-    boolean ofParquetJava = given.containsKey(MAX_BYTES_OPTION) && !planned.isEmpty();
+    ownFilters.keySet().forEach(path -> settings.put(ENABLED + "#" + path, "false"));
+    boolean ofParquetJava = given.containsKey(MAX_BYTES_OPTION) && !ownFilters.isEmpty();
     plan =
         new FilterPlan(
-            new HashMap<>(planned),
+            new HashMap<>(ownFilters),
             ofParquetJava ? maxBytes(MAX_BYTES_OPTION, given.get(MAX_BYTES_OPTION)) : maxBytes,
             ofParquetJava ? MAX_BYTES_OPTION : "bloomMaxBytes");
   }
@@ -96,7 +96,7 @@ public final class BloomWriteOptions implements FilterOptions {
 
   @Override
   public OutputWriterFactory withFilters(OutputWriterFactory writers, Configuration conf) {
-    if (planned.isEmpty()) {
+    if (ownFilters.isEmpty()) {
       return writers;
     }
     if (columns.stream().anyMatch(leaf -> leaf.type() instanceof VariantType)) {
@@ -109,7 +109,7 @@ public final class BloomWriteOptions implements FilterOptions {
 
   private void add(String path, boolean optional) {
     String enabled = given.get(ENABLED + "#" + path);
-    boolean named = !optional || planned.containsKey(path) && !planned.get(path).optional();
+    boolean named = !optional || ownFilters.containsKey(path) && !ownFilters.get(path).optional();
     if (enabled != null && !Boolean.parseBoolean(enabled.trim())) {
       return;
     }
@@ -128,7 +128,7 @@ public final class BloomWriteOptions implements FilterOptions {
     }
     String key = FPP + "#" + path;
     double fpp = given.containsKey(key) ? BloomFpp.ofColumn(key, given.get(key)) : defaultFpp;
-    planned.put(path, new FilterPlan.Column(fpp, !named));
+    ownFilters.put(path, new FilterPlan.Column(fpp, !named));
     substitute.putAll(ofParquetJava);
   }
 

@@ -27,15 +27,15 @@ final class HashingConsumer extends RecordConsumer {
     for (ColumnDescriptor column : schema.getColumns()) {
       paths.merge(String.join(".", column.getPath()), 1, Integer::sum);
     }
-    Map<String, FilterPlan.Column> planned = new HashMap<>(plan.columns());
-    planned.keySet().removeIf(path -> paths.getOrDefault(path, 0) != 1);
-    current = field(schema, null, "", planned, plan.maxBytes());
+    Map<String, FilterPlan.Column> chosen = new HashMap<>(plan.columns());
+    chosen.keySet().removeIf(path -> paths.getOrDefault(path, 0) != 1);
+    current = field(schema, null, "", chosen, plan.maxBytes());
   }
 
   private Field field(
-      Type type, Field parent, String path, Map<String, FilterPlan.Column> planned, int maxBytes) {
+      Type type, Field parent, String path, Map<String, FilterPlan.Column> chosen, int maxBytes) {
     if (type.isPrimitive()) {
-      FilterPlan.Column column = planned.get(path);
+      FilterPlan.Column column = chosen.get(path);
       if (column == null) {
         return new Field(parent, null, null);
       }
@@ -47,7 +47,7 @@ final class HashingConsumer extends RecordConsumer {
     Field field = new Field(parent, new Field[group.getFieldCount()], null);
     for (int i = 0; i < group.getFieldCount(); i++) {
       String name = group.getFieldName(i);
-      field.children[i] = field(group.getType(i), field, path.isEmpty() ? name : path + "." + name, planned, maxBytes);
+      field.children[i] = field(group.getType(i), field, path.isEmpty() ? name : path + "." + name, chosen, maxBytes);
     }
     return field;
   }

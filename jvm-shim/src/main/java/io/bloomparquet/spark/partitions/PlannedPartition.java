@@ -14,16 +14,16 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 final class PlannedPartition extends FilePartition {
   @Serial private static final long serialVersionUID = 1;
 
-  private final transient KeptParts planned;
+  private final transient KeptParts parts;
   private final SkippedFiles skipped;
 
-  PlannedPartition(int index, PartitionedFile[] files, KeptParts planned) {
-    this(index, files, planned, null);
+  PlannedPartition(int index, PartitionedFile[] files, KeptParts parts) {
+    this(index, files, parts, null);
   }
 
-  private PlannedPartition(int index, PartitionedFile[] files, KeptParts planned, SkippedFiles skipped) {
+  private PlannedPartition(int index, PartitionedFile[] files, KeptParts parts, SkippedFiles skipped) {
     super(index, files);
-    this.planned = planned;
+    this.parts = parts;
     this.skipped = skipped;
   }
 
@@ -34,6 +34,6 @@ final class PlannedPartition extends FilePartition {
 
   @Serial
   private Object writeReplace() {
-    return planned == null ? this : new PlannedPartition(index(), files(), null, planned.skippedToCheck());
+    return parts == null ? this : new PlannedPartition(index(), files(), null, parts.skippedToCheck());
   }
 }

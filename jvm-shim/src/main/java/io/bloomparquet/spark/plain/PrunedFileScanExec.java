@@ -97,7 +97,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     ScannedFiles scanned = new ScannedFiles(scan);
     Outcome outcome = plan(scanned.listing());
     PlanResult result = outcome.result;
-    if (!result.planned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
+    if (!result.isPlanned() || result.keepsAll(format()) && scanned.listing().isStill(result)) {
       report(outcome);
       return execute.apply(scan);
     }
@@ -158,10 +158,11 @@ public final class PrunedFileScanExec extends SparkPlan {
   }
 
   private ScanOptions options(HadoopFsRelation relation) {
-    Map<String, String> ofTable =
-        relation.fileFormat() instanceof BloomFormat ? Scala.map(relation.options()) : Map.of();
+    Map<String, String> ofFiles = Scala.map(relation.options());
+    Map<String, String> ofTable = relation.fileFormat() instanceof BloomFormat ? ofFiles : Map.of();
     return ScanOptions.of(
         SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
+        ofFiles,
         DriverSettings.of(session().sparkContext()));
   }
 

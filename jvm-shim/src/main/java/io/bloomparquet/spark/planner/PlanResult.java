@@ -95,7 +95,7 @@ public final class PlanResult {
     }
   }
 
-  public boolean planned() {
+  public boolean isPlanned() {
     return notPlanned == null;
   }
 
@@ -105,7 +105,7 @@ public final class PlanResult {
 
   /** Whether every row group, or stripe, is read. */
   public boolean keepsAll(FileFormat format) {
-    return planned() && count(format.count("Read")) == count(format.count("Total"));
+    return isPlanned() && count(format.count("Read")) == count(format.count("Total"));
   }
 
   public int ranges() {
@@ -162,8 +162,8 @@ public final class PlanResult {
 
   /** All counts, or the reason, for {@code last_plan}. */
   public ObjectNode toJson() {
-    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", planned()).put("failed", failed);
-    if (!planned()) {
+    ObjectNode node = JsonNodeFactory.instance.objectNode().put("planned", isPlanned()).put("failed", failed);
+    if (!isPlanned()) {
       node.put("reason", notPlanned);
     }
     counts.properties().forEach(entry -> node.set(entry.getKey(), entry.getValue()));
@@ -172,7 +172,7 @@ public final class PlanResult {
 
   /** One line for EXPLAIN. */
   public String describe(FileFormat format) {
-    if (!planned()) {
+    if (!isPlanned()) {
       return "not planned: " + notPlanned;
     }
     long indexed = count("numFilesIndexed");

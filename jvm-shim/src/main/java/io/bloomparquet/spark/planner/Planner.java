@@ -87,6 +87,7 @@ public final class Planner {
     options.planner().forEach(plannerOptions::put);
     try {
       plannerOptions.put("index", IndexLocation.qualified(session, options.planner().get("index")));
+      request.set("hadoop", HadoopSettings.of(files.path(0), () -> options.hadoopConf(session)));
       PlanResult result = ask(session, request, files, options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;

@@ -1,13 +1,19 @@
 package io.bloomparquet.spark.planner;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.Scala;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkFiles;
 import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -16,16 +22,27 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param planning {@code auto} or {@code off}
  * @param pushFilters whether the filters of queries are used
  * @param planner the options that are sent to the planner
+ * @param ofFiles the options that Spark opens the files with; some may be Hadoop's
  */
 public record ScanOptions(
-    String planning, long timeoutMillis, boolean pushFilters, Map<String, String> planner) {
+    String planning,
+    long timeoutMillis,
+    boolean pushFilters,
+    Map<String, String> planner,
+    Map<String, String> ofFiles) {
   private static final String AUTO = "auto";
   static final String OFF = "off";
 
   private static final String DEFAULT_TIMEOUT = "30s";
+  private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names. */
-  public static ScanOptions of(CaseInsensitiveStringMap options, DriverSettings driver) {
+  /**
+   * Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names.
+   *
+   * @param ofFiles the options that Spark opens the files with
+   */
+  public static ScanOptions of(
+      CaseInsensitiveStringMap options, Map<String, String> ofFiles, DriverSettings driver) {
     Map<String, String> planner = new TreeMap<>();
     planner.put("onFilterError", choice(options, "onFilterError", "keep", "fail"));
     planner.put("cache", choice(options, "cache", "true", "false"));
@@ -33,6 +50,10 @@ public record ScanOptions(
     planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
     if (driver.cacheDirectory() != null) {
       planner.put("cacheDirectory", driver.cacheDirectory());
+    }
+    if (options.get("storageOptions") != null) {
+      checkStorageOptions(options.get("storageOptions"));
+      planner.put("storageOptions", options.get("storageOptions"));
     }
     if (options.get("keyProvider") != null) {
       driver.checkKeyProvider(options.get("keyProvider"));
@@ -45,7 +66,33 @@ public record ScanOptions(
         choice(options, "planning", AUTO, OFF),
         millis(options, "planningTimeout"),
         !choice(options, "pushFilters", AUTO, "on", OFF).equals(OFF),
-        planner);
+        planner,
+        ofFiles);
+  }
+
+  /** Hadoop's configuration as Spark opens the files with it. */
+  Configuration hadoopConf(SparkSession session) {
+    return session.sessionState().newHadoopConfWithOptions(Scala.map(ofFiles));
+  }
+
+  /** Shows no options: there may be secrets among them. */
+  @Override
+  public String toString() {
+    return "ScanOptions(planning=" + planning + ")";
+  }
+
+  private static void checkStorageOptions(String given) {
+    try {
+      JsonNode options = JSON.readTree(given);
+      if (options.isObject() && options.properties().stream().allMatch(each -> each.getValue().isTextual())) {
+        return;
+      }
+    } catch (JsonProcessingException error) {
+      // thrown below; the message of this error has parts of the text
+    }
+    throw new IllegalArgumentException(
+        "option storageOptions has a wrong value; expected a JSON object of texts, such as "
+            + "{\"region\": \"eu-west-1\"}");
   }
 
   /** One of {@code choices}, of which the first is the default. */

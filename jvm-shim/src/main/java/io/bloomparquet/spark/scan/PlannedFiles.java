@@ -81,7 +81,7 @@ final class PlannedFiles {
 
   synchronized InputPartition[] partitions() {
     if (partitions == null) {
-      partitions = result.planned() ? kept() : everything();
+      partitions = result.isPlanned() ? kept() : everything();
     }
     return partitions;
   }

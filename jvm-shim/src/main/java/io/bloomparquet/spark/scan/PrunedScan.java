@@ -49,12 +49,12 @@ public final class PrunedScan
   private final JsonNode predicate;
   private final RowAdapter adapter;
   private final ThreadLocal<Predicate[]> runtimePredicates = new ThreadLocal<>();
-  private PlannedFiles planned;
-  private volatile PlannedFiles latest;
+  private PlannedFiles ownPlan;
+  private volatile PlannedFiles latestPlan;
   private volatile String notUsed;
 
   /**
-   * @param conjuncts the conditions on rows, of which the planner gets those that it can judge
+   * @param conjuncts the conditions on rows; the planner gets the ones that it can judge
    * @param adapter for the rows of Spark's reader; null if they stay as they are
    */
   PrunedScan(LoadContext context, FileScan files, List<Expression> conjuncts, RowAdapter adapter) {
@@ -71,13 +71,13 @@ public final class PrunedScan
 
   /** The latest plan, as {@code last_plan} shows it. Plans by the query's own predicate if there is no plan yet. */
   public ObjectNode toJson() {
-    PlannedFiles plan = latest == null ? planned() : latest;
+    PlannedFiles plan = latestPlan == null ? ownPlan() : latestPlan;
     return toJson(plan, plan.result());
   }
 
   /** The latest plan, with the explanation of the planner. */
   public ObjectNode explain() {
-    PlannedFiles plan = latest == null ? planned() : latest;
+    PlannedFiles plan = latestPlan == null ? ownPlan() : latestPlan;
     JsonNode explained = ExplainedPredicate.of(context.predicates(), conjuncts);
     boolean isOfRuntime = !Objects.equals(plan.predicate(), predicate);
     JsonNode whole = isOfRuntime ? PlannerPredicate.and(explained, plan.predicate()) : explained;
@@ -95,28 +95,28 @@ public final class PrunedScan
   }
 
   /** The plan by the query's own predicate. */
-  private synchronized PlannedFiles planned() {
-    if (planned == null) {
-      planned = new PlannedFiles(context, files, predicate, List.of());
-      latest = planned;
+  private synchronized PlannedFiles ownPlan() {
+    if (ownPlan == null) {
+      ownPlan = new PlannedFiles(context, files, predicate, List.of());
+      latestPlan = ownPlan;
     }
-    return planned;
+    return ownPlan;
   }
 
   /** The plan by the query's own predicate and by runtime predicates. */
-  private PlannedFiles planned(Predicate[] runtime) {
+  private PlannedFiles planWith(Predicate[] runtime) {
     if (runtime.length == 0) {
-      return planned();
+      return ownPlan();
     }
     JsonNode translated = context.predicates().ofAll(runtime);
     List<Expression> onPartitions = RuntimePartitionFilter.translate(runtime, files.fileIndex().partitionSchema());
     if (translated == null && onPartitions.isEmpty()) {
-      return planned();
+      return ownPlan();
     }
     JsonNode both = PlannerPredicate.and(predicate, translated);
-    // Does not return `latest`, which another execution may set.
+    // Does not return `latestPlan`, which another execution may set.
     PlannedFiles plan = new PlannedFiles(context, files, both, onPartitions);
-    latest = plan;
+    latestPlan = plan;
     return plan;
   }
 
@@ -136,7 +136,7 @@ public final class PrunedScan
   private static final class PrunedBatch implements Batch {
     private final PrunedScan scan;
     private final Predicate[] runtime;
-    private PlannedFiles planned;
+    private PlannedFiles plan;
 
     PrunedBatch(PrunedScan scan, Predicate[] runtime) {
       this.scan = scan;
@@ -145,10 +145,10 @@ public final class PrunedScan
 
     @Override
     public synchronized InputPartition[] planInputPartitions() {
-      if (planned == null) {
-        planned = scan.planned(runtime);
+      if (plan == null) {
+        plan = scan.planWith(runtime);
       }
-      return planned.partitions();
+      return plan.partitions();
     }
 
     /** Must not depend on this batch: Spark may use the reader factory of one batch for the partitions of another. */
@@ -191,8 +191,8 @@ public final class PrunedScan
   @Override
   public Statistics estimateStatistics() {
     Statistics whole = files.estimateStatistics();
-    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? planned().result() : null;
-    if (plan == null || !plan.planned() || whole.sizeInBytes().isEmpty()) {
+    PlanResult plan = PlannerPredicate.isWorthPlanning(predicate) ? ownPlan().result() : null;
+    if (plan == null || !plan.isPlanned() || whole.sizeInBytes().isEmpty()) {
       return whole;
     }
     double share = Math.min(1.0, (double) plan.keptBytes() / Math.max(1, files.fileIndex().sizeInBytes()));
@@ -224,7 +224,7 @@ public final class PrunedScan
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
-    PlannedFiles plan = latest;
+    PlannedFiles plan = latestPlan;
     return plan == null ? new CustomTaskMetric[0] : PlanMetric.of(context.format(), plan.result());
   }
 
@@ -241,7 +241,7 @@ public final class PrunedScan
   }
 
   private String planDescription() {
-    PlannedFiles plan = latest;
+    PlannedFiles plan = latestPlan;
     String text = PredicateText.of(plan == null ? predicate : plan.predicate());
     if (notUsed == null) {
       notUsed = ExplainedPredicate.notUsed(context.predicates(), conjuncts);

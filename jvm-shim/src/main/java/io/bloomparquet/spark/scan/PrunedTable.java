@@ -9,17 +9,21 @@ import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SessionOptions;
 import java.util.Objects;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import org.apache.spark.sql.types.DataType;
@@ -51,7 +55,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
    * @param options of the load and of the session, without paths
    * @param given the user's schema; null if it is inferred
    */
-  public PrunedTable(
+  private PrunedTable(
       FileFormat format,
       FileTable files,
       SparkSession session,
@@ -66,12 +70,30 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.paths = paths;
     this.given = given;
     OptionNames.check(format, options.asCaseSensitiveMap());
-    ScanOptions.of(options, DriverSettings.of(session.sparkContext()));
+    scanOptions(options);
   }
 
-  /** Throws {@link IllegalArgumentException} if Hadoop has no file system for one of {@code paths}. */
-  public static void requireConnectors(FileFormat format, Seq<String> paths, SparkSession session) {
+  /**
+   * The table of a load by one of our sources. Throws {@link IllegalArgumentException} for a wrong option, and if Hadoop
+   * has no file system for one of the paths.
+   *
+   * @param given the options of the load
+   * @param schema the user's schema; null if it is inferred
+   * @param files makes Spark's table of the files, from the options of the load and of the session
+   */
+  public static PrunedTable load(
+      FileFormat format,
+      FileDataSourceV2 source,
+      CaseInsensitiveStringMap given,
+      StructType schema,
+      Function<CaseInsensitiveStringMap, Table> files) {
+    SparkSession session = source.sparkSession();
+    CaseInsensitiveStringMap all = SessionOptions.with(session, format, given);
+    Seq<String> paths = source.getPaths(all);
+    // Before Spark opens them.
     Connectors.require(format, Scala.list(paths), session.sessionState().newHadoopConf());
+    CaseInsensitiveStringMap options = source.getOptionsWithoutPaths(all);
+    return new PrunedTable(format, (FileTable) files.apply(all), session, options, paths, schema);
   }
 
   @Override
@@ -150,7 +172,7 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
               + name()
               + "; use .where(…) or WHERE instead");
     }
-    return ScanOptions.of(merged, DriverSettings.of(session.sparkContext()));
+    return ScanOptions.of(merged, merged.asCaseSensitiveMap(), DriverSettings.of(session.sparkContext()));
   }
 
   /** Spark takes a cached table with an equal name and id for this one, so the id covers {@code where}. */

@@ -33,6 +33,7 @@ public final class OptionNames {
           "planningTimeout",
           "cache",
           "index",
+          "storageOptions",
           "onFilterError",
           "mergeSchema",
           "recursiveFileLookup",
@@ -59,8 +60,7 @@ public final class OptionNames {
               "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
               "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
               "openCostInBytes", "spark.sql.files.openCostInBytes",
-              "minPartitionNum", "spark.sql.files.minPartitionNum",
-              "storageOptions", "Hadoop's settings, such as spark.hadoop.fs.s3a.endpoint"));
+              "minPartitionNum", "spark.sql.files.minPartitionNum"));
 
   private static final Map<String, String> DRIVER_ONLY =
       OptionLayers.of(

@@ -1,6 +1,6 @@
-"""Headers and bitsets read so far, independent of the files that they came from.
+"""What was read of Bloom filters so far: headers and bitsets, apart from the table of row groups that read them.
 
-A table of row groups takes it over from tables that share files with it, and from cache files of other processes.
+Another table with the same files, in this process or by the cache on disk in another one, takes over what is known.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOSTLY_USED = 3 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class FilterIndex:
-    """What is known of n filters. It can be stored, and transferred to another set of files.
+class KnownFilters:
+    """What is known of the filters of n column chunks. The cache stores it, and tables with the same files share it.
 
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
-    in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: why unusable filters are so, by filter.
-    `tiled`: those that are in an index. `absent`: values that they proved to be absent. `warned`: the paths of files
-    that a warning was logged for.
+    in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: by chunk, why its filter cannot be used.
+    `tiled`: the filters that are in an index. `absent`: values that filters proved to be absent. `warned`: the paths of
+    files that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -46,9 +46,9 @@ class FilterIndex:
     warned: frozenset[str] = frozenset()
 
     @classmethod
-    def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> FilterIndex:
-        """Filters of which nothing was read. `offset`: where they begin by the footers, -1 if there is none. `errors`:
-        why a footer cannot be read, by chunk."""
+    def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> KnownFilters:
+        """Filters of which nothing was read. `offset`: where each begins, as the footer says; -1 if there is none.
+        `errors`: by chunk, why its metadata cannot be read."""
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
         state = np.where(offset < 0, NO_FILTER, UNREAD).astype(np.int8)
         state[list(errors or ())] = UNUSABLE
@@ -67,21 +67,20 @@ class FilterIndex:
 
     @property
     def is_unread(self) -> bool:
-        """Whether :meth:`unread` makes the same, but for the tiles."""
+        """Whether nothing was read: :meth:`unread` would make the same, apart from `tiled`."""
         return not self.errors and bool((self.state <= UNREAD).all())
 
-    def take(self, chunks: NDArray[np.int64]) -> FilterIndex:
+    def take(self, chunks: NDArray[np.int64]) -> KnownFilters:
         """The filters `chunks`, in that order. The resident bitsets are shared."""
         errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == UNUSABLE).tolist()}
-        return FilterIndex(
+        return KnownFilters(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
             self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.absent.take(chunks),
             self.warned,
         )  # fmt: skip
 
-    def compact(self) -> FilterIndex:
-        """Drop resident bitsets that none of these filters uses, unless they are so few that copying the others would
-        cost more."""
+    def compact(self) -> KnownFilters:
+        """Drop resident bitsets that none of these filters uses. Keeps a few, because dropping copies the others."""
         sizes = np.where(self.resident_at < 0, 0, self.num_bytes // BYTES_PER_BLOCK)
         if int(sizes.sum()) >= _MOSTLY_USED * len(self.resident):
             return self
@@ -90,7 +89,7 @@ class FilterIndex:
         return replace(self, resident_at=at, resident=self.resident[blocks])
 
     @classmethod
-    def concatenate(cls, parts: Sequence[FilterIndex]) -> FilterIndex:
+    def concatenate(cls, parts: Sequence[KnownFilters]) -> KnownFilters:
         """The filters of all `parts`, one after another. Bitsets stay in memory up to RESIDENT_BYTES."""
         resident_at, resident, errors = [], [], {}
         blocks = chunks = 0

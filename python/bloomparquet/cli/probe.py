@@ -1,0 +1,112 @@
+"""The command ``bloomparquet probe``."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bloomparquet.cli.options import (
+    echo_folded,
+    echo_saturated,
+    ignore_table_log,
+    json_option,
+    key_provider,
+    no_filters,
+    one_or_many,
+    paths,
+    storage_options,
+)
+
+if TYPE_CHECKING:
+    from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.dataset import Dataset
+    from bloomparquet.storage.table_formats import OnTableLog
+
+_ABSENT = 3
+
+
+@click.command()
+@paths
+@click.option("--column", required=True, help="Column, with dots for a field inside a struct, or `a.b` for one name.")
+@click.option("--value", required=True, help="Value, as text; bytes as 0x00ff.")
+@click.option("--timezone", default="UTC", show_default=True, help="Time zone for a timestamp written without one.")
+@key_provider
+@ignore_table_log
+@json_option
+def probe(
+    path: tuple[str, ...],
+    column: str,
+    value: str,
+    timezone: str,
+    keys: Keys | None,
+    table_log: OnTableLog,
+    as_json: bool,
+) -> None:
+    """Ask only the Bloom filters whether a column can hold a value.
+
+    Exit code 0: it might, in the row groups listed. Exit code 3: it is proven absent from every row group.
+    """
+    import bloomparquet as bp
+    from bloomparquet.planning.dataset import open_dataset
+    from bloomparquet.query.names import column_from_sql
+    from bloomparquet.reading.inspect import probe_dataset
+
+    dataset = open_dataset(one_or_many(path), storage_options(), keys, table_log, allow_named_files=True)
+    name = column_from_sql(column)
+    answers, file_format, too_full = probe_dataset(dataset, name, _typed(dataset, column, name, value), timezone)
+    is_orc = file_format.unit == "stripe"
+    absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
+    if as_json:
+        row_groups = [
+            {
+                "path": answer.path,
+                "row_group": answer.row_group,
+                "verdict": "absent" if gone else "maybe",
+                "has_filter": answer.has_filter,
+            }
+            for answer, gone in zip(answers, absent, strict=True)
+        ]
+        counts = {"maybe": absent.count(False), "absent": absent.count(True)}
+        values = {**counts, "row_groups": row_groups, "saturated": too_full is not None}
+        click.echo(json.dumps(values, ensure_ascii=False))
+    else:
+        for answer, gone in zip(answers, absent, strict=True):
+            if not gone:
+                reason = "" if answer.has_filter else " (no filter)"
+                click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
+        click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
+        if is_orc:
+            echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")
+        if not any(answer.has_filter for answer in answers):
+            echo_folded(no_filters(column, path, is_orc=is_orc))
+        echo_saturated([] if too_full is None else [too_full])
+    if all(absent):
+        raise click.exceptions.Exit(_ABSENT)
+
+
+def _typed(dataset: Dataset, column: str, name: str | tuple[str, ...], text: str) -> Any:
+    """`text` as a value of the column's family in the first file that has it; other families keep the text."""
+    import bloomparquet as bp
+    from bloomparquet.reading.inspect import column_type
+
+    stored = column_type(dataset, name)
+    if stored is None:
+        return text
+    family, type_name = stored
+    try:
+        if family == "integer":
+            return int(text)
+        if family == "decimal":
+            return Decimal(text)
+        if family == "float":
+            return float(text)
+        if family == "boolean":
+            return {"true": True, "false": False}[text.lower()]
+        if family == "binary":
+            return bytes.fromhex(text[2:]) if text.startswith(("0x", "0X")) else text.encode()
+    except (ValueError, ArithmeticError, KeyError):
+        raise bp.PlanError(f"--value {text!r} is not a value of column {column} ({type_name})") from None
+    return text

@@ -1,0 +1,60 @@
+"""The values of casts of literals, as in ``CAST('1' AS INT)`` and ``DATE '2024-05-17'``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bloomparquet.errors import PlanError
+from bloomparquet.query.literals import EPOCH, coerce
+from bloomparquet.query.values import Value
+
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
+_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
+
+
+def cast_literal(value: Any, kind: str, parameters: list[int]) -> Any:
+    """`value`, cast to the type `kind` of SQL with its `parameters`. Raises ValueError, ArithmeticError or PlanError if
+    the type does not hold it exactly."""
+    if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
+        return value
+    if kind == "BINARY" and isinstance(value, (str, bytes)):
+        return value.encode() if isinstance(value, str) else value
+    if kind == "DATE" and isinstance(value, (str, dt.date)):
+        return coerce(value, "date")
+    if kind in _TIMESTAMPS and isinstance(value, str):
+        return _cast_timestamp(value)
+    if kind == "TIME" and isinstance(value, str):
+        micros, rest = divmod(coerce(value, "time"), 1000)
+        if not rest:
+            return (EPOCH + dt.timedelta(microseconds=micros)).time()
+    if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
+        if kind == "DOUBLE":
+            return float(value)
+        if kind == "FLOAT":
+            return float(np.float32(value))
+        exact = Decimal(value)
+        number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
+        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
+            return int(number)
+        precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
+        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
+            return exact
+    raise ValueError(kind)
+
+
+def _cast_timestamp(text: str) -> Value:
+    try:
+        zone, nanos = None, coerce(text, "timestamp_ntz")
+    except PlanError:
+        zone, nanos = dt.timezone.utc, coerce(text, "timestamp")
+    if nanos % 1000 and zone is None:
+        return np.datetime64(nanos, "ns")
+    if nanos % 1000:
+        raise ValueError("nanoseconds and an offset")
+    return EPOCH.replace(tzinfo=zone) + dt.timedelta(microseconds=nanos // 1000)

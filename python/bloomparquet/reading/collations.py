@@ -1,0 +1,30 @@
+"""Refuses conditions on text with a collation: Spark finds texts equal that differ in their bytes; Arrow does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bloomparquet.errors import UnsupportedError, join_names
+from bloomparquet.query.names import Names
+from bloomparquet.query.normal_form import opaque_parts
+from bloomparquet.query.predicate import IsNotNull, IsNull, Predicate, leaves
+
+
+def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive: bool) -> list[str]:
+    """Those of the top-level columns `names` whose values `where` depends on. A null test depends on none."""
+    if where is None:
+        return []
+    columns = {leaf.column for leaf in leaves(where) if not isinstance(leaf, IsNull | IsNotNull)}
+    columns.update(column for part in opaque_parts(where) for column in part.columns)
+    compared = Names({column[0] for column in columns}, case_sensitive)
+    return [name for name in names if name in compared]
+
+
+def require_no_collation(collated: frozenset[Any], path: str) -> None:
+    """UnsupportedError if any column of a file that is compared has a collation."""
+    if collated:
+        raise UnsupportedError(
+            f"{path}: cannot compare {join_names(sorted(collated))}: the text has a collation, by which Spark finds "
+            "texts equal that differ in their bytes; read the rows in Spark, or without a condition on the column"
+        )
