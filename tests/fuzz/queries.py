@@ -22,8 +22,8 @@ from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.predicate import Predicate, to_sql
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.substrait import implied_by
-from pyspark_bloomparquet.jar.planner_worker import VERSION, Worker
-from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
+from pyspark_bloomparquet.jar.planner_worker import Worker
+from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame
 from tests.fuzz.mutate import change_json, change_protobuf, change_some
 from tests.fuzz.tables import TABLE, folder
 from tests.fuzz.target import Target
@@ -117,7 +117,7 @@ def _leaf(op: str, column: str, **more: Any) -> dict[str, Any]:
     return {"op": op, "column": column.split("."), **more}
 
 
-def _frame_seeds() -> list[bytes]:
+def frame_seeds() -> list[bytes]:
     leaves = [
         _leaf("=", "x", type="int64", value=14), _leaf("starts with", "s", type="string", value="v"),
         _leaf("in", "s", type="string", values=["v3", None, {"base64": "djM="}]),
@@ -139,6 +139,21 @@ def _frame_seeds() -> list[bytes]:
 _worker = Worker(io.BytesIO())
 
 
+def plan_of(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """The planner's answer to a request about a sound file. An input chooses neither paths nor names of code nor
+    storages: they would be opened and imported."""
+    if not request.get("listing"):
+        request["listing"] = hashlib.sha256(_listing()).hexdigest()
+    if isinstance(request.get("version"), int):
+        request["version"] = VERSION
+    given = request.get("options")
+    given = given if isinstance(given, dict) else {}
+    request["options"] = {"cache": "false", **{key: given[key] for key in given if key == "onFilterError"}}
+    request["hadoop"] = {}
+    answer, result, _ = _worker._plan(request, _listing())
+    return answer, result
+
+
 def _run_frames(data: bytes) -> None:
     """A frame of these bytes, and the request of this JSON for a plan of a sound file."""
     with suppress(BloomParquetError):
@@ -149,19 +164,7 @@ def _run_frames(data: bytes) -> None:
     if frame is None:
         return
     request, _ = frame
-    if not request.get("listing"):
-        request["listing"] = hashlib.sha256(_listing()).hexdigest()
-    # Neither paths nor names of code come from an input: they would be opened and imported.
-    options = request.get("options")
-    request["options"] = {
-        "cache": "false",
-        **(
-            {"onFilterError": options["onFilterError"]}
-            if isinstance(options, dict) and "onFilterError" in options
-            else {}
-        ),
-    }
-    answer, result, _ = _worker._plan(request, _listing())
+    answer, result = plan_of(request)
     stream = io.BytesIO()
     write_frame(stream, {"id": request.get("id"), **answer}, result)
     stream.seek(0)
@@ -202,6 +205,6 @@ TARGETS = [
         max_bytes=512,
         seconds=4.0,
     ),
-    Target("frames", _frame_seeds, _run_frames, change_json, max_bytes=2048),
+    Target("frames", frame_seeds, _run_frames, change_json, max_bytes=2048),
     Target("substrait", _substrait_seeds, _run_substrait, change_protobuf, max_bytes=1024),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from random import Random
@@ -15,6 +16,7 @@ from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.parquet import filters
 from tests.fuzz.mutate import join, split
+from tests.fuzz.queries import frame_seeds, plan_of
 from tests.fuzz.target import CORPUS, Target, examine, minimise
 from tests.fuzz.targets import TARGETS
 
@@ -47,6 +49,12 @@ def test_stored_inputs_and_mutations_are_handled(name: str) -> None:
             data = target.mutate(data, random)[: target.max_bytes]
         find = examine(target, data)
         assert find is None, f"{data!r}: {find.report}"
+
+
+def test_most_seeds_of_frames_are_planned() -> None:
+    """Otherwise the target would test nothing but the first check of requests."""
+    answers = [plan_of(json.loads(seed))[0] for seed in frame_seeds()]
+    assert sum("plan" in answer for answer in answers) > len(answers) / 2, answers
 
 
 def test_the_stored_inputs_are_small_and_have_a_target() -> None:
