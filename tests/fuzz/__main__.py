@@ -99,7 +99,7 @@ def run_hypothesis(seconds: int) -> int:
             os.killpg(process.pid, signal.SIGINT)
             process.wait()
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "found"}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not spark and not jar", *_HYPOTHESIS_ROOMS]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis and not spark and not jar", *_HYPOTHESIS_ROOMS]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     print(f"{HYPOTHESIS}: {seconds} seconds; the tests with the inputs that failed: {done.stdout[-2000:]}", flush=True)
     return done.returncode
