@@ -41,7 +41,8 @@ _TEXTS = (
     "lower(s) = 'v1' OR startswith(s, 'v')", "CAST(x AS INT) = 4 OR x = CAST('14' AS BIGINT)", "i = -0.0 OR i < 2.5BD",
     "x IN (1, 2, 3, 4, 5) OR TRUE", "isnull(s) = false", "s BETWEEN 'a' AND 'w' AND NOT s IN ('v1', 'v2')",
     "array_contains(l, 1) OR l[0] = 2", "s LIKE '%\\_' ESCAPE '/'", "x IS DISTINCT FROM 5",
-    "X'00ff' = s OR (((x)) = (1))",
+    "X'00ff' = s OR (((x)) = (1))", "x > i AND length(s) = 2", "CAST(x AS STRING) = '14'", "concat(s, 'a') = 'v1a'",
+    "x + 1 = 15", "year(t) = 2001",
 )  # fmt: skip
 
 
@@ -73,7 +74,10 @@ def _run_where(data: bytes) -> None:
         if not group.kept:
             assert group.index is not None
             rows = TABLE.slice(3 * group.index, 3)
-            matching = rows.filter(mask(rows))
+            try:
+                matching = rows.filter(mask(rows))
+            except PlanError:  # a value is out of the range of a cast
+                continue
             assert not matching.num_rows, (group.reason, matching.to_pylist())
 
 
@@ -82,10 +86,10 @@ def _require_round_trip(predicate: Predicate) -> None:
     spelled = to_sql(predicate)
     try:
         again = parse_where(spelled)
-        masks = [bind_mask(each, TABLE.schema) for each in (predicate, again)]
+        first, second = (bind_mask(each, TABLE.schema)(TABLE) for each in (predicate, again))
     except PlanError:
-        return  # some literals have no spelling
-    assert masks[0](TABLE).equals(masks[1](TABLE)), spelled
+        return  # some literals have no spelling, and some values are out of the range of a cast
+    assert first.equals(second), spelled
 
 
 def _change_text(data: bytes, random: Random) -> bytes:
