@@ -172,9 +172,10 @@ class Worker:
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
             answer, ranges = summarize(plan)
-            answer["plan"]["warnings"] = [*map(access.explain, answer["plan"]["warnings"] + _index_warnings.take())]
+            answer["plan"]["warnings"] += _index_warnings.take()
             if explains:
                 answer["plan"]["explanation"] = plan.explain().to_dict()
+            answer["plan"] = access.without_secrets(answer["plan"])
             answer["revision"] = listing.revision
             return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:
