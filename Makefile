@@ -3,6 +3,8 @@ PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2
 ARGS    ?=
+# A file of versions and hashes. With it, pip installs only these; .ci/run sets it.
+LOCK    ?=
 
 # The Spark releases of `make test-matrix`. The jar is compiled against the one in .venv.
 MATRIX  ?= 4.0 4.1 4.2
@@ -21,8 +23,11 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
+# The fuzzers need only these, the extra `fuzz`.
+FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix random-sql lint docs notebooks bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -36,11 +41,11 @@ $(BUILD_STAMP): pyproject.toml
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "error: $(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(PIP) $(BUILD_TOOLS)
+	@$(PIP) $(if $(LOCK),--require-hashes -r $(LOCK),$(BUILD_TOOLS))
 	@touch $@
 
 $(STAMP): $(BUILD_STAMP)
-	@$(PIP) --editable '.[spark,dev]'
+	@$(PIP) $(if $(LOCK),--no-deps --no-build-isolation) --editable '.[spark,dev]'
 	@touch $@
 
 java:
@@ -94,8 +99,37 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
+# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS: for each target.
+TARGET  ?=
+SECONDS ?= 60
+fuzz: $(VENV)-fuzz/.stamp ## Fuzz with coverage guidance: make fuzz TARGET=footer SECONDS=600
+	@$(VENV)-fuzz/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS)
+
+$(VENV)-fuzz/.stamp: $(STAMP)
+	@echo "installing the fuzzers into $(VENV)-fuzz"
+	@$(BIN)/python -m venv --clear $(VENV)-fuzz
+	@$(VENV)-fuzz/bin/python -m pip install --quiet --disable-pip-version-check $(FUZZ_TOOLS)
+	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-fuzz/bin/python $(PACKAGES))/venv.pth"
+	@touch $@
+
+SWITCHES     ?= partitions statistics bloom index caches planning
+SWITCH_TESTS ?= tests/differential tests/indexing/test_differential.py tests/jar/test_plain_random.py tests/jar/test_orc_differential.py
+
+switches: $(STAMP) java $(JAR) ## Run the comparisons with each kind of evidence, the caches and planning switched off
+	@for each in $(SWITCHES); do \
+		echo "without $$each"; \
+		BLOOMPARQUET_WITHOUT=$$each PYTHONPATH="$(CURDIR)/tests/support/switched:$(CURDIR)" \
+			$(BIN)/python $(PYTEST) $(SWITCH_TESTS) --ignore tests/differential/test_switches.py $(ARGS) || exit 1; \
+	done
+
+SEED   ?= 0
+NUMBER ?= 10000
+
+faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and files that are replaced: make faults SEED=7 NUMBER=100
+	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
+		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
+
 PAIRS  ?= 100000
-SEED   ?= 1
 FROM   ?= 0
 FAULTS ?=
 random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every way in with plain Spark; FAULTS=1: find faults put in
@@ -105,6 +139,14 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
+
+# mutmut needs many packages, so only this target installs it.
+$(VENV)/.mutants-stamp: $(STAMP)
+	@$(PIP) $$(sed -n 's/^mutants = \["\(.*\)"\].*/\1/p' pyproject.toml)
+	@touch $@
+
+mutants: $(VENV)/.mutants-stamp java ## Change the code that skips row groups, and list the changes that no test notices; takes hours: make mutants FILES=judge
+	@$(BIN)/python -m tests.mutants $(FILES) $(ARGS)
 
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages
@@ -116,6 +158,16 @@ notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what
 bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
+# SEED repeats a run's choices, QUERIES is how many operations follow the kills, CLUSTER is local-cluster or standalone.
+soak: $(STAMP) java $(JAR) ## Clients on two clusters whose processes are killed: MINUTES=30 CLIENTS=8 SEED= QUERIES=10000 CLUSTER=both
+	@$(BIN)/python -m tests.soak $(foreach name,MINUTES CLIENTS SEED QUERIES CLUSTER,$(SOAK_$(name)))
+
+SOAK_MINUTES := $(if $(MINUTES),--minutes $(MINUTES))
+SOAK_CLIENTS := $(if $(CLIENTS),--clients $(CLIENTS))
+SOAK_SEED    := $(if $(SEED),--seed $(SEED))
+SOAK_QUERIES := $(if $(QUERIES),--queries $(QUERIES))
+SOAK_CLUSTER := $(if $(CLUSTER),--cluster $(CLUSTER))
+
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
@@ -126,7 +178,25 @@ verify-wheel: wheel java ## Install the wheel into a fresh venv and use it: impo
 	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[spark]"
 	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
 
+# What the wheel needs may have these licences.
+LICENCES := 3-Clause BSD License;Apache-2.0;Apache-2.0 OR BSD-3-Clause;BSD-2-Clause;BSD-3-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0;BSD License;MIT;MIT License;MIT-0
+
+build/tools/.stamp:
+	@$(PYTHON) -m venv build/tools
+	@build/tools/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-licenses pip-tools
+	@touch $@
+
+sbom: verify-wheel build/tools/.stamp ## Check the licences of what the wheel needs, and list it in dist/ (CycloneDX)
+	@build/tools/bin/pip-licenses --python build/wheel-venv/bin/python --from=mixed --allow-only='$(LICENCES)' >/dev/null
+	@build/tools/bin/cyclonedx-py environment --output-reproducible --of JSON -o dist/bloomparquet.cdx.json build/wheel-venv/bin/python
+
+lock: build/tools/.stamp ## Write the versions and hashes that CI installs into .ci/requirements.txt
+	@build/tools/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra spark --extra dev \
+		--output-file .ci/requirements.txt pyproject.toml
+	@sed -i '/^# WARNING/,/^bloomparquet @/d' .ci/requirements.txt
+
 clean: ## Remove the files that the other targets make
-	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
+	rm -rf $(VENV) $(VENV)-[0-9]* $(VENV)-fuzz $(dir $(JAR)) build dist .demo .bench
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
