@@ -30,6 +30,7 @@ def _explained(path: str, function: str, old: str, *new: str, why: str) -> Expla
 _INT64 = "numpy makes int64 of Python's integers on the 64-bit systems that Spark runs on"
 _EQUAL_LENGTHS = "both have one element for each chunk"
 _STATISTICS, _ORDERING = "planning/evidence/statistics.py", "query/ordering.py"
+_NORMAL_FORM = "query/normal_form.py"
 _ENCODING = "parquet/values/encoding.py"
 
 EXPLAINED = (
@@ -40,6 +41,22 @@ EXPLAINED = (
         "len(encoded.hashes), None",
         "len(encoded.hashes), ",
         why=_INT64,
+    ),
+    _explained(
+        _NORMAL_FORM,
+        "weaken",
+        ", strict=True",
+        ", ",
+        ", strict=False",
+        ", strict=None",
+        why="one child is made of each child",
+    ),
+    _explained(
+        _NORMAL_FORM,
+        "_normalize_leaf",
+        "None not in leaf.values",
+        "(None not in leaf.values) and False",
+        why="a shortcut: without None, the other branch copies the values",
     ),
     _explained(
         _ORDERING,
