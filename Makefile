@@ -3,6 +3,8 @@ PYTHON  ?= python3
 VENV    ?= .venv
 WORKERS ?= 2
 ARGS    ?=
+# A file of versions and hashes. With it, pip installs only these; .ci/run sets it.
+LOCK    ?=
 
 # The Spark releases of `make test-matrix`. The jar is compiled against the one in .venv.
 MATRIX  ?= 4.0 4.1 4.2
@@ -22,7 +24,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix lint mutants docs notebooks bench wheel verify-wheel clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -36,11 +38,11 @@ $(BUILD_STAMP): pyproject.toml
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "error: $(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(PIP) $(BUILD_TOOLS)
+	@$(PIP) $(if $(LOCK),--require-hashes -r $(LOCK),$(BUILD_TOOLS))
 	@touch $@
 
 $(STAMP): $(BUILD_STAMP)
-	@$(PIP) --editable '.[spark,dev]'
+	@$(PIP) $(if $(LOCK),--no-deps --no-build-isolation) --editable '.[spark,dev]'
 	@touch $@
 
 java:
@@ -94,6 +96,29 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
+SWITCHES     ?= partitions statistics bloom index caches planning
+SWITCH_TESTS ?= tests/differential tests/indexing/test_differential.py tests/jar/test_plain_random.py tests/jar/test_orc_differential.py
+
+switches: $(STAMP) java $(JAR) ## Run the comparisons with each kind of evidence, the caches and planning switched off
+	@for each in $(SWITCHES); do \
+		echo "without $$each"; \
+		BLOOMPARQUET_WITHOUT=$$each PYTHONPATH="$(CURDIR)/tests/support/switched:$(CURDIR)" \
+			$(BIN)/python $(PYTEST) $(SWITCH_TESTS) --ignore tests/differential/test_switches.py $(ARGS) || exit 1; \
+	done
+
+SEED   ?= 0
+NUMBER ?= 10000
+
+faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and files that are replaced: make faults SEED=7 NUMBER=100
+	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
+		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
+
+PAIRS  ?= 100000
+FROM   ?= 0
+FAULTS ?=
+random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every way in with plain Spark; FAULTS=1: find faults put in
+	@$(BIN)/python -m tests.differential.$(if $(FAULTS),faults --seed $(SEED),random_run --pairs $(PAIRS) --seed $(SEED) --first $(FROM))
+
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -126,6 +151,24 @@ verify-wheel: wheel java ## Install the wheel into a fresh venv and use it: impo
 	@$(PYTHON) -m venv build/wheel-venv
 	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[spark]"
 	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
+
+# What the wheel needs may have these licences.
+LICENCES := 3-Clause BSD License;Apache-2.0;Apache-2.0 OR BSD-3-Clause;BSD-2-Clause;BSD-3-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0;BSD License;MIT;MIT License;MIT-0
+
+build/tools/.stamp:
+	@$(PYTHON) -m venv build/tools
+	@build/tools/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-licenses pip-tools
+	@touch $@
+
+sbom: verify-wheel build/tools/.stamp ## Check the licences of what the wheel needs, and list it in dist/ (CycloneDX)
+	@build/tools/bin/pip-licenses --python build/wheel-venv/bin/python --from=mixed --allow-only='$(LICENCES)' >/dev/null
+	@build/tools/bin/cyclonedx-py environment --output-reproducible --of JSON -o dist/bloomparquet.cdx.json build/wheel-venv/bin/python
+
+lock: build/tools/.stamp ## Write the versions and hashes that CI installs into .ci/requirements.txt
+	@build/tools/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra spark --extra dev \
+		--output-file .ci/requirements.txt pyproject.toml
+	@sed -i '/^# WARNING/,/^bloomparquet @/d' .ci/requirements.txt
 
 clean: ## Remove the files that the other targets make
 	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
