@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import DamagedSliceError
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
@@ -156,15 +157,18 @@ def test_an_unusable_tile_keeps_its_chunks(error: Exception, is_damaged: bool, t
         answers = np.ones(5, np.bool_)
         usable = filters.ask(asked, answers)
         assert answers.tolist() == [True, False, True, True, True]
-        assert usable.present.tolist() == [False, True, False, True, False]
+        assert usable.tile.tolist() == [-1, 1, -1, 1, -1]
+        again = np.ones(5, np.bool_)
+        assert usable.ask(asked, again) is usable
+        assert again.tolist() == answers.tolist()
     assert bad.damaged is is_damaged
     assert len(bad.slices.asked) == len(warnings) == (1 if is_damaged else 2)  # type: ignore[attr-defined]
     assert all(each == f"{text}the filters in the data files are read" for each in warnings)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_remote_tiles_are_fetched_at_once(threads: int) -> None:
-    tiles = (tile([{1}], threads=threads), tile([{3}], threads=threads, error=OSError("gone")), tile([{1}]))
+@pytest.mark.parametrize(("threads", "error"), [(1, OSError("gone")), (2, OSError("gone")), (2, FormatError("bad"))])
+def test_remote_tiles_are_fetched_at_once(threads: int, error: Exception) -> None:
+    tiles = (tile([{1}], threads=threads), tile([{3}], threads=threads, error=error), tile([{1}]))
     filters = TiledFilters(np.array([0, 1, -1], np.int32), np.zeros(3, np.int32), tiles)
     storage: Any = None
     first, last = np.array([1, 2, 1]), np.array([3, 3, 2])

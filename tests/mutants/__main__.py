@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
@@ -54,13 +55,14 @@ def _report(path: str, outcome: Outcome, table: Table) -> bool:
 
 
 def _report_java(folder: Path, table: Table) -> bool:
-    outcomes = []
+    outcomes = Counter[str]()
     for mutant, is_killed in run_java(folder):
-        outcomes.append(is_killed)
-        _CONSOLE.print(f"{'killed' if is_killed else 'LEFT'}: {mutant.name}: {mutant.old} -> {mutant.new}")
-    left = outcomes.count(False)
-    table.add_row("the jar", *map(str, (len(outcomes), len(outcomes) - left, 0, left, 0)))
-    return left > 0
+        outcome = "killed" if is_killed else "explained" if mutant.why else "left"
+        outcomes[outcome] += 1
+        _CONSOLE.print(f"{outcome}: {mutant.name}: {mutant.old} -> {mutant.new}")
+    figures = (outcomes.total(), outcomes["killed"], outcomes["explained"], outcomes["left"], 0)
+    table.add_row("the jar", *map(str, figures))
+    return outcomes["left"] > 0
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ def _explained(path: str, function: str, old: str, *new: str, why: str) -> Expla
 
 
 _INT64 = "numpy makes int64 of Python's integers on the 64-bit systems that Spark runs on"
-_EQUAL_LENGTHS = "both have one element for each chunk"
+_EQUAL_LENGTHS = "both have the same length by construction"
 _STATISTICS, _ORDERING = "planning/evidence/statistics.py", "query/ordering.py"
+_TILES = "planning/evidence/tiles.py"
+_ONE_INDEX = "the tiles of an index lie in one place, so they all have the same number of threads"
+_NORMAL_FORM = "query/normal_form.py"
 _ENCODING = "parquet/values/encoding.py"
 
 EXPLAINED = (
@@ -40,6 +43,63 @@ EXPLAINED = (
         "len(encoded.hashes), None",
         "len(encoded.hashes), ",
         why=_INT64,
+    ),
+    _explained(
+        _TILES,
+        "TiledFilters.replaced",
+        ", -1], np.int32)",
+        ", -1], None)",
+        ", -1], )",
+        why="the numbers are put into an array of int32",
+    ),
+    _explained(_TILES, "TiledFilters.ask", "self.tiles[:1]", "self.tiles[:2]", why=_ONE_INDEX),
+    _explained(_TILES, "TiledFilters._fetch", "self.tiles[0].slices", "self.tiles[1].slices", why=_ONE_INDEX),
+    _explained(
+        _TILES,
+        "TiledFilters._ask_tile",
+        "(first == low).all() and (last == high).all()",
+        "None",
+        "(first != low).all() and (last == high).all()",
+        "(first == low).all() and (last != high).all()",
+        why="a shortcut, which is then never taken: the loop below gives the same answers",
+    ),
+    _explained(
+        _TILES, "TiledFilters._ask_tile", ", axis=0)", ", )", why="numpy reduces along the first axis by default"
+    ),
+    _explained(
+        _TILES,
+        "_by_tile",
+        "bool((tile[1:] >= tile[:-1]).all())",
+        "(bool((tile[1:] >= tile[:-1]).all())) and False",
+        "bool(None)",
+        "bool((tile[1:] > tile[:-1]).all())",
+        why="a shortcut: sorting what is sorted changes nothing",
+    ),
+    _explained(
+        _TILES,
+        "_by_tile",
+        ', kind="stable"',
+        ", kind=None",
+        ", ",
+        ', kind="STABLE"',
+        why="the order within a tile changes no answer",
+    ),
+    _explained(_TILES, "_by_tile", ", strict=True", ", ", ", strict=False", ", strict=None", why=_EQUAL_LENGTHS),
+    _explained(
+        _NORMAL_FORM,
+        "weaken",
+        ", strict=True",
+        ", ",
+        ", strict=False",
+        ", strict=None",
+        why="one child is made of each child",
+    ),
+    _explained(
+        _NORMAL_FORM,
+        "_normalize_leaf",
+        "None not in leaf.values",
+        "(None not in leaf.values) and False",
+        why="a shortcut: without None, the other branch copies the values",
     ),
     _explained(
         _ORDERING,

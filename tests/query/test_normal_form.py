@@ -72,6 +72,7 @@ TREES = [
 A, B = Eq("x", 1), StartsWith("s", "a")
 OPAQUE = Opaque("f(x)", next(iter(WhyNot)), "no")
 TEST = RowTest((("x",),), "x > 1", And(A, OPAQUE), evaluate=print)
+EITHER = RowTest((("x",),), "x > 1", Or(A, B), evaluate=print)
 
 
 def selected(predicate: Predicate) -> list[bool]:
@@ -138,6 +139,7 @@ def test_children_are_asked_about_undecided_row_groups_only() -> None:
     ("given", "expected"),
     [
         (TEST, And(A, OPAQUE)),
+        (EITHER, Or(A, B)),
         (Not(TEST), Always(True)),
         (Not(Not(TEST)), And(A, OPAQUE)),
         (Or(B, TEST), Or(B, And(A, OPAQUE))),
