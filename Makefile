@@ -24,7 +24,7 @@ BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test test-core test-all test-matrix lint docs notebooks bench soak wheel verify-wheel sbom lock clean java
+.PHONY: help setup jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -96,10 +96,35 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
+SWITCHES     ?= partitions statistics bloom index caches planning
+SWITCH_TESTS ?= tests/differential tests/indexing/test_differential.py tests/jar/test_plain_random.py tests/jar/test_orc_differential.py
+
+switches: $(STAMP) java $(JAR) ## Run the comparisons with each kind of evidence, the caches and planning switched off
+	@for each in $(SWITCHES); do \
+		echo "without $$each"; \
+		BLOOMPARQUET_WITHOUT=$$each PYTHONPATH="$(CURDIR)/tests/support/switched:$(CURDIR)" \
+			$(BIN)/python $(PYTEST) $(SWITCH_TESTS) --ignore tests/differential/test_switches.py $(ARGS) || exit 1; \
+	done
+
+SEED   ?= 0
+NUMBER ?= 10000
+
+faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and files that are replaced: make faults SEED=7 NUMBER=100
+	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
+		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
+
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
+
+# mutmut needs many packages, so only this target installs it.
+$(VENV)/.mutants-stamp: $(STAMP)
+	@$(PIP) $$(sed -n 's/^mutants = \["\(.*\)"\].*/\1/p' pyproject.toml)
+	@touch $@
+
+mutants: $(VENV)/.mutants-stamp java ## Change the code that skips row groups, and list the changes that no test notices; takes hours: make mutants FILES=judge
+	@$(BIN)/python -m tests.mutants $(FILES) $(ARGS)
 
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages

@@ -17,6 +17,7 @@ from tests.differential import writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
 from tests.differential.kinds import KINDS, NAN
 from tests.differential.test_core import check_cases, examples
+from tests.support.switches import is_on, require_used
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +47,9 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     assert tally["cases"] >= 12 * examples(0.08).max_examples
     # The oracle agreed because it was asked something, and the evidence was used.
     assert tally["matching"] > tally["cases"] / 4
-    assert tally["statistics"] > 0
-    assert tally["bloom"] > tally["row groups"] / (400 if statistics else 60)
-    assert tally["kept in vain"] < tally["row groups"] / 2
+    require_used(tally, "statistics", 0)
+    require_used(tally, "bloom", tally["row groups"] / (400 if statistics else 60))
+    assert tally["kept in vain"] < tally["row groups"] / 2 or not is_on("statistics", "bloom", "partitions")
 
 
 @pytest.mark.parametrize("kind", NAMES)

@@ -23,6 +23,7 @@ from tests.differential import oracle, writers
 from tests.differential.cases import Case, Data, cases, data_sets
 from tests.differential.test_core import check_law, examples, spelled
 from tests.support.index import outcome, plan_by
+from tests.support.switches import is_on, require_off, require_used
 
 _write_table = pq.write_table
 
@@ -53,8 +54,11 @@ def test_random_data_gives_the_same_plans_and_rows(what: str) -> None:
 
     check()
     print(f"\n{dict(tally)}")
-    assert tally["files"] > tally["indexed"] > tally["files"] / 4  # most others are new or rewritten
-    assert min(tally["statistics"], tally["bloom"]) > 0
+    if is_on("index", "partitions"):
+        assert tally["files"] > tally["indexed"] > tally["files"] / 4  # most others are new or rewritten
+    require_used(tally, "statistics", 0)
+    if is_on("index") or what != "filters of values":
+        require_used(tally, "bloom", 0)
 
 
 def without_filters(table: pa.Table, path: Path, **options: Any) -> None:
@@ -113,6 +117,7 @@ def compare(
             )
         wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
         check_law(plan, data, files, wanted)
+        require_off(plan)
         table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
         actual = oracle.comparable_rows(table, names)
         assert sorted(actual, key=repr) == sorted((expected[rid] for rid in wanted), key=repr)

@@ -192,6 +192,24 @@ def test_the_index_changes_between_manifest_and_segments(
     assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
 
 
+def test_an_index_that_cannot_be_looked_at_is_not_taken_for_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(root)
+    original = os.stat
+
+    def fail(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith(DIRECTORY):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return original(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            bp.drop_index(root)
+    assert indexed_files(root) == 3
+    assert bp.drop_index(root)
+    assert not bp.drop_index(root)
+
+
 def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
     unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
     with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):

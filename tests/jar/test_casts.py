@@ -62,6 +62,8 @@ SKIPPED = {
     "l = -8D": 3,
     "l IN (-8D, -7.5D, 100D)": 3,
     "l > 5.5D": 3,
+    "5.5D < l": 3,
+    "-5.5D >= l": 2,
     "CAST(i AS FLOAT) = 12": 3,
     "CAST(i AS FLOAT) <= -0.5": 4,
     "p = 12.1D": 3,

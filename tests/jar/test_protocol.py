@@ -61,6 +61,12 @@ def test_a_truncated_frame_is_an_error() -> None:
             read_frame(io.BytesIO(whole[:size]))
 
 
+@pytest.mark.parametrize("head", [b"[]", b"3", b"null", b'"{}"', b"{", b"\xff", b"[" * 100_000])
+def test_a_frame_that_is_no_json_object_is_an_error(head: bytes) -> None:
+    with pytest.raises(FormatError, match=r"a frame (with .*; expected a JSON object|whose JSON cannot be read)"):
+        read_frame(io.BytesIO(len(head).to_bytes(4, "big") + head + bytes(4)))
+
+
 def test_a_frame_above_one_gibibyte_is_an_error() -> None:
     with pytest.raises(LimitError, match="a frame of"):
         read_frame(io.BytesIO((1 << 30 | 1).to_bytes(4, "big") + b"{}"))

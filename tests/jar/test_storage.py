@@ -206,6 +206,19 @@ def test_what_has_no_counterpart_is_named(lake: Lake, name: str) -> None:
         assert lake.server.credentials == []
 
 
+@pytest.mark.parametrize("name", ["proxy.host", "secret.key"])
+def test_settings_that_hadoop_cannot_read_fail_no_query(lake: Lake, name: str) -> None:
+    """Hadoop replaces variables in a value only so often, and throws then, with the value."""
+    bucket = f"variables-of-{name.replace('.', '-')}"
+    url = lake.add(bucket)
+    variables = {f"fs.test.v{i}": f"${{fs.test.v{i + 1}}}" for i in range(40)}
+    with conf(lake.spark, {**lake.settings(**{name: "hidden${fs.test.v0}"}), **variables}):
+        plan = lake.ask(lake.spark.read.parquet(url))
+    assert not plan.planned
+    assert f"cannot read Hadoop's settings for s3a://{bucket}: " in str(plan.reason)
+    assert "hidden" not in str(plan.reason)
+
+
 def test_secrets_are_shown_nowhere(lake: Lake, tmp_path: Path) -> None:
     url = lake.add("secret")
     home = tmp_path / "spark-log"

@@ -159,6 +159,8 @@ def test_other_bytes_than_those_of_spark_are_not_read(root: str, settings: dict[
         (StorageAccess({"secret_key": "a/secret+key"}), "GET ?x=a%2Fsecret%2Bkey a/secret+key"),
         (StorageAccess(None, {"fs.s3a.session.token": "a/secret+key"}), "token a/secret%2Bkey"),
         (StorageAccess({"sas_token": "?sv=1&sig=a%2Fsecret%2Bkey&se=2"}), "403 https://h/?se=2&sig=a/secret+key"),
+        (StorageAccess({"sas_token": "?sig=a%2fsecret%2bkey&sv=1"}), "403 https://h/?sv=1&sig=a%2fsecret%2bkey"),
+        (StorageAccess({"sas_token": "?sig=a%2fsecret%2bkey&sv=1"}), "403 https://h/?sv=1&sig=a%2Fsecret%2Bkey"),
         (StorageAccess(None, {"fs.s3a.proxy.password": "a/secret+key"}), "http://me:a%2Fsecret%2Bkey@proxy"),
         (StorageAccess({"proxy_options": "http://me:a%2Fsecret%2Bkey@p"}), "proxy a/secret+key"),
         (StorageAccess(None, {"fs.azure.account.oauth2.client.secret": "a/secret+key"}), "login a/secret+key"),
@@ -209,3 +211,4 @@ def test_half_of_a_secret_is_not_shown() -> None:
     message = first_line(OSError("." * (MAX_ERROR_LENGTH - 10) + "S" * 40), access)
     assert "S" not in message
     assert len(message) <= MAX_ERROR_LENGTH
+    assert first_line(OSError("of S\nT\u2028" * 9), StorageAccess({"secret_key": "S\nT\u2028" * 9})) == "of S"

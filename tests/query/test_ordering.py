@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.literals import Family
-from bloomparquet.query.ordering import INT32_RANGE, Point, ValueOrder
+from bloomparquet.query.ordering import INT32_RANGE, MAX_DIGITS, Point, ValueOrder
 
 INT32 = ValueOrder("integer", "c", integers=INT32_RANGE)
 PRICE = ValueOrder("decimal", "c", integers=(-(10**8), 10**8), scale=2)
@@ -87,6 +87,123 @@ def test_a_point_beyond_the_range_lies_beside_its_end() -> None:
     assert INT32.point(Decimal("1.5"), None) == Point(1, 1)
 
 
+TOKYO = dt.timezone(dt.timedelta(hours=9))
+LONG = ValueOrder("integer", "c")
+UNSIGNED = ValueOrder("integer", "c", integers=(0, 2**64 - 1))
+WIDE = ValueOrder("decimal", "c", integers=(1 - 10**30, 10**30 - 1), scale=0)
+FLOAT = ValueOrder("float", "c")
+FLOAT32 = ValueOrder("float", "c", float_type=np.float32)
+SECONDS = ValueOrder("timestamp", "c", unit=10**9)
+LOCAL = ValueOrder("timestamp_ntz", "c", unit=10**3)
+TIME = ValueOrder("time", "c", unit=10**3)
+DATE = ValueOrder("date", "c", integers=INT32_RANGE)
+OLDEST = dt.datetime(1900, 1, 2)
+OLDEST_SECONDS = -70 * 365 * 86_400 - 17 * 86_400 + 86_400  # from 1900-01-02 to 1970: 70 years, 17 leap days
+
+
+@pytest.mark.parametrize(
+    ("order", "value", "zone", "point"),
+    [
+        (INT32, 5, None, Point(5)),
+        (INT32, -1.5, None, Point(-2, 1)),
+        (INT32, 2**31 - 1, None, Point(2**31 - 1)),
+        (INT32, 2**31, None, Point(2**31 - 1, 1)),
+        (INT32, -(2**31), None, Point(-(2**31))),
+        (INT32, -(2**31) - 1, None, Point(-(2**31), -1)),
+        (INT32, math.inf, None, Point(2**31 - 1, 1)),
+        (INT32, -math.inf, None, Point(-(2**31), -1)),
+        (INT32, math.nan, None, None),
+        (INT32, Decimal(2**60) + Decimal("0.5"), None, None),  # Spark's cast to DOUBLE makes it 2**60
+        (PRICE, Decimal("0.005"), None, Point(0, 1)),
+        (PRICE, math.inf, None, Point(10**8, 1)),
+        (PRICE, math.nan, None, None),
+        (ValueOrder("decimal", "c", scale=MAX_DIGITS), Decimal(f"1e-{MAX_DIGITS}"), None, Point(1)),
+        (ValueOrder("decimal", "c", scale=MAX_DIGITS + 1), Decimal(0), None, None),
+        (FLOAT, 0.5, None, Point(0.5)),
+        (FLOAT, math.nan, None, None),
+        (FLOAT, math.inf, None, Point(math.inf)),
+        (FLOAT, -math.inf, None, Point(-math.inf)),
+        (FLOAT, 10**400, None, Point(math.inf, -1)),
+        (FLOAT, -(10**400), None, Point(-math.inf, 1)),
+        (FLOAT, Decimal("1e399"), None, Point(math.inf, -1)),
+        (FLOAT, 2**53 + 1, None, Point(2.0**53, 1)),
+        (FLOAT, 2**53 + 3, None, Point(2.0**53 + 4, -1)),
+        (FLOAT, -(2**53) - 1, None, Point(-(2.0**53), -1)),
+        (ValueOrder("string", "c"), "\u00e9", None, Point("\u00e9".encode())),
+        (DATE, dt.date(1582, 10, 15), None, Point(-141427)),
+        (DATE, dt.date(1582, 10, 14), None, None),
+        (SECONDS, OLDEST.replace(tzinfo=dt.timezone.utc), None, Point(OLDEST_SECONDS)),
+        (SECONDS, OLDEST, "UTC", Point(OLDEST_SECONDS)),
+        (SECONDS, OLDEST.replace(hour=9), "+09:00", Point(OLDEST_SECONDS)),
+        (SECONDS, dt.datetime(2024, 1, 1, 9, tzinfo=TOKYO), None, Point(1_704_067_200)),
+        (SECONDS, "2024-01-01 00:00:00", None, None),
+        (SECONDS, OLDEST - dt.timedelta(microseconds=1), "UTC", None),
+        (LOCAL, OLDEST, None, Point(OLDEST_SECONDS * 10**6)),
+        (LOCAL, OLDEST - dt.timedelta(microseconds=1), None, None),
+        (TIME, dt.time(0, 0, 1), None, Point(10**6)),
+    ],
+)
+def test_points_are_exact(order: ValueOrder, value: Any, zone: str | None, point: Point | None) -> None:
+    assert order.point(value, zone) == point
+    keys = order.keys([value], zone)
+    if point is None:
+        assert keys is None
+    else:
+        assert keys is not None
+        assert keys.tolist() == ([] if point.side else [point.key])
+
+
+@pytest.mark.parametrize(
+    ("order", "values", "keys", "dtype"),
+    [
+        (INT32, [2**31, 2**31 - 1, 1, 1, -(2**31), -(2**31) - 1], [-(2**31), 1, 2**31 - 1], np.int64),
+        (INT32, [math.inf, -math.inf, 7.0, 2**70, 10**400], [7], np.int64),
+        (INT32, list(map(Decimal, (2**31, 2**31 - 1, -(2**31), -(2**31) - 1))), [-(2**31), 2**31 - 1], np.int64),
+        (LONG, [2**63, 2**63 - 1, -(2**63), -(2**63) - 1], [-(2**63), 2**63 - 1], np.int64),
+        (UNSIGNED, [-1, 0, 2**63, 2**64 - 1, 2**64], [0, 2**63, 2**64 - 1], np.uint64),
+        (UNSIGNED, [5], [5], np.uint64),
+        (WIDE, [10**30, 10**30 - 1, -(10**29), 3], [-(10**29), 3, 10**30 - 1], object),
+        (WIDE, [3], [3], object),
+        (ValueOrder("boolean", "c", integers=(0, 1)), [True, False, True], [0, 1], np.uint64),
+        (FLOAT, [1.0, 0.0, -1.0, 0, -0.0, 2**53 + 1], [-1.0, -0.0, 0.0, 1.0], np.float64),
+        (FLOAT, [1.0], [1.0], np.float64),
+        (FLOAT32, [1e300, 0.5, math.inf], [0.5, math.inf], np.float64),
+        (ValueOrder("binary", "c", length=2), [b"zz", b"a", b"ab", b"ab"], [b"ab", b"zz"], object),
+        (ValueOrder("binary", "c"), [b"b", b"a\0", b"a"], [b"a", b"a\0", b"b"], object),
+    ],
+)  # fmt: skip
+def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], dtype: Any) -> None:
+    exact = order.keys(values, None)
+    assert exact is not None
+    assert repr(exact.tolist()) == repr(keys)  # which tells -0.0 from 0.0
+    assert exact.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("value", "is_certain"),
+    [
+        (Decimal(2**53), True),
+        (Decimal(2**53 + 1), False),  # DOUBLE rounds it to 2**53
+        (Decimal(-(2**53) - 1), False),
+        (Decimal(2**53 + 2), True),
+        (Decimal(5), True),
+        (1000.1, True),
+        (2.0**53, True),
+        (2.0**63, False),  # its text is 9.223372036854776E18
+        (-(2.0**63), False),
+        (2.0**64, False),
+        (2.0**65, True),  # beyond every column of integers
+        (math.inf, True),
+        (Decimal(f"{2**1000}.5"), True),  # beyond them too; and DOUBLE may not have it
+    ],
+)
+def test_integers_that_depend_on_the_reader_are_uncertain(value: Any, is_certain: bool) -> None:
+    assert (LONG.keys([value], None) is not None) == is_certain
+    assert (LONG.point(value, None) is not None) == is_certain
+    assert WIDE.keys([value], None) is not None  # decimals are compared exactly
+
+
 def test_a_value_of_another_kind_is_an_error() -> None:
-    with pytest.raises(PlanError, match="column 'c'"):
-        INT32.keys(["text"], None)
+    for convert in (lambda value: INT32.keys([value], None), lambda value: INT32.point(value, None)):
+        with pytest.raises(PlanError, match="column 'c'"):
+            convert("text")

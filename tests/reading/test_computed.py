@@ -168,6 +168,23 @@ def test_arrow_types_of_text_have_the_same_values(kind: pa.DataType) -> None:
             assert of_null[3] is (None if "=" in where and "<=>" not in where else True)
 
 
+def test_encoded_numbers_and_times_have_the_same_values() -> None:
+    cents = pa.array([1, 250, None, 400]).cast(pa.decimal128(21, 2))
+    plain = pa.table({"i": [1, 2, None, 4], "d": cents, "t": pa.array([1, 2, None, 4], pa.timestamp("us"))})
+    encoded = pa.table({name: plain[name].combine_chunks().dictionary_encode() for name in plain.column_names})
+    for where in ("i = d", "d <= i", "abs(d) = 4", "t <=> t", "i < 3 AND d >= d"):
+        expected = mask(parse_where(where), plain).to_pylist()
+        assert mask(parse_where(where), encoded).to_pylist() == expected, where
+        mixed = pa.table({"i": encoded["i"], "d": plain["d"], "t": encoded["t"]})
+        assert mask(parse_where(where), mixed).to_pylist() == expected, where
+
+
+def test_a_time_beyond_the_common_unit_is_an_error() -> None:
+    times = pa.table({"s": pa.array([2**62], pa.timestamp("s")), "us": pa.array([0], pa.timestamp("us"))})
+    with pytest.raises(bp.PlanError, match=r"cannot evaluate s < us: a value does not fit"):
+        mask(parse_where("s < us"), times)
+
+
 def test_columns_that_files_lack_and_partitions_are_operands(tmp_path: Path) -> None:
     parts = {
         "p=de/0": pa.table({"c": ["de", "x", None], "i": [0, 1, 2]}),
@@ -226,3 +243,27 @@ def test_conditions_on_text_with_a_collation_are_refused(tmp_path: Path) -> None
             else:
                 assert bp.read_table(path, where).num_rows == 1
         assert bp.read_table(path, "c IS NULL")["d"].to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")], ids=str)
+def test_conditions_on_days_of_the_julian_calendar_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    """Spark reads other days than the file has. Null tests, other columns and younger days are not concerned."""
+    old, new = ([None, dt.date(year, 1, 1)] for year in (1500, 2020))
+    groups = [
+        {"c": pa.array(days).cast(kind), "s": pa.array([{"d": day} for day in days]), "i": [i, i + 1]}
+        for i, days in ((0, old), (2, new))
+    ]
+    literal = "DATE '1500-01-01'" if pa.types.is_date(kind) else "TIMESTAMP '1500-01-01 00:00:00Z'"
+    wheres = [f"c = {literal}", f"NOT c > {literal}", "s.d = DATE '1500-01-01'", "year(s.d) = 1500", "c <= C"]
+    others = {"c IS NULL": 2, "i = 1": 1, "i >= 2 AND year(s.d) = 2020 AND c <=> c": 1}
+    for legacy in (True, False):
+        names = {"org.apache.spark.version": "4.0.0"} | ({"org.apache.spark.legacyDateTime": ""} if legacy else {})
+        tables = [pa.table(group).replace_schema_metadata(names) for group in groups]
+        path = write_groups(tmp_path / "x.parquet", tables)
+        assert {where: bp.read_table(path, where).num_rows for where in others} == others
+        for where in wheres:
+            if legacy:
+                with pytest.raises(bp.UnsupportedError, match=r"x\.parquet: column .* calendar of Spark 2"):
+                    bp.read_table(path, where, case_sensitive=False)
+            else:
+                assert bp.read_table(path, where, case_sensitive=False).num_rows > 0, where

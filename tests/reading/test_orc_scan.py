@@ -21,6 +21,7 @@ import bloomparquet as bp
 from bloomparquet.cli import render
 from tests.support.commands import Run
 from tests.support.events import an_id, by_pyarrow, write, write_events
+from tests.support.orc_rewriting import rewrite
 
 field = pc.field
 UTC = dt.timezone.utc
@@ -214,3 +215,18 @@ def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:
     assert sorted(map(json.loads, rows), key=str) == sorted(({**r, "day": str(r["day"])} for r in expected), key=str)
     empty = run("read", root, "--where", "id = -1", "--columns", "id,day")
     assert empty.out.split() == ["id", "day"]
+
+
+def test_conditions_on_days_of_the_julian_calendar_are_refused(tmp_path: Path) -> None:
+    """Spark reads other days than the file has. Null tests, other columns and younger days are not concerned."""
+    for year in (1500, 2020):
+        days = pa.array([dt.date(year, 1, 1), None])
+        path = write(tmp_path / f"{year}.orc", {"d": days, "s": pa.StructArray.from_arrays([days], ["d"]), "i": [1, 2]})
+        rewrite(path, footer=lambda footer: setattr(footer, "calendar", 1))
+        assert bp.read_table(path, "d IS NULL AND i = 2").num_rows == 1
+        for where in (f"d = DATE '{year}-01-01'", f"year(s.d) = {year}", "s.d <= d"):
+            if year == 2020:
+                assert bp.read_table(path, where).num_rows == 1
+            else:
+                with pytest.raises(bp.UnsupportedError, match=r"1500\.orc: column .* calendar of Spark 2"):
+                    bp.read_table(path, where)

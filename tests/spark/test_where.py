@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
@@ -202,3 +203,17 @@ def test_a_name_with_dots_is_one_column_in_all_files(spark: SparkSession, tmp_pa
     pq.write_table(pa.table({"id": [3, 4], "a.b": [7, None]}), tmp_path / "2.parquet")
     assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` IS NULL").collect()) == [1, 2, 4]
     assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` = 7").collect()) == [3]
+
+
+def test_days_of_the_julian_calendar_lose_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Arrow reads them as other days than Spark, at any depth."""
+    frame = spark.sql("SELECT id, d, struct(d) AS s FROM VALUES (1, DATE '1500-01-01'), (2, NULL) AS t(id, d)")
+    with conf(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+        frame.coalesce(1).write.parquet(str(tmp_path / "t"))
+    for where in ("d = DATE '1500-01-01'", "s.d = DATE '1500-01-01'", "day(d) = 1", "id = 1 AND d <= s.d"):
+        assert parquet(spark, tmp_path / "t").where(where).count() == 1
+        with pytest.raises(PythonException, match=r"column .* calendar of Spark 2"):
+            load(spark, tmp_path / "t", "id INT", where=where).collect()
+    assert load(spark, tmp_path / "t", "id INT", where="s.d IS NULL AND id = 2").count() == 1
+    with pytest.raises(PythonException, match=r"column s .* calendar of Spark 2"):
+        load(spark, tmp_path / "t", "id INT, s STRUCT<d: DATE>").collect()

@@ -253,6 +253,52 @@ def test_a_file_system_without_locks_is_an_error(parquet: Path, monkeypatch: pyt
     assert parquet.read_bytes() == before
 
 
+@pytest.mark.parametrize("call", ["unlink", "stat", "fstat"])
+def test_a_failed_writer_does_not_stay_locked(parquet: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Not even in the process that failed: calls on the temporary file fail, and then the next writer runs."""
+    original, temporary = getattr(os, call), temporary_name(str(parquet))
+    before = parquet.read_bytes()
+    for at in range(1, 4):
+        calls = iter(range(1, 1000))
+
+        def fail(file: Any, *args: Any, at: int = at, calls: Iterator[int] = calls, **options: Any) -> Any:
+            name = os.readlink(f"/proc/self/fd/{file}") if isinstance(file, int) else os.fspath(file)
+            if name == temporary and next(calls) >= at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+            return original(file, *args, **options)
+
+        with monkeypatch.context() as patch, contextlib.suppress(OSError), replacing(LOCAL, str(parquet)) as output:
+            patch.setattr(os, call, fail)
+            output.write(b"new")
+        with monkeypatch.context() as patch, contextlib.suppress(OSError):
+            patch.setattr(os, call, fail)
+            add_filters(parquet, bloom="b")
+        parquet.write_bytes(before)
+        assert [outcome.action for outcome in add_filters(parquet, bloom="b")] == ["added"]
+        assert names(parquet) == ["a.parquet"]
+        parquet.write_bytes(before)
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_replaced(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its mode would be lost: the new file would be one that all may read."""
+    parquet.chmod(0o600)
+    original = os.stat
+
+    def fail(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if path == str(parquet):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return original(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        bp.write_table(pa.table({"v": [1]}), parquet)
+    monkeypatch.undo()
+    assert pq.read_table(parquet).column_names != ["v"]
+    assert names(parquet) == ["a.parquet"]
+    bp.write_table(pa.table({"v": [1]}), parquet)
+    assert parquet.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("kind", ["a link", "a broken link", "a directory", "a pipe"])
 def test_no_link_or_directory_is_taken_for_a_leftover(tmp_path: Path, parquet: Path, kind: str) -> None:
     temporary = Path(temporary_name(str(parquet)))

@@ -34,6 +34,8 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
 MAGIC = b"ORC"
+JULIAN_GREGORIAN = 1
+"""The calendar of a file that is Julian before 1582-10-15. Arrow has no such days."""
 MAX_SECTION = 32 * 1024 * 1024
 """The most decompressed bytes of a footer, and of the statistics of a file's stripes."""
 

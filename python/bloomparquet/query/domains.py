@@ -156,8 +156,7 @@ class _Bytes:
 def domain_of(kind: pa.DataType) -> Domain:
     """The values that columns of this Arrow type hold, in their comparable type."""
     types, family = pa.types, family_of(kind)
-    while (below := _type_below(kind)) is not None:
-        kind = below
+    kind = decoded_type(kind)
     plain = _comparable_type(kind)
     if family == "float":
         return _Floats()
@@ -181,6 +180,13 @@ def _type_below(kind: pa.DataType) -> pa.DataType | None:
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else None
+
+
+def decoded_type(kind: pa.DataType) -> pa.DataType:
+    """The type of :func:`decoded` columns of `kind`."""
+    while (below := _type_below(kind)) is not None:
+        kind = below
+    return kind
 
 
 def _comparable_type(kind: pa.DataType) -> pa.DataType:

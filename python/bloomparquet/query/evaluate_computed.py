@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bloomparquet.errors import BloomParquetError, FormatError, PlanError, shorten
 from bloomparquet.query.computed import COMPARISONS, Call, ColumnPath, Operand, operand_to_sql
-from bloomparquet.query.domains import family_of
+from bloomparquet.query.domains import decoded_type, family_of
 from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.evaluate_pairs import bind_pair, compare_missing
 
@@ -70,9 +70,9 @@ def _bind(operand: Operand, call: Call, find: Find) -> Any:
     path, kind = find(operand)
     if kind is None or pa.types.is_null(kind):
         return Computed(pa.null(), lambda rows: pa.nulls(rows.batch.num_rows))
-    if family_of(kind) == "other":
+    if family_of(kind) in ("other", "uuid"):
         raise _cannot(call, f"column {operand_to_sql(operand)} is of type {shorten(str(kind))}")
-    return Computed(kind, lambda rows: rows.column(path))
+    return Computed(decoded_type(kind), lambda rows: rows.column(path))
 
 
 class _Function(NamedTuple):
@@ -216,4 +216,11 @@ def _compare(call: Call, left: Computed, right: Computed) -> Computed:
             "dates, booleans, timestamps with a zone, timestamps without one, floating-point numbers, or integers, "
             "decimals and doubles that Spark converts exactly",
         )
-    return Computed(boolean, lambda rows: compare(left.values(rows), right.values(rows)))
+
+    def compared(rows: Rows) -> Any:
+        try:
+            return compare(left.values(rows), right.values(rows))
+        except pa.ArrowInvalid as error:
+            raise _cannot(call, f"a value does not fit the type that both are compared in ({error})") from None
+
+    return Computed(boolean, compared)

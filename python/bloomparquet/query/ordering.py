@@ -218,8 +218,6 @@ def _float_point(value: Any) -> Point:
         key = float(value)
     except OverflowError:
         return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)
-    if math.isinf(key) and not isinstance(value, float):
-        return Point(key, -1 if key > 0 else 1)
     return Point(key, 0 if key == value else (1 if value > key else -1))
 
 

@@ -58,6 +58,9 @@ class FormatReader(Protocol):
     def collated(self, file_index: int) -> frozenset[str]:
         """The top-level columns of a file with text that Spark compares by a collation."""
 
+    def legacy_calendar(self, file_index: int) -> frozenset[str]:
+        """The top-level columns of a file with dates or timestamps in a calendar that is Julian before 1582."""
+
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
 

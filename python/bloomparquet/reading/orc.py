@@ -17,6 +17,7 @@ from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes
 from bloomparquet.orc.encoding import encode_value, family_of
+from bloomparquet.orc.file_tail import JULIAN_GREGORIAN
 from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
@@ -50,6 +51,14 @@ class OrcReader:
 
     def collated(self, file_index: int) -> frozenset[str]:
         return frozenset()  # Spark does not write collations to ORC files
+
+    def legacy_calendar(self, file_index: int) -> frozenset[str]:
+        """Those of dates. Arrow refuses timestamps before 1677."""
+        if self._table.tails[file_index].calendar != JULIAN_GREGORIAN:
+            return frozenset()
+        return frozenset(
+            leaf.path[0] for leaf in self.file_schema(file_index).leaves if leaf.node.physical_type == "DATE"
+        )
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)

@@ -23,6 +23,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
+from bloomparquet.reading.calendars import legacy_calendar_columns
 from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -47,6 +48,9 @@ class ParquetReader:
 
     def collated(self, file_index: int) -> frozenset[str]:
         return self._table.footer(file_index).profile.traits.collated
+
+    def legacy_calendar(self, file_index: int) -> frozenset[str]:
+        return legacy_calendar_columns(self._table.footer(file_index))
 
     def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._table

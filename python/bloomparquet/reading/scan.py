@@ -25,6 +25,7 @@ from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, check_names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql import parse_where
+from bloomparquet.reading.calendars import NO_CONDITION, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
 from bloomparquet.reading.formats import reader_of
@@ -180,17 +181,20 @@ class _Scan:
     def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         columns = self._columns_of(file_index)
         names = [name for each in self._stored_names if (name := columns.stored_name(each)) is not None]
-        if collated := self._reader.collated(file_index):
-            compared = {columns.stored_name(name) for name in self._compared}
-            require_no_collation(collated & compared, self._plan.table.paths[file_index])
+        path = self._plan.table.paths[file_index]
+        compared = {columns.stored_name(name) for name in self._compared}
+        require_no_collation(self._reader.collated(file_index) & compared, path)
+        legacy_calendar = self._reader.legacy_calendar(file_index) & compared
         constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
         batches = self._reader.read(file_index, units, names)
         for batch, live in self._with_live_rows(file_index, units, batches):
+            for name in legacy_calendar:
+                require_gregorian(batch.column(name), f"{path}: column {name}", NO_CONDITION)
             converted = self._convert(batch, constants, columns)
             if live is not None:
                 converted = converted.filter(live)
             if self._matching is not None:
-                with located(self._plan.table.paths[file_index]):
+                with located(path):
                     matches = self._matching(converted)
                 converted = converted.filter(matches)
             if converted.num_rows:

@@ -127,14 +127,24 @@ def _create_locked(path: str, mode: int) -> int:
                 descriptor, is_new = _open_existing(path), False
             except FileNotFoundError:
                 continue
-        if not _lock(descriptor):
-            os.close(descriptor)
-            raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
-        if _is_at(descriptor, path):
-            if is_new:
-                return descriptor
-            os.unlink(path)
+        with _closed_on_error(descriptor):
+            if not _lock(descriptor):
+                raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
+            if _is_at(descriptor, path):
+                if is_new:
+                    return descriptor
+                os.unlink(path)
         os.close(descriptor)
+
+
+@contextmanager
+def _closed_on_error(descriptor: int) -> Iterator[None]:
+    """Close the file if the block raises an error: an open file stays locked until this process ends."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _open_existing(path: str) -> int:
@@ -148,9 +158,9 @@ def _open_existing(path: str) -> int:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise _not_a_file(path) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _not_a_file(path)
+    with _closed_on_error(descriptor):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _not_a_file(path)
     return descriptor
 
 
@@ -179,9 +189,11 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 def _close_and_remove(descriptor: int, path: str) -> None:
     """Close the file. Remove it unless `path` names another file by now."""
-    if _is_at(descriptor, path):
-        os.unlink(path)
-    os.close(descriptor)
+    try:
+        if _is_at(descriptor, path):
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 class _LocalOutput:
@@ -191,9 +203,14 @@ class _LocalOutput:
         self._storage, self._old, self._named = storage, old, path
         self._path = os.path.realpath(path)  # replace the target of a symbolic link, not the link
         self._temporary = temporary_name(self._path)
-        if os.path.isdir(self._path):
+        self._before: os.stat_result | None = None
+        try:
+            self._before = os.stat(self._path)
+        except FileNotFoundError:
+            if old is not None:
+                raise
+        if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        self._before = os.stat(self._path) if old is not None or os.path.exists(self._path) else None
         self._descriptor = _create_locked(self._temporary, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False

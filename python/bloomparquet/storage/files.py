@@ -164,7 +164,10 @@ class LocalStorage:
         return matching
 
     def is_directory(self, path: str) -> bool:
-        return os.path.isdir(path)
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # any other error tells nothing
+            return False
 
     def make_parents(self, path: str) -> None:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -123,5 +123,5 @@ def _open(root: str, access: StorageAccess) -> tuple[Storage, str, tuple[str, ..
 
 def first_line(error: BaseException, access: StorageAccess) -> str:
     """The first line of an error's message, without secrets, shortened; the name of its class if it has none."""
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return access.explain(line)[:MAX_ERROR_LENGTH]  # half of a secret would not be found
+    message: str = access.without_secrets(str(error))  # first: half of a secret would not be found
+    return (message.splitlines() or [type(error).__name__])[0][:MAX_ERROR_LENGTH]

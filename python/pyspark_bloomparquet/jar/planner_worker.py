@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections import OrderedDict, deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Lock, Thread
 from typing import IO, Any
@@ -96,22 +96,21 @@ class Worker:
         self._answers = answers
         self._lock = Lock()
         self._unanswered = 0  # requests
-        self._unfinished = 0  # requests without an answer, or whose cache entries are not on disk
         self._listings: OrderedDict[tuple[str, str], ScanListing] = OrderedDict()  # by digests of files and access
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
         Thread(target=self._send_heartbeats, daemon=True).start()
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="plan")
+        unfinished = set[Future[None]]()  # requests without an answer, or whose cache entries are not on disk
         while (frame := read_frame(requests)) is not None:
             with self._lock:
                 self._unanswered += 1
-                self._unfinished += 1
-            threads.submit(self._answer, *frame)
+            future = threads.submit(self._answer, *frame)
+            unfinished.add(future)
+            future.add_done_callback(unfinished.discard)
         threads.shutdown(wait=False, cancel_futures=True)
-        deadline = time.monotonic() + _SHUTDOWN_SECONDS
-        while self._unfinished and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait(list(unfinished), _SHUTDOWN_SECONDS)
 
     def _send_heartbeats(self) -> None:
         """Lets the jar tell a long plan from a process that hangs."""
@@ -127,8 +126,6 @@ class Worker:
             self._unanswered -= 1
             write_frame(self._answers, {"id": request.get("id"), **answer}, result)
         cache.persist()
-        with self._lock:
-            self._unfinished -= 1
 
     def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, PlanCache]:
         """The answer, its data, and the cache that keeps what was read."""
@@ -175,9 +172,10 @@ class Worker:
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
             answer, ranges = summarize(plan)
-            answer["plan"]["warnings"] = [*map(access.explain, answer["plan"]["warnings"] + _index_warnings.take())]
+            answer["plan"]["warnings"] += _index_warnings.take()
             if explains:
                 answer["plan"]["explanation"] = plan.explain().to_dict()
+            answer["plan"] = access.without_secrets(answer["plan"])
             answer["revision"] = listing.revision
             return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
         except BloomParquetError as error:

@@ -63,7 +63,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import IO, Any
 
-from bloomparquet.errors import FormatError, LimitError, PlanError
+from bloomparquet.errors import FormatError, LimitError, PlanError, shorten
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, case_equal_null_safe
 from bloomparquet.query.elements import ContainsAny
@@ -83,13 +83,20 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The JSON and the data of the next frame; None at the end of the stream. FormatError if a frame is truncated."""
+    """The JSON object and the data of the next frame; None at the end of the stream. FormatError if a frame is
+    truncated or damaged: nobody knows where the next one begins."""
     head = _read_part(stream, at_end=True)
     if head is None:
         return None
     body = _read_part(stream, at_end=False)
     assert body is not None
-    return json.loads(head), body
+    try:
+        request = json.loads(head)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"a frame whose JSON cannot be read: {error}") from error
+    if not isinstance(request, dict):
+        raise FormatError(f"a frame with {shorten(repr(request))}; expected a JSON object")
+    return request, body
 
 
 def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 from bloomparquet.storage.options import check_options
 from pyspark_bloomparquet.jar.hadoop_storage import Translation, translate
@@ -15,6 +16,7 @@ from pyspark_bloomparquet.jar.hadoop_storage import Translation, translate
 _SECRET = re.compile(
     r"(secret[._]key|session[._]token|password|account[._]key|fixed[._]token|sas_token|client[._]secret|access_token)$"
 )
+_SIGNATURE = re.compile(r"(?:^|[?&])sig=([^&]*)")
 _LEAST_SECRET = 8  # characters; shorter texts would blot out parts of names and paths
 
 
@@ -41,10 +43,19 @@ class StorageAccess:
 
     def explain(self, message: str, unused: Iterable[str] = ()) -> str:
         """An error message without secrets, with the settings of Spark that the planner did not use."""
-        for secret in self._secrets:
-            message = message.replace(secret, "***")
+        message = self.without_secrets(message)
         names = ", ".join(unused)
         return f"{message}; the planner cannot use {names}: set the option storageOptions" if names else message
+
+    def without_secrets(self, value: Any) -> Any:
+        """A value of JSON, without secrets in its texts."""
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, "***")
+            return value
+        if isinstance(value, dict):
+            return {name: self.without_secrets(each) for name, each in value.items()}
+        return [*map(self.without_secrets, value)] if isinstance(value, list | tuple) else value
 
     @cached_property
     def _secrets(self) -> list[str]:
@@ -57,6 +68,7 @@ class StorageAccess:
         for name in filter(_SECRET.search, given):
             yield given[name]
         for name in ("sas_token", "fs.azure.sas.fixed.token"):
-            yield dict(parse_qsl(given.get(name, ""))).get("sig", "")
+            for signature in _SIGNATURE.findall(given.get(name, "")):
+                yield from (signature, unquote(signature))
         if "proxy_options" in given:
             yield urlsplit(given["proxy_options"]).password or ""

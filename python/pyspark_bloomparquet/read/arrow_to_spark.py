@@ -9,7 +9,7 @@ Spark's own reader refuses.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +18,8 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.query.nested import leaf_arrays
+from bloomparquet.reading.calendars import require_gregorian
 from pyspark_bloomparquet.read.spark_schema import resolve
-
-_JULIAN_END_DAYS = -141427  # 1582-10-15, the first day of the Gregorian calendar
-# 1900-01-01 UTC: from then on, instants are equal in Spark's old and new calendar in every zone.
-_JULIAN_END_MICROS = -2208988800000000
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
@@ -39,7 +35,7 @@ def to_spark_batch(
     partition_values: Mapping[str, pa.Scalar],
     *,
     case_sensitive: bool = False,
-    legacy_calendar: Sequence[str] = (),
+    legacy_calendar: Collection[str] = (),
     path: str = "",
 ) -> pa.RecordBatch:
     """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
@@ -60,7 +56,7 @@ def to_spark_batch(
         elif (name := resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)) is not None:
             column = convert(batch.column(name), field.dataType, arrow_field.type, label, case_sensitive)
             if name in legacy_calendar:
-                _require_gregorian(column, label)
+                require_gregorian(column, label, "use spark.read.parquet, or give a schema without the column")
         else:
             column = pa.nulls(batch.num_rows, arrow_field.type)
         if not arrow_field.nullable and column.null_count:
@@ -209,21 +205,6 @@ def _convert_variant(array: pa.StructArray, target: pa.StructType, label: str) -
         )
     children = [array.field(names.index(field.name)).cast(field.type) for field in target]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
-
-
-def _require_gregorian(column: pa.Array, label: str) -> None:
-    for leaf in leaf_arrays(column):
-        if pa.types.is_date(leaf.type):
-            oldest, limit = pc.min(leaf.cast(pa.int32())).as_py(), _JULIAN_END_DAYS
-        elif pa.types.is_timestamp(leaf.type):
-            oldest, limit = pc.min(leaf.cast(pa.int64())).as_py(), _JULIAN_END_MICROS
-        else:
-            continue
-        if oldest is not None and oldest < limit:
-            raise UnsupportedError(
-                f"{label} was written in the calendar of Spark 2 and has values from before the two calendars agree; "
-                "use spark.read.parquet, or give a schema without the column"
-            )
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -10,7 +10,6 @@ Source: Spark 4's ``ParquetToSparkSchemaConverter``, ``StructType.merge``,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +21,9 @@ from bloomparquet.query.names import fold
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from bloomparquet.parquet.metadata.footer import Footer
     from bloomparquet.query.columns import Annotation, SchemaNode
 
 SPARK_SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
-
-_SPARK_VERSION = "org.apache.spark.version"
-_LEGACY_DATETIME = "org.apache.spark.legacyDateTime"
-_LEGACY_INT96 = "org.apache.spark.legacyINT96"
 
 _SIGNED: dict[int, T.DataType] = {8: T.ByteType(), 16: T.ShortType(), 32: T.IntegerType(), 64: T.LongType()}
 _UNSIGNED: dict[int, T.DataType] = {8: T.ShortType(), 16: T.IntegerType(), 32: T.LongType(), 64: T.DecimalType(20, 0)}
@@ -59,26 +53,6 @@ def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -
         except Exception:  # noqa: BLE001 - a schema with types of a newer Spark: Spark, too, falls back
             pass
     return _struct(root, ()).toNullable()
-
-
-def legacy_calendar_columns(footer: Footer) -> tuple[str, ...]:
-    """The top-level columns whose dates or timestamps Spark 2 or Hive wrote in the hybrid Julian calendar.
-
-    Source: Spark's ``DataSourceUtils.datetimeRebaseSpec`` and ``int96RebaseSpec``.
-    """
-    metadata = footer.key_values
-    match = re.match(r"(\d+)\.(\d+)", metadata.get(_SPARK_VERSION, ""))
-    if match is None:  # another writer's: Spark, too, takes its values as they are
-        return ()
-    version = (int(match[1]), int(match[2]))
-    datetime = version < (3, 0) or _LEGACY_DATETIME in metadata
-    int96 = version < (3, 1) or _LEGACY_INT96 in metadata
-    columns = []
-    for node in footer.profile.schema.root.children:
-        kind = node.annotation.kind if node.annotation else None
-        if (int96 and node.physical_type == "INT96") or (datetime and kind in ("DATE", "TIMESTAMP")):
-            columns.append(node.name)
-    return tuple(columns)
 
 
 def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T.StructType:

@@ -18,13 +18,14 @@ from bloomparquet.planning.partitions import to_array
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
+from bloomparquet.reading.calendars import NO_CONDITION, legacy_calendar_columns, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.parquet import read_row_groups
 from bloomparquet.storage.files import ReadCount, open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
 from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.read.spark_schema import legacy_calendar_columns, resolve
+from pyspark_bloomparquet.read.spark_schema import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -86,6 +87,7 @@ class _File:
         self._legacy_calendar = legacy_calendar_columns(footer)
         compared = compared_names(split.where, self._columns, options.case_sensitive)
         require_no_collation(footer.profile.traits.collated.intersection(compared), part.path)
+        self._compared_in_legacy_calendar = self._legacy_calendar.intersection(compared)
         self._raw_values = dict(zip(split.partition_types, part.values, strict=False))
         partitions = ((self._partition(field.name), field.type) for field in arrow_schema(schema))
         self._partition_values = {name: self._value(name, kind) for name, kind in partitions if name is not None}
@@ -112,6 +114,8 @@ class _File:
         """Which rows match `where`, by the types of the file, not of the schema. None without `where`."""
         if self._where is None:
             return None
+        for name in self._compared_in_legacy_calendar:
+            require_gregorian(batch.column(name), f"{self._path}: column {name}", NO_CONDITION)
         arrays = []
         for source in self._where_columns.values():
             if isinstance(source, str):

@@ -78,10 +78,13 @@ def _open_regular(path: str) -> tuple[int, int]:
     # Something else may have this name: opening a pipe must not block, and a link must not be followed.
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD:
+            raise DamagedFileError(f"{path}: not a file of sections")
+    except BaseException:
         os.close(descriptor)
-        raise DamagedFileError(f"{path}: not a file of sections")
+        raise
     return descriptor, status.st_size
 
 

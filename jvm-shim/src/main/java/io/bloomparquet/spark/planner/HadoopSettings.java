@@ -106,13 +106,13 @@ final class HadoopSettings {
     if (LocalPaths.isLocal(file) || scheme == null || authority == null) {
       return settings;
     }
-    Configuration conf = session.get();
-    boolean isS3 = scheme.equalsIgnoreCase("s3") && S3A_CLASS.equals(conf.getTrimmed("fs.s3.impl"));
-    Connector connector = isS3 ? S3A : CONNECTORS.get(scheme.toLowerCase(Locale.ROOT));
-    if (connector == null) {
-      return settings;
-    }
     try {
+      Configuration conf = session.get();
+      boolean isS3 = scheme.equalsIgnoreCase("s3") && S3A_CLASS.equals(conf.getTrimmed("fs.s3.impl"));
+      Connector connector = isS3 ? S3A : CONNECTORS.get(scheme.toLowerCase(Locale.ROOT));
+      if (connector == null) {
+        return settings;
+      }
       conf = inUse(file, scheme, conf);
       if (connector == S3A) {
         conf = withStoresOfBucket(conf, authority);
@@ -125,8 +125,14 @@ final class HadoopSettings {
       }
       return settings;
     } catch (IOException error) {
-      throw new PlannerException("cannot read Hadoop's settings for " + scheme + "://" + authority + ": " + error);
+      throw cannotRead(scheme, authority, error.toString());
+    } catch (RuntimeException error) { // a value with too many variables; the message may show a secret
+      throw cannotRead(scheme, authority, error.getClass().getName());
     }
+  }
+
+  private static PlannerException cannotRead(String scheme, String authority, String reason) {
+    return new PlannerException("cannot read Hadoop's settings for " + scheme + "://" + authority + ": " + reason);
   }
 
   private static void put(ObjectNode settings, String name, String value) {

@@ -45,6 +45,10 @@ public final class PlanResult {
    */
   static PlanResult of(JsonNode answer, ByteBuffer body, int files, PlannerProcess planner, FileVersions known)
       throws PlannerException {
+    // Defaults would make a plan that reads nothing of an answer that has lost its parts.
+    if (!answer.path("plan").isObject() || !answer.path("ranges").isInt() || !answer.path("revision").isIntegralNumber()) {
+      throw new PlannerException("invalid answer from the planner: it has no plan, or no counts of its ranges");
+    }
     int ranges = answer.path("ranges").asInt();
     long revision = answer.path("revision").asLong();
     LongBuffer numbers = body.asLongBuffer();

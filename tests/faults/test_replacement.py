@@ -1,0 +1,198 @@
+"""A file that is replaced at any call of a reader or a writer gives the rows of one version, or an error.
+
+Its writer loses nothing: the new file stays, with or without the change that was under way.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.planning.index.cache import process_cache
+from tests.faults.injector import IS_REPEATED, Injector, keyword, repeat, seeds
+from tests.faults.local_calls import faulty
+from tests.faults.work import ERRORS, WORKS, LocalPlace, Work, forget, parquet, random_of, unlogged
+from tests.support import changes
+
+pytestmark = pytest.mark.slow
+
+ONE = changes.FIRST + 100
+WHERES = {changes.WHERE: lambda row: True, f"id = {ONE}": lambda row: row[0] == ONE - changes.BASE}
+TICK_SECONDS = 0.01
+"""Longer than the kernel's clock of files stands still: within that, two versions in one inode look alike."""
+
+
+class Replacing(Injector):
+    """Replaces a file before the call of that number."""
+
+    def __init__(self, at: int = 0, replace: object = None) -> None:
+        super().__init__()
+        self._at_call, self._replace = at, replace
+        self.done = False
+
+    def choose(self, name: str, kinds: Sequence[str]) -> str | None:
+        if self._replace is None:
+            self.calls += 1
+        elif not self.done:
+            self.calls += 1
+            # Nothing can be done about a file that is replaced between the last look at it and the rename.
+            if self.calls >= self._at_call and name not in ("rename", "unlink"):
+                self.done = True
+                self._replace()  # type: ignore[operator]
+        return None
+
+
+def read(reader: str, path: Path, where: str) -> list[changes.Row]:
+    if reader == "read_table":
+        table = bp.read_table(path, where, columns=["id", "v"])
+        return changes.shown(zip(*table.to_pydict().values(), strict=True))
+    batches = bp.scan_batches(path, where, columns=["id", "v"])
+    return changes.shown(row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("file_format", changes.FORMATS, ids=lambda each: f"replace-{each}")
+def test_a_file_replaced_at_any_call_gives_one_version(file_format: str, tmp_path: Path) -> None:
+    ends = Counter[str]()
+    for seed in seeds(0.05, few=12):
+        random = random_of(f"replace {file_format}", seed)
+        root = tmp_path / str(seed)
+        root.mkdir()
+        path = root / f"x.{file_format}"
+        units = random.choice((changes.KEPT, changes.SKIPPED))
+        where, matches = random.choice(list(WHERES.items()))
+        reader, kind = random.choice(("read_table", "scan_batches")), random.choice(changes.CHANGES)
+        changes.write(root / f"other.{file_format}", (0,), "a")
+        changes.write(path, units, "a")
+        if random.random() < 0.3:
+            bp.build_index(root)
+        forget()
+        is_warm = random.random() < 0.3
+        time.sleep(TICK_SECONDS)
+        counted = Replacing()
+        with faulty(root, counted):
+            read(reader, root, where)
+        if not is_warm:
+            forget()
+        replacing = Replacing(random.randint(1, counted.calls), lambda: changes.change(path, kind, units))  # noqa: B023
+        allowed = [
+            [row for row in rows if matches(row)] for rows in (changes.matching(units, "a"), changes.after(kind, units))
+        ]
+        try:
+            with unlogged(), faulty(root, replacing):
+                ends[outcome(reader, root, where, allowed)] += 1
+            forget()
+            if not replacing.done:
+                changes.change(path, kind, units)
+            assert read(reader, root, where) == allowed[1]
+        except BaseException:
+            print(f"{reader}, {where}, {kind} at call {replacing.calls}; {repeat(seed, f'replace-{file_format}')}")
+            raise
+        for each in root.rglob("*"):
+            if each.is_file():
+                each.unlink()
+    print(f"\n{file_format}: {dict(ends)}")
+    assert IS_REPEATED or (ends["error"] and ends["old rows"] + ends["new rows"])
+    process_cache.clear()
+
+
+def outcome(reader: str, root: Path, where: str, allowed: Sequence[list[changes.Row]]) -> str:
+    try:
+        rows = read(reader, root, where)
+    except ERRORS as error:
+        require_named(error, "/x.")
+        return "error"
+    assert rows in allowed, f"{len(rows)} rows; expected one of {[len(each) for each in allowed]}"
+    return "old rows" if rows == allowed[0] else "new rows"
+
+
+def require_named(error: BaseException, name: str) -> None:
+    assert name in str(error), f"the error does not name the file: {error!r}"
+
+
+WRITERS = ("add", "shrink", "add to another file")
+
+
+@pytest.mark.parametrize("name", WRITERS, ids=lambda name: keyword(f"replace-{name}"))
+def test_a_writer_keeps_a_file_that_replaced_its_own(name: str, tmp_path: Path) -> None:
+    work, place, ends = WORKS[name], LocalPlace(tmp_path), Counter[str]()
+    new = parquet(0, 2 * GROUPS)
+    (target,) = work.after()
+    for seed in seeds(0.05 / len(WRITERS), few=12):
+        random = random_of(f"replace {name}", seed)
+        (tmp_path / target).unlink(missing_ok=True)
+        work.prepare(place)
+        old_result, new_result = work.after()[target], result_of(work, place, new)
+        calls = count(work, place)
+        in_place = random.random() < 0.3
+        replacing = Replacing(random.randint(1, calls), lambda: put(tmp_path / "a.parquet", new, in_place))  # noqa: B023
+        time.sleep(TICK_SECONDS)
+        try:
+            try:
+                with unlogged(), faulty(tmp_path, replacing):
+                    work.run(place)
+                end = "done"
+            except ERRORS as error:
+                require_named(error, "a.parquet")
+                end = "error"
+            now = place.read(target) if target in place.names() else None
+            if not replacing.done:
+                assert now == old_result
+            elif target == "a.parquet":
+                assert now in (new, new_result), f"the new file is lost; {end}"
+                assert end == "error" or now == new_result or replacing.calls > calls // 2
+            else:
+                assert place.read("a.parquet") == new
+                assert now in (old_result, new_result) or (now is None and end == "error"), end
+            assert not [each for each in place.names() if each.endswith("-tmp")]
+            assert not place.open_files()
+        except BaseException:
+            print(f"{end} at call {replacing.calls}; {repeat(seed, f'replace-{name}')}")
+            raise
+        ends[end] += 1
+    print(f"\n{name}: {dict(ends)}")
+    assert IS_REPEATED or ends["error"]
+
+
+GROUPS = 20
+
+
+def result_of(work: Work, place: LocalPlace, new: bytes) -> bytes:
+    """What the work makes of the new file, in a copy."""
+    (target,) = work.after()
+    before = place.read("a.parquet")
+    place.put("a.parquet", new)
+    work.run(place)
+    result = place.read(target)
+    place.put("a.parquet", before)
+    if target != "a.parquet":
+        place.remove(target)
+    forget()
+    return result
+
+
+def count(work: Work, place: LocalPlace) -> int:
+    before, counted = place.read("a.parquet"), Replacing()
+    with faulty(Path(place.root), counted):
+        work.run(place)
+    (target,) = work.after()
+    if target != "a.parquet":
+        place.remove(target)
+    place.put("a.parquet", before)
+    forget()
+    return counted.calls
+
+
+def put(path: Path, data: bytes, in_place: bool) -> None:
+    other = path.with_name(".new")
+    other.write_bytes(data)
+    if in_place:
+        path.write_bytes(data)
+        other.unlink()
+    else:
+        os.replace(other, path)

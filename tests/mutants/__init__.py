@@ -1,0 +1,1 @@
+"""Mutation testing of the code that decides which row groups are skipped."""

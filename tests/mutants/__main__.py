@@ -1,0 +1,67 @@
+"""``python -m tests.mutants``: run the mutants, and list those that survive without an explanation."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.mutants.java_mutants import run_java
+from tests.mutants.python_mutants import ROOT, Outcome, run
+from tests.mutants.survivors import EXPLAINED
+from tests.mutants.targets import CORE, TARGETS
+
+_AIM = 0.95  # of the mutants of a file, apart from the explained ones
+_CONSOLE = Console(soft_wrap=True, highlight=False, markup=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("files", nargs="*", help="parts of the paths of files, or `java`; all by default")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where the copies are")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--names", nargs="*", default=[], help="patterns of mutmut's names: '*7' is a tenth of them")
+    arguments = parser.parse_args()
+    table = Table("file", "mutants", "killed", "explained", "left", "not run")
+    folder: Path = arguments.folder
+    missed = False
+    for path, tests in TARGETS.items():
+        if not arguments.files or any(part in path for part in arguments.files):
+            outcome = run(path, tests, folder / path.replace("/", "."), arguments.processes, arguments.names)
+            missed |= _report(path, outcome, table)
+    if not arguments.files or "java" in arguments.files:
+        missed |= _report_java(folder / "java", table)
+    _CONSOLE.print(table)
+    return int(missed)
+
+
+def _report(path: str, outcome: Outcome, table: Table) -> bool:
+    """Add the figures of a file, and list the survivors without an explanation. Whether the aim is missed."""
+    known = [each for each in EXPLAINED if each.path == path]
+    left = [change for change in outcome.survivors if not any(each.explains(change) for each in known)]
+    total = outcome.killed + outcome.not_run + len(outcome.survivors)
+    n_explained = len(outcome.survivors) - len(left)
+    figures = (total, outcome.killed, n_explained, len(left), outcome.not_run)
+    table.add_row(path.removeprefix(CORE), *map(str, figures))
+    _CONSOLE.print(path, *figures)
+    for change in left:
+        old, new = (text.replace("\n", "\n      ") for text in (change.old, change.new))
+        _CONSOLE.print(f"  {change.function}\n    - {old}\n    + {new}")
+    return outcome.killed < _AIM * (outcome.killed + len(left))
+
+
+def _report_java(folder: Path, table: Table) -> bool:
+    outcomes = []
+    for mutant, is_killed in run_java(folder):
+        outcomes.append(is_killed)
+        _CONSOLE.print(f"{'killed' if is_killed else 'LEFT'}: {mutant.name}: {mutant.old} -> {mutant.new}")
+    left = outcomes.count(False)
+    table.add_row("the jar", *map(str, (len(outcomes), len(outcomes) - left, 0, left, 0)))
+    return left > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

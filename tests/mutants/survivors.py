@@ -1,0 +1,180 @@
+"""Surviving mutants of Python files that no test can kill, and why."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.mutants.python_mutants import Change
+from tests.mutants.targets import CORE
+
+
+class Explained(NamedTuple):
+    """Mutants of `function` that change no answer: those that put one of `new` in place of `old`, a part of a line."""
+
+    path: str
+    function: str
+    old: str
+    new: tuple[str, ...]
+    why: str
+
+    def explains(self, change: Change) -> bool:
+        if change.function != self.function or change.old.count(self.old) != 1:
+            return False
+        return any(change.old.replace(self.old, new) == change.new for new in self.new)
+
+
+def _explained(path: str, function: str, old: str, *new: str, why: str) -> Explained:
+    return Explained(CORE + path, function, old, new, why)
+
+
+_INT64 = "numpy makes int64 of Python's integers on the 64-bit systems that Spark runs on"
+_EQUAL_LENGTHS = "both have one element for each chunk"
+_STATISTICS, _ORDERING = "planning/evidence/statistics.py", "query/ordering.py"
+_ENCODING = "parquet/values/encoding.py"
+
+EXPLAINED = (
+    _explained(
+        _STATISTICS,
+        "_case_candidates",
+        "len(encoded.hashes), np.int64",
+        "len(encoded.hashes), None",
+        "len(encoded.hashes), ",
+        why=_INT64,
+    ),
+    _explained(
+        _ORDERING,
+        "ValueOrder.point",
+        "number == -math.inf",
+        "number == +math.inf",
+        why="infinity has returned, and minus infinity is less than `low`",
+    ),
+    _explained(
+        _ORDERING,
+        "ValueOrder._stored",
+        '"boolean"',
+        '"XXbooleanXX"',
+        '"BOOLEAN"',
+        why="booleans are neither NaN nor fractions, so they are returned as they are at the end too",
+    ),
+    _explained(
+        _ORDERING,
+        "ValueOrder._stored",
+        'family != "time"',
+        'family != "XXtimeXX"',
+        'family != "TIME"',
+        why="times of day are not negative, so all are greater than the oldest timestamp",
+    ),
+    _explained(
+        _ORDERING,
+        "ValueOrder._integer_keys",
+        "np.array(stored, dtype) if set(map(type, stored)) == {int} else None",
+        "None",
+        "np.array(stored, dtype) if (set(map(type, stored)) == {int}) and False else None",
+        why="a shortcut: the loop below gives the same keys",
+    ),
+    *(
+        _explained(_ORDERING, "ValueOrder._integer_keys", old, new, why="the shortcut is not taken: the same keys")
+        for old, new in (
+            ("high > 2**64", "high > 2 * 64"),
+            ("keys < low", "keys <= low"),
+            ("keys > high", "keys >= high"),
+        )
+    ),
+    *(
+        _explained(
+            _ORDERING,
+            "ValueOrder._integer_keys",
+            old,
+            new,
+            why="integers have 32 or 64 bits, and a decimal's range is one of whole bytes, as wide below zero as above",
+        )
+        for old, new in (
+            ("high > 2**64", "high >= 2**64"),
+            ("high > 2**64", "high > 2**65"),
+            (" or low < -(2**63)", " and low < -(2**63)"),
+            ("high >= 2**64", "high > 2**64"),
+            ("high >= 2**64", "high >= 3**64"),
+            ("high >= 2**64", "high >= 2**65"),
+            ("-(2**63)", "-(3**63)"),
+            ("-(2**63)", "-(2**64)"),
+        )
+    ),
+    _explained(
+        _ORDERING,
+        "ValueOrder._float_keys",
+        "(ordered, np.float64)",
+        "(ordered, None)",
+        "(ordered, )",
+        why="numpy makes float64 of Python's floats, and of an empty list",
+    ),
+    _explained(
+        _ORDERING,
+        "exact_values",
+        '"UTC"',
+        '"XXUTCXX"',
+        '"utc"',
+        why="without a zone, no value is left that needs one",
+    ),
+    _explained(
+        _ORDERING,
+        "_depends_on_reader",
+        "2**53 <= abs(value)",
+        "2**54 <= abs(value)",
+        "2**53 < abs(value)",
+        why="up to 2**54, the text of a whole float is the number itself",
+    ),
+    _explained(
+        _ORDERING,
+        "_float_point",
+        "value > 0",
+        "value >= 0",
+        "value > 1",
+        why="only numbers beyond 1e308 overflow",
+    ),
+    _explained(_ORDERING, "_float_point", "value > key", "value >= key", why="equal values were told apart before"),
+    _explained(
+        _ORDERING,
+        "_integral",
+        "value.denominator == 1",
+        "(value.denominator == 1) and False",
+        why="a whole Fraction is compared and floored as its integer is",
+    ),
+    _explained(_ORDERING, "_rounds_to_whole", "< 2**1000", "<= 2**1000", why="a Fraction here is never whole"),
+    _explained(
+        _ENCODING,
+        "family_of",
+        'node.physical_type or ""',
+        'node.physical_type or "XXXX"',
+        why="no table of physical types has either",
+    ),
+    _explained(
+        _ENCODING,
+        "_order_keys",
+        'node.physical_type or ""',
+        'node.physical_type or "XXXX"',
+        why="a group has the family `other`, for which the function has returned",
+    ),
+    _explained(_ENCODING, "_order_keys", ", strict=True", ", ", ", strict=False", ", strict=None", why=_EQUAL_LENGTHS),
+    _explained(_ENCODING, "bounds_of", ", strict=True", ", ", ", strict=False", ", strict=None", why=_EQUAL_LENGTHS),
+    _explained(
+        _ENCODING,
+        "_order_keys",
+        'int.from_bytes(value, "big", signed=True)',
+        "int.from_bytes(value, signed=True)",
+        why="big-endian is Python's default, from 3.11 on",
+    ),
+    _explained(
+        _ENCODING,
+        "_hash",
+        "stored.itemsize == 4",
+        "stored.itemsize == 5",
+        why="xxh64_bytes gives the same hashes of the same bytes, but is slower",
+    ),
+    _explained(
+        "parquet/bloom_filter/xxh64.py",
+        "_xxh64_items",
+        "reshape(-1)",
+        "reshape(-2)",
+        why="numpy takes every negative length for the one that it computes",
+    ),
+)

@@ -1,0 +1,41 @@
+"""The files whose mutants are run, and for each the fast tests that judge it.
+
+They run in this order. Not in the list: files that only read or show.
+"""
+
+from __future__ import annotations
+
+CORE = "python/bloomparquet/"
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    # Statistics and verdicts
+    CORE + "planning/evidence/statistics.py": ("tests/planning/test_statistics_exact.py",),
+    CORE + "query/verdict.py": ("tests/query/test_normal_form.py",),
+    CORE + "planning/judge.py": (
+        "tests/planning/test_decisions.py",
+        "tests/planning/test_partitions.py",
+        "tests/planning/test_filters.py",
+        "tests/planning/test_case_mapping.py",
+        "tests/planning/test_orc_cases.py",
+    ),
+    # Predicates
+    CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
+    CORE + "query/predicate.py": ("tests/query/test_predicate.py", "tests/query/test_normal_form.py"),
+    CORE + "query/domains.py": ("tests/query/test_resolve.py", "tests/planning/test_schema_evolution.py"),
+    # Values and hashes
+    CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
+    CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py",),
+    CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),
+    CORE + "orc/encoding.py": ("tests/orc/test_encoding_exact.py",),
+    # Filters
+    CORE + "parquet/bloom_filter/split_block.py": (
+        "tests/parquet/test_split_block.py",
+        "tests/indexing/test_bit_slices.py",
+    ),
+    CORE + "orc/bloom_filter.py": ("tests/orc/test_bloom_filter.py",),
+    CORE + "planning/parquet/filters.py": ("tests/planning/test_filters.py", "tests/corrupt/test_filters.py"),
+    # Indexes
+    CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
+    CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
+    CORE + "planning/index/lookup.py": ("tests/indexing/test_changes.py", "tests/indexing/test_damage.py"),
+}
