@@ -23,6 +23,9 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
+# The fuzzers need only these, the extra `fuzz`.
+FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
@@ -96,6 +99,19 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
+# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS: for each target.
+TARGET  ?=
+SECONDS ?= 60
+fuzz: $(VENV)-fuzz/.stamp ## Fuzz with coverage guidance: make fuzz TARGET=footer SECONDS=600
+	@$(VENV)-fuzz/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS)
+
+$(VENV)-fuzz/.stamp: $(STAMP)
+	@echo "installing the fuzzers into $(VENV)-fuzz"
+	@$(BIN)/python -m venv --clear $(VENV)-fuzz
+	@$(VENV)-fuzz/bin/python -m pip install --quiet --disable-pip-version-check $(FUZZ_TOOLS)
+	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-fuzz/bin/python $(PACKAGES))/venv.pth"
+	@touch $@
+
 SWITCHES     ?= partitions statistics bloom index caches planning
 SWITCH_TESTS ?= tests/differential tests/indexing/test_differential.py tests/jar/test_plain_random.py tests/jar/test_orc_differential.py
 
@@ -112,6 +128,12 @@ NUMBER ?= 10000
 faults: $(STAMP) java $(JAR) ## Inject NUMBER faults into storage, frames and files that are replaced: make faults SEED=7 NUMBER=100
 	@BLOOMPARQUET_SEED=$(SEED) BLOOMPARQUET_FAULTS=$(NUMBER) \
 		$(BIN)/python -m pytest -q -s tests/faults tests/jar/test_planner_frames.py $(ARGS)
+
+PAIRS  ?= 100000
+FROM   ?= 0
+FAULTS ?=
+random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every way in with plain Spark; FAULTS=1: find faults put in
+	@$(BIN)/python -m tests.differential.$(if $(FAULTS),faults --seed $(SEED),random_run --pairs $(PAIRS) --seed $(SEED) --first $(FROM))
 
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
@@ -175,6 +197,6 @@ lock: build/tools/.stamp ## Write the versions and hashes that CI installs into 
 	@sed -i '/^# WARNING/,/^bloomparquet @/d' .ci/requirements.txt
 
 clean: ## Remove the files that the other targets make
-	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
+	rm -rf $(VENV) $(VENV)-[0-9]* $(VENV)-fuzz $(dir $(JAR)) build dist .demo .bench
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

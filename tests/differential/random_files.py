@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import bloomparquet as bp
 from tests.support import orc_rewriting
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -49,6 +50,11 @@ class Type:
     sql: Callable[[Any], str] = field(compare=False)
     ddl: str
     narrower: tuple[str, ...] = ()
+
+    @property
+    def filtered(self) -> bool:
+        """Whether writers make filters of a column of this type."""
+        return self.name not in ("list", "map", "struct", "boolean", "null", "variant")
 
     def literals(self, value: Any) -> list[str]:
         """The literals of one value. The first has the column's own type."""
@@ -107,7 +113,24 @@ _TEXTS = (
     "NaN",
     "x" * 70,
 )
-_FLOATS = (0.0, -0.0, 1.0, 1.5, -1.5, 42.0, 3.0, 0.1, float("nan"), float("inf"), float("-inf"), 3.0e38, 1e-40)
+_FLOATS = (
+    0.0,
+    -0.0,
+    0.0,
+    -0.0,
+    float("nan"),
+    1.0,
+    1.5,
+    -1.5,
+    42.0,
+    3.0,
+    0.1,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    3.0e38,
+    1e-40,
+)
 
 
 def _type(
@@ -212,6 +235,13 @@ TYPES = {
     )
 }
 
+VARIANTS = (
+    '{"a": 1, "b": "x", "o": {"x": 1.5}}', '{"a": 42}', '{"a": 42, "b": "s", "o": {"x": 2e0}}', '{"b": "a", "z": 1}',
+    '{"a": "42"}', '{"a": null, "b": 7}', '{"a": 1.5, "o": {"y": 1}}', "42", "[1]", "{}", "null", "",
+)  # fmt: skip
+VARIANT = Type("variant", pa.null(), (None,), lambda _: "NULL", "VARIANT")
+"""Only Spark writes it, from the JSON texts of `VARIANTS`."""
+
 NAMES = ("a", "b", "C", "a.b", "Sp Ü", "select", "k", "v1")
 _PARTITIONS: dict[str, tuple[str | None, ...]] = {
     "p": ("0", "1", "-7", "007", None, "2147483648", "1.5"),
@@ -246,7 +276,7 @@ class DataSet:
 
 def write(random: Random, root: Path, format_: str) -> DataSet:
     """Write the files of a random data set."""
-    names = random.sample(NAMES, random.randint(1, 5))
+    names = random.sample(NAMES, random.randint(2, 8))
     if random.random() < 0.02:
         names += ["c", "C"] if "C" not in names else ["c"]
     allowed = [
@@ -256,8 +286,9 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
         n for n in allowed if format_ == "parquet" or n not in ("date", "timestamp_ms", "timestamp_ntz", "map")
     ] + ["date"]
     columns = []
-    for name in names:
-        type_ = TYPES[random.choice(allowed)]
+    # Types differ, so that few data sets have all of them. Zeros and NaN need more tries.
+    for name, type_name in zip(names, random.sample([*allowed, "float32", "float64"], len(names)), strict=True):
+        type_ = TYPES[type_name]
         columns.append(Column(name, type_, tuple(random.choices(type_.values, k=random.randint(1, 8)))))
     partitions: list[str] = random.choice(([], [], [], ["p"], ["q"], ["p", "q"]))
     keeps_order, uniform = random.random() < 0.7, random.random() < 0.4
@@ -308,7 +339,7 @@ def _table(random: Random, columns: list[Column], rows: int, first: int, uniform
 
 
 def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Column]) -> str:
-    by = random.choice(("pyarrow", "pyarrow", "pyarrow", "duckdb", "polars"))
+    by = random.choice(("pyarrow", "pyarrow", "pyarrow", "ours", "duckdb", "polars"))
     int96 = any(c.type.name == "int96" for c in columns)
     if by == "duckdb" and not int96:
         import duckdb
@@ -336,6 +367,9 @@ def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Co
         for f in table.schema
         if not pa.types.is_nested(f.type) and not pa.types.is_boolean(f.type) and not pa.types.is_null(f.type)
     ]
+    if by == "ours" and not int96:
+        bp.write_table(table, path, bloom={name: bp.Bloom(fpp=0.01) for name in leaves}, row_group_size=5)
+        return by
     pq.write_table(
         table,
         path,

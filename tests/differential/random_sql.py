@@ -12,7 +12,8 @@ from random import Random
 from tests.differential.random_files import Column, DataSet, quoted
 
 _COMPARISONS = ("=", "=", "=", "<=>", "<", "<=", ">", ">=", "<>", "!=")
-_NESTED = ("list", "map", "struct")
+ROWS = "SELECT rid FROM {t} WHERE {p}"
+_NESTED = ("list", "map", "struct", "variant")
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,38 @@ class Statement:
         return self.template.replace("{t}", table).replace("{p}", self.predicate.sql())
 
 
-def predicate(random: Random, data: DataSet) -> Predicate:
-    trees = [Predicate("", leaf=_leaf(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
+def predicate(random: Random, data: DataSet, leaf: Callable[[Random, DataSet], str] | None = None) -> Predicate:
+    make = leaf or _leaf
+    trees = [Predicate("", leaf=make(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
     while len(trees) > 1:
         joined = Predicate(random.choice(("AND", "OR")), (trees.pop(), trees.pop(0)))
         trees.append(Predicate("NOT", (joined,)) if random.random() < 0.2 else joined)
     return Predicate("NOT", (trees[0],)) if random.random() < 0.1 else trees[0]
+
+
+def portable_leaf(random: Random, data: DataSet) -> str:
+    """A condition that the package's own `where` has too: a column beside literals of the column's type."""
+    column = random.choice(data.columns)
+    name, kind = column.sql, column.type.name
+    if kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
+        return f"{name} IS {random.choice(('', 'NOT '))}NULL" if kind != "variant" else "rid > 7"
+    if kind == "struct":
+        value = random.choice((1, 42, 7, 1000))
+        field = random.choice(
+            (f"x = {value}", f"x < {value}", f"x <=> {value}", "`y.z` = 'a'", "`y.z` > 'a'", "t.u = 1.5D", "x IS NULL")
+        )
+        return f"{name}.{field}"
+    pool = [value for value in column.pool if value is not None and value == value]  # `where` has no NaN
+    value = random.choice(pool) if pool and random.random() < 0.6 else random.choice(column.type.values)
+    literals = [column.type.sql(v) for v in (value, *random.sample(pool, min(len(pool), 2))) if v is not None]
+    shape = random.random()
+    if not literals or shape < 0.08:
+        return f"{name} IS {random.choice(('', 'NOT '))}NULL"
+    if shape < 0.7:
+        return f"{name} {random.choice(_COMPARISONS)} {literals[0]}"
+    if shape < 0.95 or kind != "string":
+        return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
+    return f"{name} LIKE 'a%'"
 
 
 def _leaf(random: Random, data: DataSet) -> str:
@@ -197,10 +224,15 @@ def _nested_leaf(random: Random, column: Column, name: str) -> str:
             f"exists({name}, x -> x = 5)",
             f"{name} = array(1, 2)",
             f"{name} IS NOT NULL AND get({name}, 0) IS NULL",
+            f"arrays_overlap({name}, array(42, 7))",
+            f"element_at({name}, 1) {comparison} 5",
+            f"exists({name}, x -> x IN (1, 42))",
         ],
         "map": [
             f"{name}['a'] {comparison} 1",
             f"map_contains_key({name}, 'b')",
+            f"element_at({name}, 'a') {comparison} 42",
+            f"array_contains(map_values({name}), 42L)",
             f"size({name}) = 0",
             f"{name} IS NULL",
         ],
@@ -217,6 +249,17 @@ def _nested_leaf(random: Random, column: Column, name: str) -> str:
             f"isnan({name}.t.u)",
             f"{name}.X = 42",
             f"{name} = named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
+        ],
+        "variant": [
+            f"try_variant_get({name}, '$.a', 'bigint') {comparison} {random.choice((1, 42, 7))}",
+            f"try_variant_get({name}, '$.a', 'int') IN (1, 43)",
+            f"try_variant_get({name}, '$.a', 'bigint') IS NULL",
+            f"try_variant_get({name}, '$.a', '{random.choice(('string', 'double', 'decimal(10,1)'))}') {comparison} 42",
+            f"try_variant_get({name}, '$.b', 'string') {comparison} '{random.choice('asxy7')}'",
+            f"try_variant_get({name}, '$.o.x', 'double') {comparison} 1.5D",
+            f"try_variant_get({name}, '$.z', 'bigint') = 1",
+            f"try_variant_get({name}, '$', 'bigint') = 42",
+            f"{name} IS NULL",
         ],
     }
     return random.choice(shapes[column.type.name])

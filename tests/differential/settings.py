@@ -118,7 +118,7 @@ _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "parquet.columnarReaderBatchSize": ("1", "3", "4096"),
     "parquet.pushdown.inFilterThreshold": ("0", "2", "100"),
     "orc.columnarReaderBatchSize": ("1", "3"),
-    "files.maxPartitionBytes": ("100b", "1000b", "4kb"),
+    "files.maxPartitionBytes": ("400b", "4kb"),
     "files.openCostInBytes": ("0", "1", "100mb"),
     "files.minPartitionNum": ("1", "7"),
     "files.maxPartitionNum": ("1", "3"),
@@ -214,7 +214,22 @@ def random_settings(random: Random) -> dict[str, str]:
     names = random.choices(_OFTEN, k=count // 3) + random.sample(sorted(SETTINGS), k=count - count // 3)
     chosen = {name: random.choice(SETTINGS[name]) for name in names}
     # Most queries are small and run once: interpreting is faster than compiling.
-    if random.random() < 0.75:
+    if random.random() < 0.9:
         chosen.setdefault("spark.sql.codegen.wholeStage", "false")
         chosen.setdefault("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return chosen
+
+
+READ_BY_ALL: dict[str, tuple[str, ...]] = {
+    # Zones of which the time zone databases of Java and Python have equal offsets, also before 1970.
+    "spark.sql.session.timeZone": ("UTC", "America/New_York", "Asia/Kolkata"),
+    "spark.sql.caseSensitive": _BOOLEAN,
+    "spark.sql.ansi.enabled": _BOOLEAN,
+    "spark.sql.adaptive.enabled": _BOOLEAN,
+    "spark.sql.parquet.enableVectorizedReader": _BOOLEAN,
+    "spark.sql.orc.enableVectorizedReader": _BOOLEAN,
+    "spark.sql.files.maxPartitionBytes": ("1kb", "128mb", "128mb"),
+    "spark.sql.codegen.wholeStage": ("false",),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN",),
+}
+"""Settings of a load that every way in supports, also those that do not see the session."""

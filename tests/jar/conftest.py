@@ -9,7 +9,8 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support.scenarios", "tests.support.spark_rows")  # their helpers assert
 
-from tests.support.scenarios import PRUNED, PYTHON, Readers  # noqa: E402
+from tests.support import python_source  # noqa: E402
+from tests.support.scenarios import PRUNED, Readers  # noqa: E402
 from tests.support.spark import application_conf, conf  # noqa: E402
 
 if TYPE_CHECKING:
@@ -22,14 +23,9 @@ def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
     Spark's own scans are the oracle, so they are not pruned; see `transparent`.
     """
-    from pyspark_bloomparquet import DefaultSource, attach
+    from pyspark_bloomparquet import attach
 
-    class PythonSource(DefaultSource):
-        @classmethod
-        def name(cls) -> str:
-            return PYTHON
-
-    spark.dataSource.register(PythonSource)
+    python_source.register(spark)
     with application_conf(spark, {"spark.bloomparquet.cacheDirectory": str(tmp_path_factory.mktemp("cache"))}):
         yield attach(spark, transparent=False)
 

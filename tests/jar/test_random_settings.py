@@ -1,39 +1,31 @@
-"""Random SQL under random Spark settings: rows equal those of Spark's own readers.
-
-`BLOOMPARQUET_PAIRS` is how many pairs to run, `BLOOMPARQUET_SEED` chooses others, `BLOOMPARQUET_PAIR` runs one again.
-"""
+"""Random SQL under random Spark settings, by every way in: rows equal those of plain Spark; see `make random-sql`."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.differential.pairs import PER_DATA_SET, attack
+from tests.differential.pairs import JAR, PLAIN, PYTHON_WHERE, READ_TABLE, WHERE
+from tests.differential.random_run import differences, summary
 
 pytestmark = pytest.mark.slow
 
-PAIRS = int(os.environ.get("BLOOMPARQUET_PAIRS", "48"))
+DATA_SETS = 3
 
 
 def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
-    again = os.environ.get("BLOOMPARQUET_PAIR")
-    if again:
-        seed, number, only = again.split(":")
-        data_sets = range(int(number), int(number) + 1)
-        differences = list(attack(jar_spark, seed, data_sets, tmp_path, tally, int(only)))
-    else:
-        seed = os.environ.get("BLOOMPARQUET_SEED", "1")
-        differences = list(attack(jar_spark, seed, range(-(-PAIRS // PER_DATA_SET)), tmp_path, tally))
-    print(f"\n{dict(tally)}")
-    assert not differences, f"{len(differences)} differences\n\n" + "\n".join(differences)
-    if not again:
-        assert tally["pairs"] >= PAIRS
-        assert tally["with rows"] > PAIRS / 5
-        assert tally["statistics"] > 0
-        assert tally["bloom"] > 0
-        assert tally["parquet"] + tally["orc"] > PAIRS / 6, "pairs through Spark's own source"
+    found = next(differences(jar_spark, "1", iter(range(DATA_SETS)), tmp_path, tally), None)
+    print(f"\n{summary(tally)}")
+    assert found is None, str(found)
+    assert tally["pairs"] > 100 * DATA_SETS
+    assert tally["with rows"] > tally["pairs"] / 4
+    assert tally["statistics"] > tally["row groups"] / 10
+    assert tally["bloom"] > tally["row groups"] / 200
+    for way in (PLAIN, JAR, READ_TABLE):
+        assert tally[f"{way}: scans that skipped"] > tally[way] / 8, way
+    assert tally[WHERE] > 5
+    assert tally[PYTHON_WHERE] > 50

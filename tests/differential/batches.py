@@ -1,0 +1,173 @@
+"""Many pairs in few queries: a union of scans, each of which is planned by itself.
+
+Plain Spark says in one query, without a filter, for which rows each predicate is TRUE. Only pairs whose rows differ
+there, or that fail, are run one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from pyspark_bloomparquet import last_plan
+from tests.differential import pairs, random_sql
+from tests.differential.pairs import ERRORS, JAR, PLAIN, PYTHON, PYTHON_WHERE, READ_TABLE, WAYS, WHERE, Load, Pair
+from tests.differential.random_files import DataSet
+from tests.differential.random_sql import ROWS, Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PREDICATES, IN_PYTHON, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 120, 8, 6, 2
+"""How many predicates and statements a data set is asked, and how many of each that fail are compared."""
+Rows = tuple[str, ...]
+Record = list[tuple[Any, ...]]  # the arguments of `run_in_python`, and the right rows
+Answers = dict[int, Rows | None]
+
+
+def pairs_of(
+    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS,
+    record: Record | None = None,
+) -> Iterator[Pair]:  # fmt: skip
+    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
+
+    Adds plain Spark's answers to `record`.
+    """
+
+    def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
+        chosen = [way for way in ways if way in among]
+        return _screen(spark, load, statements, chosen, tally, record) if chosen else iter(())
+
+    load = pairs.plain_load(random, data)
+    portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(IN_PYTHON)]
+    ways = [READ_TABLE, *([PYTHON_WHERE] if data.format == "parquet" else []), PLAIN, JAR]
+    yield from screen(load, portable, ways)
+    if data.format == "parquet" and PYTHON in among and random.random() < 0.05:
+        yield Pair(load, portable[0], PYTHON)
+    load = pairs.random_load(random, data)
+    rows = [Statement(ROWS, random_sql.predicate(random, data)) for _ in range(PREDICATES)]
+    yield from screen(load, rows, [PLAIN, JAR])
+    if "bloom" not in load.settings.get("spark.sql.sources.useV1SourceList", ""):
+        yield from screen(load, rows[:MOST_WHERE], [WHERE])
+    statements = [random_sql.statement(random, data) for _ in range(STATEMENTS)]
+    yield from screen(load, statements, [PLAIN, JAR])
+
+
+def _screen(
+    spark: SparkSession, load: Load, statements: Sequence[Statement], ways: Sequence[str], tally: Counter[str],
+    record: Record | None,
+) -> Iterator[Pair]:  # fmt: skip
+    try:
+        with pairs.table(spark, load, None, "t") as name, pairs.settings(spark, load, None):
+            spark.sql(f"SELECT rid FROM {name}").collect()
+            is_plain = len(statements) == IN_PYTHON  # few of the predicates that all ways support are errors
+            analysed = [each for each in statements if is_plain or _is_analysed(spark, each.sql(name))]
+            is_rows = all(each.template == ROWS for each in analysed)
+            right = (_truths if is_rows else _union)(spark, [name] * len(analysed), analysed)
+    except ERRORS:  # the load fails, and so does each of its statements
+        yield from (Pair(load, statements[0], way) for way in ways if way in (PLAIN, JAR, WHERE))
+        return
+    for i in [i for i, rows in right.items() if rows is None][:MOST_ERRORS]:
+        yield from (Pair(load, analysed[i], way) for way in ways if way in (PLAIN, JAR, WHERE))
+    answered = [i for i, rows in right.items() if rows is not None]
+    if not answered:
+        return
+    for way in ways:
+        # Python answers many predicates in the time that Spark takes for one.
+        asked = answered if way in (READ_TABLE, PYTHON_WHERE) else answered[:PREDICATES]
+        tally["with rows"] += sum(bool(right[i]) for i in asked)
+        if record is not None and way in (READ_TABLE, PYTHON_WHERE):
+            record += [
+                (way, str(load.data.root), analysed[i].predicate.sql(), load.zone, load.case_sensitive, right[i])
+                for i in asked
+            ]
+        ours = _ours(spark, load, [analysed[i] for i in asked], way, tally)
+        for at, i in enumerate(asked):
+            if at not in ours:
+                tally[f"{way}: refused by name"] += 1
+            elif ours[at] == right[i]:
+                tally["pairs"] += 1
+                tally[way] += 1
+            else:
+                yield Pair(load, analysed[i], way)
+
+
+def _ours(spark: SparkSession, load: Load, asked: list[Statement], way: str, tally: Counter[str]) -> Answers:
+    """The rows of each statement by a way in; None to those that fail. Those that it does not support are missing."""
+    if way in (READ_TABLE, PYTHON_WHERE):
+        outcomes = [pairs.run(spark, Pair(load, each, way), way) for each in asked]
+        for each in outcomes:
+            pairs.count_plans(each.plans, way, tally)
+        return {
+            i: None if each.error else pairs.as_structs(each.rows)
+            for i, each in enumerate(outcomes)
+            if not pairs.is_refusal(way, each)
+        }
+    try:
+        with contextlib.ExitStack() as stack:
+            if way == WHERE:
+                names = []
+                for i, each in enumerate(asked):
+                    names.append(stack.enter_context(pairs.table(spark, load, way, f"t{i}", each.predicate.sql())))
+                asked = [Statement("SELECT rid FROM {t}", each.predicate) for each in asked]
+            else:
+                names = [stack.enter_context(pairs.table(spark, load, way, "t"))] * len(asked)
+            with pairs.settings(spark, load, way):
+                return _union(spark, names, asked, lambda plans: pairs.count_plans(plans, way, tally))
+    except ERRORS:
+        return dict.fromkeys(range(len(asked)))
+
+
+def _is_analysed(spark: SparkSession, sql: str) -> bool:
+    try:
+        spark.sql(sql)
+    except ERRORS:
+        return False
+    return True
+
+
+def _truths(spark: SparkSession, names: Sequence[str], asked: Sequence[Statement]) -> Answers:
+    """The rows for which each predicate is TRUE, by one scan of the table."""
+
+    def ask(part: Sequence[int]) -> Answers:
+        truths = ", ".join(f"coalesce(({asked[i].predicate.sql()}), FALSE)" for i in part)
+        rows = spark.sql(f"SELECT rid, {truths} FROM {names[0]}").collect()
+        return {
+            i: tuple(sorted("{null}" if row[0] is None else f"{{{row[0]}}}" for row in rows if row[1 + at]))
+            for at, i in enumerate(part)
+        }
+
+    return _bisected(ask, range(len(asked)))
+
+
+def _union(
+    spark: SparkSession, names: Sequence[str], asked: Sequence[Statement], count: Callable[..., None] = lambda _: None
+) -> Answers:
+    """The rows of each statement, by one query."""
+
+    def ask(part: Sequence[int]) -> Answers:
+        texts = [f"SELECT {i} AS n, CAST(struct(*) AS STRING) AS r FROM ({asked[i].sql(names[i])})" for i in part]
+        frame = spark.sql(f"SELECT /*+ COALESCE(1) */ * FROM ({' UNION ALL '.join(texts)})")
+        rows = defaultdict(list)
+        for number, row in frame.collect():
+            rows[number].append(pairs.comparable(row))
+        count(last_plan(frame))
+        return {i: tuple(sorted(rows[i])) for i in part}
+
+    return _bisected(ask, range(len(asked)))
+
+
+def _bisected(ask: Callable[[Sequence[int]], Answers], part: Sequence[int]) -> Answers:
+    """The answers to `part`; None to those that fail alone."""
+    if not part:
+        return {}
+    try:
+        return ask(part)
+    except ERRORS:
+        if len(part) == 1:
+            return {part[0]: None}
+        half = len(part) // 2
+        return _bisected(ask, part[:half]) | _bisected(ask, part[half:])

@@ -1,0 +1,212 @@
+"""Takes protections out of a copy of the product, one by one, and counts the pairs until random SQL notices.
+
+``make random-sql FAULTS=1``. Each fault is a textual change that loses rows or invents them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.differential import batches, pairs, random_run
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+IN_PYTHON, IN_SPARK = ("read_table", "python where"), ("plain", "jar")
+_CORE, _JAVA = "python/bloomparquet", "jvm-shim/src/main/java/io/bloomparquet/spark"
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str
+    old: str
+    new: str
+    ways: tuple[str, ...] = IN_PYTHON
+
+    def apply(self, copy: Path) -> None:
+        """Change the product in `copy`. Raises ValueError if the text is not there exactly once."""
+        path = copy / self.file
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            raise ValueError(
+                f"fault {self.name!r}: expected its text once in {self.file}, found {text.count(self.old)}"
+            )
+        path.write_text(text.replace(self.old, self.new))
+
+
+FAULTS = [
+    Fault(
+        "values: filters are asked for 0.0, not for -0.0", f"{_CORE}/query/ordering.py",
+        "ordered[zero : zero + 1] = [-0.0, 0.0]", "ordered[zero : zero + 1] = [0.0]",
+    ),
+    Fault(
+        "values: NaN is not above the maximum", f"{_CORE}/planning/evidence/statistics.py",
+        'or bounds is None or (upwards and chunks.family == "float"):', "or bounds is None:",
+    ),
+    Fault(
+        "values: bounds of unsigned integers are signed", f"{_CORE}/parquet/values/encoding.py",
+        'return node.annotation is not None and node.annotation.kind == "INTEGER" and node.annotation.signed is False',
+        "return False",
+    ),
+    Fault(
+        "values: old dates are those of the file's calendar", f"{_CORE}/query/ordering.py",
+        "if any(value < _OLDEST_DATE for value in exact):", "if False:",
+    ),
+    Fault(
+        "values: integers that a reader cuts short are judged", f"{_CORE}/planning/judge.py",
+        " or not self._table.is_lossless(i, leaf_column, reader_type):", ":", IN_SPARK,
+    ),
+    Fault(
+        "predicates: NOT of AND is an AND", f"{_CORE}/query/normal_form.py",
+        "conjunction = isinstance(node, And) != negated", "conjunction = isinstance(node, And)",
+    ),
+    Fault(
+        "predicates: <=> NULL matches nothing", f"{_CORE}/query/normal_form.py",
+        "return IsNotNull(leaf.column) if negated else IsNull(leaf.column)\n        return Not",
+        "return Always(False)\n        return Not",
+    ),
+    Fault(
+        "predicates: NOT (c <=> v) is not TRUE for NULL", f"{_CORE}/planning/evidence/statistics.py",
+        "return (chunks.nulls != 0) | differs, None", "return differs, None",
+    ),
+    Fault(
+        "predicates: NOT LIKE by one bound", f"{_CORE}/planning/evidence/statistics.py",
+        "keep[i] = not (lower.startswith(prefix) and upper.startswith(prefix))",
+        "keep[i] = not lower.startswith(prefix)",
+    ),
+    Fault(
+        "planning: a column that a file lacks is not NULL there", f"{_CORE}/planning/judge.py",
+        "verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)",
+        "verdicts[self._table.members(i)] = False",
+    ),
+    Fault(
+        "planning: an index speaks for files that changed", f"{_CORE}/planning/index/places.py",
+        "same &= stored[where] == given", "same &= True",
+    ),
+    Fault(
+        "planning: values of a VARIANT outside of its leaf", f"{_CORE}/planning/evidence/variants.py",
+        "conclusive |= np.all([(each.nulls == count) & (each.values == count) for each in residuals], axis=0)",
+        "conclusive[:] = len(residuals) > 0", IN_SPARK,
+    ),
+    Fault(
+        "jar: one side of OR is enough", f"{_JAVA}/planner/PlannerPredicate.java",
+        'return join("or", children(or.left(), or.right()), false);',
+        'return join("or", children(or.left(), or.right()), true);', IN_SPARK,
+    ),
+    Fault(
+        "jar: every cast keeps every value", f"{_JAVA}/planner/LosslessCast.java",
+        "return from.equals(to) || (from instanceof FloatType && to instanceof DoubleType);", "return true;", IN_SPARK,
+    ),
+    Fault(
+        "jar: an outer join is pruned by its keys", f"{_JAVA}/plain/JoinKeys.java",
+        "} else if (PARTITION_PRUNING.canPruneLeft(join.joinType())\n        && isSelective(",
+        "} else if (isSelective(", IN_SPARK,
+    ),
+    Fault(
+        "jar: a list is compared as one of its elements", f"{_JAVA}/planner/CatalystPredicate.java",
+        "if (!isEquality || (op.equals(\"<=>\") && values.values.contains(null))) {\n      return null;\n    }",
+        "if (!isEquality) {\n      op = \"=\";\n    }", IN_SPARK,
+    ),
+]  # fmt: skip
+
+
+def copied(fault: Fault, home: Path) -> Path:
+    """A copy of the product with `fault`, its jar compiled again if need be."""
+    copy = home / "product"
+    shutil.rmtree(copy, ignore_errors=True)
+    for part in ("python", "jvm-shim"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, copy / file)
+    fault.apply(copy)
+    if fault.file.endswith(".java"):
+        subprocess.run([sys.executable, copy / "jvm-shim" / "build.py"], check=True, stdout=subprocess.DEVNULL)
+    return copy
+
+
+def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | None:
+    """How many pairs were needed; None if `most` did not suffice."""
+    paths = [copied(fault, home) / "python", ROOT]
+    module = ["tests.differential.faults", "--replay", str(home / "record.json")]
+    if fault.ways == IN_SPARK:
+        module = ["tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink",
+                  "--ways", ",".join(IN_SPARK)]  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-m", *module],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        cwd=home, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = re.search(r"DIFFERENCE after ([\d,]+) pairs", run.stdout)
+    if found is None and run.returncode:
+        raise RuntimeError(f"random SQL ended with {run.returncode}: {run.stderr[-2000:]}")
+    if found is None:
+        return None
+    print("    " + "\n    ".join(re.findall(r"(?m)^(?:  SELECT|=>|  WITH).*", run.stdout)[:2])[:400], flush=True)
+    return int(found[1].replace(",", ""))
+
+
+def record(home: Path, most: int, seed: str) -> int:
+    """Record what plain Spark answers, so that faults which Python shows need no JVM. Returns the number of pairs."""
+    rows: batches.Record = []
+    tally: Counter[str] = Counter()
+    spark = random_run.session(home)
+    numbers = itertools.takewhile(lambda _: tally["pairs"] < most, itertools.count())
+    for difference in random_run.differences(spark, seed, numbers, home, tally, IN_PYTHON, record=rows):
+        raise RuntimeError(f"a difference without a fault: {difference}")
+    spark.stop()
+    (home / "record.json").write_text(json.dumps(rows))
+    return tally["pairs"]
+
+
+def replay(file: str) -> int:
+    """Compare the product, which may have a fault, with what was recorded. Returns 1 after the first difference."""
+    count = 0
+    for way, root, where, zone, case_sensitive, right in json.loads(Path(file).read_text()):
+        ours = pairs.run_in_python(way, root, where, zone, case_sensitive)
+        if pairs.is_refusal(way, ours):
+            continue
+        count += 1
+        if ours.error or pairs.as_structs(ours.rows) != tuple(right):
+            print(f"DIFFERENCE after {count:,} pairs\n  SELECT rid FROM `{root}` WHERE {where}")
+            print(f"=> {ours.error or f'{len(ours.rows)} rows for {len(right)}'}")
+            return 1
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=10_000, help="give up after so many")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--only", default="", help="only faults whose names contain this")
+    parser.add_argument("--replay", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.replay:
+        return replay(arguments.replay)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    missed = 0
+    with tempfile.TemporaryDirectory(prefix="faults-") as home:
+        if any(arguments.only in fault.name and fault.ways == IN_PYTHON for fault in FAULTS):
+            print(f"{record(Path(home), arguments.pairs, arguments.seed):,} pairs recorded", flush=True)
+        for fault in FAULTS:
+            if arguments.only in fault.name:
+                started = time.monotonic()
+                count = pairs_until_found(fault, Path(home), arguments.pairs, arguments.seed)
+                missed += count is None
+                result = f"found after {count:,} pairs" if count is not None else "NOT FOUND"
+                print(f"{fault.name}: {result}, {time.monotonic() - started:.0f} s", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
