@@ -23,6 +23,9 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 BUILD_STAMP := $(VENV)/.build-stamp
 BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
+# The fuzzers need only these, the extra `fuzz`.
+FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
@@ -96,6 +99,19 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
+# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS: for each target.
+TARGET  ?=
+SECONDS ?= 60
+fuzz: $(VENV)-fuzz/.stamp ## Fuzz with coverage guidance: make fuzz TARGET=footer SECONDS=600
+	@$(VENV)-fuzz/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS)
+
+$(VENV)-fuzz/.stamp: $(STAMP)
+	@echo "installing the fuzzers into $(VENV)-fuzz"
+	@$(BIN)/python -m venv --clear $(VENV)-fuzz
+	@$(VENV)-fuzz/bin/python -m pip install --quiet --disable-pip-version-check $(FUZZ_TOOLS)
+	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-fuzz/bin/python $(PACKAGES))/venv.pth"
+	@touch $@
+
 SWITCHES     ?= partitions statistics bloom index caches planning
 SWITCH_TESTS ?= tests/differential tests/indexing/test_differential.py tests/jar/test_plain_random.py tests/jar/test_orc_differential.py
 
@@ -142,6 +158,16 @@ notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what
 bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
+# SEED repeats a run's choices, QUERIES is how many operations follow the kills, CLUSTER is local-cluster or standalone.
+soak: $(STAMP) java $(JAR) ## Clients on two clusters whose processes are killed: MINUTES=30 CLIENTS=8 SEED= QUERIES=10000 CLUSTER=both
+	@$(BIN)/python -m tests.soak $(foreach name,MINUTES CLIENTS SEED QUERIES CLUSTER,$(SOAK_$(name)))
+
+SOAK_MINUTES := $(if $(MINUTES),--minutes $(MINUTES))
+SOAK_CLIENTS := $(if $(CLIENTS),--clients $(CLIENTS))
+SOAK_SEED    := $(if $(SEED),--seed $(SEED))
+SOAK_QUERIES := $(if $(QUERIES),--queries $(QUERIES))
+SOAK_CLUSTER := $(if $(CLUSTER),--cluster $(CLUSTER))
+
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
@@ -171,6 +197,6 @@ lock: build/tools/.stamp ## Write the versions and hashes that CI installs into 
 	@sed -i '/^# WARNING/,/^bloomparquet @/d' .ci/requirements.txt
 
 clean: ## Remove the files that the other targets make
-	rm -rf $(VENV) $(VENV)-[0-9]* $(dir $(JAR)) build dist .demo .bench
+	rm -rf $(VENV) $(VENV)-[0-9]* $(VENV)-fuzz $(dir $(JAR)) build dist .demo .bench
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support.class_archive import JAVA_FLAGS
 
@@ -26,6 +26,7 @@ _health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.functio
 _common = {"deadline": None, "suppress_health_check": _health, "print_blob": True}
 settings.register_profile("ci", max_examples=100, derandomize=True, **_common)  # the cases of every run are equal
 settings.register_profile("long", max_examples=5_000, **_common)  # each run has new cases
+settings.register_profile("found", phases=(Phase.explicit, Phase.reuse), **_common)  # what `make fuzz` found
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -34,7 +34,7 @@ def pairs_of(
 ) -> Iterator[Pair]:  # fmt: skip
     """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
 
-    Adds plain Spark's answers to `record`.
+    Adds those that agree, of the ways that need no JVM, to `record`.
     """
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
@@ -79,11 +79,6 @@ def _screen(
         # Python answers many predicates in the time that Spark takes for one.
         asked = answered if way in (READ_TABLE, PYTHON_WHERE) else answered[:PREDICATES]
         tally["with rows"] += sum(bool(right[i]) for i in asked)
-        if record is not None and way in (READ_TABLE, PYTHON_WHERE):
-            record += [
-                (way, str(load.data.root), analysed[i].predicate.sql(), load.zone, load.case_sensitive, right[i])
-                for i in asked
-            ]
         ours = _ours(spark, load, [analysed[i] for i in asked], way, tally)
         for at, i in enumerate(asked):
             if at not in ours:
@@ -91,6 +86,9 @@ def _screen(
             elif ours[at] == right[i]:
                 tally["pairs"] += 1
                 tally[way] += 1
+                if record is not None and way in (READ_TABLE, PYTHON_WHERE):
+                    where = analysed[i].predicate.sql()
+                    record.append((way, str(load.data.root), where, load.zone, load.case_sensitive, right[i]))
             else:
                 yield Pair(load, analysed[i], way)
 

@@ -41,7 +41,7 @@ def data_set(spark: SparkSession, name: str, home: Path) -> DataSet:
         with contextlib.suppress(bp.BloomParquetError, OSError):  # damaged files
             bp.add_filters(data.root, bloom=[c.name for c in data.columns if c.type.filtered], on_error="warn")
             data = replace(data, notes=f"{data.notes}; filters added")
-    return _index(random, data) if random.random() < 0.25 else data
+    return _index(random, data) if random.random() < 0.35 else data
 
 
 def _by_spark(spark: SparkSession, random: Random, data: DataSet, format_: str) -> DataSet:
@@ -112,7 +112,7 @@ def _index(random: Random, data: DataSet) -> DataSet:
             return replace(data, notes=f"{data.notes}; index")
         rows = list(range(table.num_rows))
         random.shuffle(rows)
-        copied = chosen if change < 0.35 else chosen.with_name("part-new.parquet")
+        copied = chosen if change < 0.4 else chosen.with_name("part-new.parquet")
         rids = pa.array(range(1000, 1000 + len(rows)), pa.int64())
         table = table.take(rows).set_column(table.column_names.index("rid"), "rid", rids)
         pq.write_table(table, copied, row_group_size=random.randint(1, 8))

@@ -303,7 +303,7 @@ def write(random: Random, root: Path, format_: str) -> DataSet:
                 else "".join(f"%{ord(c):02X}" if c in "%:" else c for c in str(value))
             )
         directory.mkdir(parents=True, exist_ok=True)
-        mine = [c for c in columns if uniform or random.random() > 0.12] or columns[:1]
+        mine = [c for c in columns if uniform or random.random() > 0.2] or columns[:1]
         if not keeps_order:
             random.shuffle(mine)
         rows = random.choice((0, 1, 12, 30, 60))

@@ -64,7 +64,9 @@ def portable_leaf(random: Random, data: DataSet) -> str:
     """A condition that the package's own `where` has too: a column beside literals of the column's type."""
     column = random.choice(data.columns)
     name, kind = column.sql, column.type.name
-    if kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
+    # pyarrow reads times in the last second before 1970 from ORC files of Java as one second later.
+    is_misread = data.format == "orc" and kind in ("timestamp", "timestamp_ms", "int96")
+    if is_misread or kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
         return f"{name} IS {random.choice(('', 'NOT '))}NULL" if kind != "variant" else "rid > 7"
     if kind == "struct":
         value = random.choice((1, 42, 7, 1000))
@@ -76,13 +78,14 @@ def portable_leaf(random: Random, data: DataSet) -> str:
     value = random.choice(pool) if pool and random.random() < 0.6 else random.choice(column.type.values)
     literals = [column.type.sql(v) for v in (value, *random.sample(pool, min(len(pool), 2))) if v is not None]
     shape = random.random()
-    if not literals or shape < 0.08:
-        return f"{name} IS {random.choice(('', 'NOT '))}NULL"
-    if shape < 0.7:
+    if not literals or shape < 0.15:
+        return f"{name} {random.choice(('IS NULL', 'IS NOT NULL', '<=> NULL'))}"
+    if shape < 0.35 and kind == "string":
+        prefix = str(value)[: random.randint(0, 2)].replace("'", "")
+        return f"{name} {random.choice(('LIKE', 'NOT LIKE'))} '{prefix}%'"
+    if shape < 0.75:
         return f"{name} {random.choice(_COMPARISONS)} {literals[0]}"
-    if shape < 0.95 or kind != "string":
-        return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
-    return f"{name} LIKE 'a%'"
+    return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
 
 
 def _leaf(random: Random, data: DataSet) -> str:

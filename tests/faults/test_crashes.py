@@ -33,7 +33,7 @@ def crash(name: str, place: LocalPlace, seeds: range, *, flushes: bool = True) -
         forget()
         is_durable = end == calls and name != "drop"  # a drop is not flushed: the index may be back, whole
         try:
-            require_right(work, place, before, is_done=is_durable, is_lied_to=False, note=f"after {end} of {calls}")
+            require_right(work, place, before, is_done=is_durable, is_partial=False, note=f"after {end} of {calls}")
         except BaseException:
             print(repeat(seed, f"crash-{name}"))
             raise

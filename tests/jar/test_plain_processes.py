@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +88,15 @@ def slow(value):
     time.sleep(0.2)
     return value
 
-def kill_an_executor():
-    time.sleep(1.5)
+def children(command):
     driver = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     ps = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(driver)]  # -ww: without a terminal, ps may cut the lines
-    children = subprocess.run(ps, capture_output=True, text=True).stdout
-    executors = [int(line.split()[0]) for line in children.splitlines() if "CoarseGrainedExecutorBackend" in line]
-    os.kill(executors[0], signal.SIGKILL)
+    lines = subprocess.run(ps, capture_output=True, text=True).stdout.splitlines()
+    return [int(line.split()[0]) for line in lines if command in line]
+
+def kill_an_executor():
+    time.sleep(1.5)
+    os.kill(children("CoarseGrainedExecutorBackend")[0], signal.SIGKILL)
 
 spark.conf.set("spark.bloomparquet.transparent", "true")
 frame = spark.table("t").where("id < 40").select(slow("id").alias("id"))
@@ -102,8 +105,10 @@ with ThreadPoolExecutor() as threads:
     rows = sorted(row.id for row in frame.collect())
 killing.result()
 (plan,) = last_plan(frame)
+(planner,) = children("planner_worker")
+os.kill(planner, signal.SIGSTOP)  # it must not outlive the driver
 print()
-print(json.dumps([answers, rows, plan.planned, plan.kept, plan.total]))
+print(json.dumps([answers, rows, plan.planned, plan.kept, plan.total, planner]))
 spark.stop()
 """
 
@@ -112,13 +117,25 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     for i in range(4):
         ids = [i + 4 * (row * 7 % 100) for row in range(100)]
         files.write(tmp_path / "t" / f"{i}.parquet", {"id": ids, "v": ids}, ["id"], rows_per_group=25, fpp=0.0001)
-    answers, rows, planned, kept, total = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
+    answers, rows, planned, kept, total, planner = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
     for answer in answers:
         assert answer["rows"] == answer["expected"] != []
     assert [answer["kept"] for answer in answers] == [[1], [3], [1, 1]]
     assert rows == list(range(40))
     assert (planned, total) == (True, 16)
     assert kept <= 16
+    deadline = time.monotonic() + 60
+    while _is_running(planner):
+        assert time.monotonic() < deadline, f"the planner, process {planner}, was left behind"
+        time.sleep(0.1)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 HIVE = """

@@ -133,7 +133,10 @@ class _Binder:
 
     def bind_computed(self, call: Call, test: Predicate) -> Callable[[_Rows], Any]:
         kind, values = bind_call(call, self.find)
-        schema = pa.schema([(name, kind) for (name,) in p.columns(test)])
+        try:
+            schema = pa.schema([(name, kind) for (name,) in p.columns(test)])
+        except UnicodeEncodeError:
+            raise PlanError(f"{quoted(str(call))} has half of a surrogate pair, which is no text") from None
         evaluate = _Binder(schema, self.timezone, True, self.convert).bind(test)
         return lambda rows: evaluate(_Rows(type(rows.batch).from_arrays([values(rows)], names=schema.names)))
 

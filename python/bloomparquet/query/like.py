@@ -16,7 +16,7 @@ from bloomparquet.query.predicate import FunctionPredicate, Leaf, Not, Predicate
 from bloomparquet.query.values import describe
 from bloomparquet.query.values import to_sql as literal_to_sql
 
-_VALID = re.compile(r"(?:[^\\]|\\[\\%_])*", re.DOTALL)
+_VALID = re.compile(r"(?:[^\\\ud800-\udfff]|\\[\\%_])*", re.DOTALL)  # halves of surrogate pairs are no text
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -6,6 +6,7 @@ text. sqlglot is imported only when there is text to parse: it is large, and Spa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -52,6 +53,7 @@ _SUPPORTED = (
     "OR and NOT"
 )
 _MISSING = object()
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
 
 _Builder = Callable[[Column, Any], Predicate]
 
@@ -92,19 +94,27 @@ def _dialect() -> Any:
 
 
 def _parse_sql(text: str, partly: bool) -> Predicate:
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import ParseError, SqlglotError
-
     if not text.strip():
         raise PlanError("where is blank; to read every row, leave it out")
     try:
-        return _Converter(text, partly).convert(parse_one(text, dialect=_dialect(), into=exp.Condition))
+        return _Converter(text, partly).convert(_parse_tree(text))
     except RecursionError:
         raise PlanError(f"where is nested too deeply: {shorten(text)}") from None
+
+
+def _parse_tree(text: str) -> Any:
+    """sqlglot's tree of a condition."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        return parse_one(text, dialect=_dialect(), into=exp.Condition)
     except ParseError as error:
         raise PlanError(f"cannot parse where {_position(error.errors)}: {shorten(text)}") from None
     except SqlglotError as error:
         raise PlanError(f"cannot parse where ({error}): {shorten(text)}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # over .2.BD, for example
+        raise PlanError(f"cannot parse where: {shorten(text)}") from error
 
 
 def _position(errors: Sequence[dict[str, Any]]) -> str:
@@ -280,6 +290,8 @@ class _Converter:
             return -value if type(value) in (int, float) else _MISSING
         if isinstance(node, exp.HexString):
             digits = node.this
+            if not _HEXADECIMAL.fullmatch(digits):
+                raise self.refuse(node, "it is not hexadecimal")
             return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
         if isinstance(node, exp.RawString):
             return node.this

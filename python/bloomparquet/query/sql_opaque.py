@@ -21,7 +21,8 @@ def _reason(node: Any, exp: Any) -> WhyNot:
         return WhyNot.NOT_A_COMPARISON
     if isinstance(node, exp.Binary) and all(_is_column(side, exp) for side in (node.this, node.expression)):
         return WhyNot.TWO_COLUMNS
-    operands = [node.this, node.expression] if isinstance(node, exp.Binary) else [node.this]
+    sides = [node.this, node.expression] if isinstance(node, exp.Binary) else [node.this]
+    operands = [side for side in sides if isinstance(side, exp.Expression)]  # sqlglot accepts () as an operand
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return WhyNot.FUNCTION
     if any(not _is_column(side, exp) and side.find(exp.Column) is not None for side in operands):
@@ -30,4 +31,4 @@ def _reason(node: Any, exp: Any) -> WhyNot:
 
 
 def _is_column(node: Any, exp: Any) -> bool:
-    return isinstance(node.unnest(), exp.Column | exp.Dot)
+    return isinstance(node, exp.Expression) and isinstance(node.unnest(), exp.Column | exp.Dot)

@@ -47,7 +47,7 @@ _PACKAGE = "bloomparquet.substrait"
 _MESSAGES = {
     "ExtendedExpression": "2 extensions repeated Extension, 3 referred repeated Reference",
     "Extension": "3 function Function",
-    "Function": "2 anchor uint32, 3 name string",
+    "Function": "2 anchor uint32, 3 name bytes",
     "Reference": "1 expression Expression",
     "Expression": "1 literal Literal, 2 selection Selection, 3 call Call, 8 in_list InList",
     "Literal": """1 boolean bool, 2 i8 int32, 3 i16 int32, 5 i32 int32, 7 i64 int64, 10 fp32 float, 11 fp64 double,
@@ -77,7 +77,10 @@ def implied_by(plan: bytes, schema: pa.Schema) -> Predicate:
     message.ParseFromString(plan)
     if len(message.referred) != 1:
         return Opaque(PART, WhyNot.NOT_A_COMPARISON, "")
-    functions = {each.function.anchor: each.function.name.partition(":")[0] for each in message.extensions}
+    functions = {
+        each.function.anchor: each.function.name.decode(errors="replace").partition(":")[0]
+        for each in message.extensions
+    }
     return _Reader(schema, functions).implied(message.referred[0].expression)
 
 

@@ -9,7 +9,7 @@ column reads the footers again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import bloomparquet.errors
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
@@ -27,7 +28,7 @@ from bloomparquet.planning.evidence.stored_arrays import MALFORMED, TILE, as_byt
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.known_filters import KnownFilters
+from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
@@ -139,6 +140,8 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
     tiled = tiled_of(section, "", file, len(offset), _positions_of)
     if "state" in section:
         state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _KNOWN_FILTERS)
+        if not _is_consistent(state, num_bytes, resident_at, len(resident), errors):
+            raise ValueError("what it says of its filters does not fit together")
         absent = Absences(len(state))
         known = KnownFilters(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent)
     else:
@@ -149,6 +152,18 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         if name.endswith(TILE) and name != TILE
     }
     return ColumnArrays(bounds, nulls, values, offset, length, filled, known, None, expressions)
+
+
+def _is_consistent(
+    state: NDArray[Any], num_bytes: NDArray[Any], resident_at: NDArray[Any], blocks: int, errors: Collection[int]
+) -> bool:
+    """Whether each bitset in memory lies within the `blocks`, and each unusable filter has one of the `errors`."""
+    is_resident, of_filter = resident_at >= 0, num_bytes // BYTES_PER_BLOCK
+    within = (of_filter > 0) & (of_filter <= blocks) & (resident_at <= blocks - of_filter)
+    unusable = np.flatnonzero(state == UNUSABLE).tolist()
+    return bool((within | ~is_resident).all() and ((state >= NO_FILTER) & (state <= UNUSABLE)).all()) and all(
+        chunk in errors for chunk in unusable
+    )
 
 
 def _positions_of(tile: str) -> BitPositions:

@@ -22,6 +22,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -73,6 +74,10 @@ final class PlannerProcess {
   static final int MAX_FRAME_BYTES = 1 << 30;
   private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
 
+  static {
+    Runtime.getRuntime().addShutdownHook(new Thread(PlannerProcess::resumeAll, "bloomparquet-planner-shutdown"));
+  }
+
   private final DriverSettings.Python python;
   private final int killedBefore;
   private final Process process;
@@ -120,6 +125,26 @@ final class PlannerProcess {
       RUNNING.put(python, running);
     }
     return running;
+  }
+
+  /**
+   * A planner ends at the end of its input. One that was stopped does not see it, and would stay for ever. The signal
+   * changes nothing for the others.
+   */
+  private static synchronized void resumeAll() {
+    String ids =
+        RUNNING.values().stream()
+            .flatMap(PlannerProcess::handles)
+            .filter(ProcessHandle::isAlive)
+            .map(each -> Long.toString(each.pid()))
+            .collect(Collectors.joining(" "));
+    if (!ids.isEmpty()) {
+      try {
+        new ProcessBuilder("/bin/sh", "-c", "kill -CONT " + ids).start();
+      } catch (IOException error) {
+        // without a shell, a stopped planner stays; this JVM ends, and nobody would read a warning
+      }
+    }
   }
 
   private PlannerProcess successor() throws PlannerException, IOException {
@@ -265,9 +290,14 @@ final class PlannerProcess {
     }
   }
 
+  /** The process and its children: the interpreter may be a script that runs the planner. */
+  private Stream<ProcessHandle> handles() {
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants());
+  }
+
   /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
   private Duration cpuTime() {
-    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
+    return handles()
         .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
         .reduce(Duration.ZERO, Duration::plus);
   }

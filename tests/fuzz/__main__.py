@@ -1,0 +1,181 @@
+"""``make fuzz``: run the targets under `atheris`, one after the other, and add up what was executed.
+
+Each target runs in a process of its own. It goes on after a find, which is minimised and stored in ``build/fuzz``;
+inputs that reached new code are kept there too, so that the next run continues. The figures of all runs are added up
+in ``build/fuzz/figures.json``. The target ``hypothesis`` runs the core's Hypothesis tests under `hypofuzz`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "fuzz"
+_STATUS = re.compile(r"^#(\d+)\s+\S+\s+(?:cov: (\d+) )?ft: (\d+) corp: (\d+)/(\S+)", re.MULTILINE)
+_ALLOCATION = 3 << 30  # bytes of address space
+_RAW_SHARE = 0.25  # of the mutations: those of atheris, which know no structure
+HYPOTHESIS = "hypothesis"
+_HYPOTHESIS_ROOMS = ["tests/parquet", "tests/query", "tests/orc", "tests/planning", "tests/storage", "tests/writing"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("targets", nargs="*", help="all of them if none is named")
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        fuzz(options.targets[0], options.seconds)
+    names = options.targets or names_of_targets()
+    finds = 0
+    for name in names:
+        finds += run_hypothesis(options.seconds) if name == HYPOTHESIS else run(name, options.seconds)
+    return 1 if finds else 0
+
+
+def names_of_targets() -> list[str]:
+    from tests.fuzz.targets import TARGETS
+
+    return list(TARGETS)
+
+
+def run(name: str, seconds: int) -> int:
+    """Fuzz one target in a child process and report. Returns the number of its finds that are stored."""
+    log = BUILD / name / "log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = dt.datetime.now(dt.timezone.utc)
+    with open(log, "w", encoding="utf-8") as file:
+        command = [sys.executable, "-m", "tests.fuzz", name, "--seconds", str(seconds), "--inside"]
+        done = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, check=False)
+    took = (dt.datetime.now(dt.timezone.utc) - started).total_seconds()
+    output = log.read_text(encoding="utf-8", errors="replace")
+    lines = _STATUS.findall(output)
+    if not lines:
+        print(f"{name}: did not start; see {log}\n{output[-2000:]}", flush=True)
+        return 1
+    executions, _, features, inputs, size = lines[-1]
+    finds = sorted(path.stem for path in (BUILD / name / "finds").glob("*.txt"))
+    figures = add_figures(name, int(executions), took, int(features), int(inputs), size, finds)
+    ended = "" if done.returncode == 0 else f"; ENDED WITH {done.returncode}, see {log}"
+    print(
+        f"{name}: {int(executions):,} executions, {int(executions) / took:,.0f} per second, {features} features, a "
+        f"corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
+        f"{len(finds)} finds{ended}",
+        flush=True,
+    )
+    for find in finds:
+        print(f"  {BUILD / name / 'finds' / find}", flush=True)
+    return len(finds) + (done.returncode != 0)
+
+
+def run_hypothesis(seconds: int) -> int:
+    """Let `hypofuzz` run the core's Hypothesis tests, then run what failed once more with pytest. Returns whether
+    anything failed."""
+    log = BUILD / HYPOTHESIS / "log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [Path(sys.executable).with_name("hypothesis"), "fuzz", "--no-dashboard", "--numprocesses", "1", "--"]
+    with open(log, "w", encoding="utf-8") as file:
+        # The default profile always has the same cases.
+        environment = {**os.environ, "HYPOTHESIS_PROFILE": "long"}
+        process = subprocess.Popen(
+            [*command, *_HYPOTHESIS_ROOMS], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            process.wait(seconds)
+            print(f"{HYPOTHESIS}: ended early with {process.returncode}; see {log}", flush=True)
+            return 1
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "found"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis and not spark and not jar", *_HYPOTHESIS_ROOMS]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    print(f"{HYPOTHESIS}: {seconds} seconds; the tests with the inputs that failed: {done.stdout[-2000:]}", flush=True)
+    return done.returncode
+
+
+def add_figures(
+    name: str, executions: int, took: float, features: int, inputs: int, size: str, finds: list[str]
+) -> dict[str, Any]:
+    path = BUILD / "figures.json"
+    every: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    before = every.get(name, {"executions": 0, "seconds": 0})
+    every[name] = {
+        "executions": before["executions"] + executions,
+        "seconds": round(before["seconds"] + took),
+        "executions_per_second": round(executions / took),
+        "features": features,
+        "corpus": {"inputs": inputs, "size": size},
+        "finds": finds,
+        "last_run": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+    }
+    path.write_text(json.dumps(every, indent=1) + "\n")
+    return every[name]
+
+
+def fuzz(name: str, seconds: int) -> None:
+    """Fuzz one target in this process; it ends the process."""
+    import atheris
+
+    # Nothing of the package may be imported before.
+    with atheris.instrument_imports(include=["bloomparquet", "pyspark_bloomparquet"]):
+        from tests.fuzz.preload import load_package
+
+        load_package()
+        from tests.fuzz.targets import TARGETS
+    import logging
+    import random
+    import warnings
+
+    from tests.fuzz.target import CORPUS, examine, limit_memory, minimise
+
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    target = TARGETS[name]
+    corpus, seeds, finds = (BUILD / name / each for each in ("corpus", "seeds", "finds"))
+    for folder in (corpus, seeds, finds):
+        folder.mkdir(parents=True, exist_ok=True)
+    for i, seed in enumerate(target.seeds()):
+        (seeds / str(i)).write_bytes(seed)
+    known = {path.stem for path in finds.glob("*.txt")}
+    limit_memory(_ALLOCATION)
+
+    def test_one_input(data: bytes) -> None:
+        find = examine(target, data)
+        if find is not None and find.signature not in known:
+            known.add(find.signature)
+            smallest = minimise(target, data, find.signature)
+            again = examine(target, smallest) or find
+            (finds / f"{find.signature}.bin").write_bytes(smallest)
+            (finds / f"{find.signature}.txt").write_text(again.report, encoding="utf-8", errors="replace")
+            print(f"FIND {find.signature}", flush=True)
+
+    def mutate(data: bytes, max_size: int, seed: int) -> bytes:
+        chance = random.Random(seed)
+        if chance.random() < _RAW_SHARE:
+            return bytes(atheris.Mutate(data, max_size))
+        return target.mutate(data, chance)[:max_size]
+
+    folders = [corpus, seeds, *([CORPUS / name] if (CORPUS / name).is_dir() else [])]
+    arguments = [
+        "fuzz", f"-max_total_time={seconds}", f"-max_len={target.max_bytes}", "-timeout=300", "-rss_limit_mb=4096",
+        f"-artifact_prefix={finds}/ended-", "-reload=0", "-verbosity=1", *map(str, folders),
+    ]  # fmt: skip
+    atheris.Setup(arguments, test_one_input, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

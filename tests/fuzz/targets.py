@@ -1,0 +1,7 @@
+"""All targets by name."""
+
+from __future__ import annotations
+
+from tests.fuzz import index, metadata, orc, queries, tables
+
+TARGETS = {target.name: target for room in (metadata, orc, queries, index, tables) for target in room.TARGETS}

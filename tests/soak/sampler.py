@@ -1,0 +1,44 @@
+"""Samples the memory and the open files of a run's processes, by role."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.soak.memory import trend
+from tests.soak.processes import CLIENT, DRIVER, EXECUTOR, PLANNER, PYTHON_WORKER, running
+
+ROLES = (DRIVER, CLIENT, PLANNER, EXECUTOR, PYTHON_WORKER)
+_FREE_TO_VARY = {"open files of Python worker", "memory of Python worker"}
+"""Spark starts and ends Python workers as tasks need them: their largest one is shown, not judged."""
+
+
+_SLACK_OF_OPEN_FILES = 8
+
+
+@dataclass
+class Sampler:
+    """The series of each quantity: the largest value among the processes of a role, at each sample."""
+
+    mark: str
+    series: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def sample(self) -> None:
+        processes = running(self.mark)
+        for role in ROLES:
+            of_role = [process for process in processes if process.role == role]
+            if of_role:
+                self.series[f"memory of {role}"].append(max(process.resident_bytes() for process in of_role))
+                self.series[f"open files of {role}"].append(max(process.open_files() for process in of_role))
+
+    def report(self) -> Iterator[tuple[str, bool]]:
+        """A line for each quantity, and whether it grew."""
+        for name, samples in self.series.items():
+            found = trend(samples, _SLACK_OF_OPEN_FILES if name.startswith("open files") else 0.0)
+            if found is None:
+                yield f"{name}: {len(samples)} samples are too few", False
+                continue
+            unit, size = ("", 1) if name.startswith("open") else (" MiB", 1 << 20)
+            text = f"{found.early / size:.0f}{unit} -> {found.late / size:.0f}{unit} ({found.growth:+.1%})"
+            yield f"{name}: {text}, {len(samples)} samples", not found.is_flat and name not in _FREE_TO_VARY
