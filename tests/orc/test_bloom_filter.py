@@ -85,6 +85,13 @@ def test_floats_hash_as_the_doubles_they_are() -> None:
     assert hash_doubles(np.array([0.0])) != hash_doubles(np.array([-0.0]))
 
 
+@pytest.mark.parametrize("count", [15, 16, 17, 300])
+def test_byte_strings_of_every_length_hash_like_each_alone(count: int) -> None:
+    rng = np.random.default_rng(count)
+    values = [rng.bytes(size) for size in rng.permutation(count).tolist()]
+    assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]
+
+
 @given(st.lists(st.binary(max_size=70), max_size=80))
 def test_many_byte_strings_hash_like_each_alone(values: list[bytes]) -> None:
     assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]

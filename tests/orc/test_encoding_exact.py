@@ -162,6 +162,18 @@ def pairs(*millis: int) -> list[tuple[int, int]]:
             CLOCK, SECOND, "Europe/Berlin", [UTC],
             [MILLIS + k * HOUR for k in (-2, -1, 0, 1)],
         ),  # an hour around both: clocks may know other rules
+        (  # summer time
+            CLOCK, dt.datetime(2024, 7, 1), UTC, ["Europe/Berlin"],
+            [1_719_792_000_000 + k * HOUR for k in (-1, 0, 1, 2, 3)],
+        ),
+        (  # a day on which the clock goes back by half an hour
+            CLOCK, dt.datetime(2024, 4, 7, 1), "Australia/Lord_Howe", [],
+            [1_712_451_600_000 + k * HOUR // 2 for k in (-2, -1, 0, 1, 2)],
+        ),
+        (  # a reading that the clock skips
+            CLOCK, dt.datetime(2024, 3, 31, 2, 30), "Europe/Berlin", [],
+            [1_711_852_200_000 + k * HOUR for k in (-1, 0, 1, 2)],
+        ),
         (CLOCK, dt.datetime(1960, 1, 1), UTC, [UTC], [-315_619_200_000]),
     ],
 )  # fmt: skip
