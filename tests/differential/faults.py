@@ -127,7 +127,7 @@ def copied(fault: Fault, home: Path) -> Path:
     shutil.rmtree(copy, ignore_errors=True)
     for part in ("python", "jvm-shim"):
         shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md"):
+    for file in ("pyproject.toml", "LICENSE"):
         shutil.copy(ROOT / file, copy / file)
     fault.apply(copy)
     if fault.file.endswith(".java"):
