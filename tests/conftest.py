@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.support.class_archive import JAVA_FLAGS
+pytest.register_assert_rewrite("tests.support.scenarios", "tests.support.spark_rows")  # their helpers assert
+
+from tests.support.class_archive import JAVA_FLAGS  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.scenarios", "tests.support.spark_rows")  # their helpers assert
-
-from tests.support import python_source  # noqa: E402
-from tests.support.scenarios import PRUNED, Readers  # noqa: E402
-from tests.support.spark import application_conf, conf  # noqa: E402
+from tests.support import python_source
+from tests.support.scenarios import PRUNED, Readers
+from tests.support.spark import application_conf, conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

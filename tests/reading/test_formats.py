@@ -29,11 +29,12 @@ def test_the_format_is_found_from_bytes_at_no_cost(tmp_path: Path, monkeypatch: 
     reads = watch_reads(monkeypatch)
     assert bp.inspect(path)["file"].to_pylist() == [path]
     assert might_match(path, 1, "a") == [0]
-    footer, header, bitset, block = reads.of(path)
+    footer, header, bitset, block, sample = reads.of(path)
     assert sum(footer) == Path(path).stat().st_size
     assert header[0] > 0
     assert bitset[1] > 2**16
     assert block[1] == 32
+    assert sample[1] <= bitset[1] / 16  # whether the filter is too full to help
     assert might_match(write(tmp_path / "f.parquet", pa.table({"a": [1]})), 1, "a") == [0]
 
 

@@ -106,7 +106,7 @@ def test_the_fpp_stays_within_its_bounds() -> None:
         (lambda: bp.Bloom("Auto"), r"fpp is 'Auto'; expected 'auto', or a number above 0 and below 1"),
         (lambda: bp.Bloom("auto", row_groups=0), "row_groups is 0; expected the number of row groups of the table"),
         (lambda: bp.Bloom(0.01, row_groups=7), "row_groups is 7 and fpp is 0.01; leave out row_groups"),
-        (lambda: AUTO["x"], r"one file does not tell.*Bloom\(fpp='auto', row_groups=10_000\)"),
+        (lambda: AUTO["x"], r"one file does not show.*Bloom\(fpp='auto', row_groups=10_000\)"),
     ],
 )
 def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp_path: Path) -> None:
