@@ -242,7 +242,7 @@ def test_secrets_are_shown_nowhere(lake: Lake, tmp_path: Path) -> None:
     processes = [each for each in Path("/proc").glob("[0-9]*") if "planner_worker" in text_of(each / "cmdline")]
     assert processes
     log = text_below(home)
-    assert "SparkListenerJobStart" in log  # a warning appears once for each process, and an earlier test may have had it
+    assert "SparkListenerJobStart" in log  # no warning: each appears once for each process
     shown = [
         repr(plans),
         log,
