@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import python_source
+from tests.support import files, python_source
 from tests.support.scenarios import PRUNED, Readers
 from tests.support.spark import application_conf, conf
 
@@ -38,3 +38,12 @@ def transparent(jar_spark: SparkSession) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def readers(jar_spark: SparkSession) -> Readers:
     return Readers(jar_spark)
+
+
+@pytest.fixture(scope="module")
+def four_files(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Four files of one row group each. Only filters can tell them apart."""
+    root = tmp_path_factory.mktemp("harm")
+    for i in range(4):
+        files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
+    return str(root)

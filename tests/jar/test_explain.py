@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tests.support import files
-from tests.support.scenarios import Readers, _scans, run
+from tests.support.scenarios import Readers, run, scans
 from tests.support.spark import conf
 
 FILES = 8
@@ -62,7 +62,7 @@ def test_explain_shortens_long_lists(readers: Readers, path: str) -> None:
 def test_metrics_are_those_of_the_plan(readers: Readers, path: str) -> None:
     frame = readers.jar(path).where("id = 6").select("s")
     ran = run(frame)
-    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    (node,) = scans(frame._jdf.queryExecution().executedPlan())
     shown = {name: value(node, name) for name in NAMES}
     assert ran.rows == ["('s6',)"]
     assert shown["numRowGroupsTotal"] == FILES
@@ -91,7 +91,7 @@ def value(node: Any, name: str) -> int:
 def test_metrics_have_descriptions(readers: Readers, path: str) -> None:
     frame = readers.jar(path).where("id = 6")
     frame.collect()
-    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    (node,) = scans(frame._jdf.queryExecution().executedPlan())
     names = [node.metrics().apply(name).name() for name in NAMES]
     assert all(name.isDefined() and " " in name.get() for name in names)
 

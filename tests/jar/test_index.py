@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
 from pyspark_bloomparquet import ScanSummary
-from tests.jar.test_planner_failures import warnings
 from tests.support import files, plain
+from tests.support.planners import warnings
 from tests.support.scenarios import PRUNED, Readers, run, texts
 from tests.support.spark import conf
 

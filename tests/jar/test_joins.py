@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import last_plan
 from tests.support import files
-from tests.support.scenarios import Ran, Readers, _metric, _scans, run, texts
+from tests.support.scenarios import Ran, Readers, metric, run, scans, texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ def ask(readers: Readers, lake: Path, sql: str) -> Ran:
     rows = texts(frame.collect())
     assert rows == texts(oracle.collect())
     # Not by `run`: without adaptive execution, the plan shows a copy of a reused broadcast that never ran.
-    scanned = sum(_metric(node, "numOutputRows") for node in _scans(frame._jdf.queryExecution().executedPlan()))
+    scanned = sum(metric(node, "numOutputRows") for node in scans(frame._jdf.queryExecution().executedPlan()))
     return Ran(rows, last_plan(frame), 0, scanned)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
 from tests.support.orc_spark import UNPUSHED, OrcReaders, write_stripes
-from tests.support.scenarios import _scans, texts
+from tests.support.scenarios import scans, texts
 from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
@@ -57,7 +57,7 @@ def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: st
         text = explained(frame)
     assert f"1 of 60 stripes ({by_statistics} skipped by statistics, {by_bloom} by Bloom filter)" in text
     assert f"k = {key(readers, 2059)}" in text
-    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    (node,) = scans(frame._jdf.queryExecution().executedPlan())
     expected = {"numStripesTotal": 60, "numStripesRead": 1, "numStripesSkippedByStatistics": by_statistics}
     expected |= {"numStripesSkippedByBloomFilter": by_bloom, "numRowGroupsTotal": 60, "numPlanningFailures": 0}
     expected |= {"numRowGroupsExcludedByStatistics": by_statistics, "numRowGroupsExcludedByBloomFilter": by_bloom}
@@ -73,7 +73,7 @@ def test_only_the_kept_stripes_are_read(readers: OrcReaders, lake: str) -> None:
     with conf(readers.spark, UNPUSHED):
         frame = readers.jar(lake).where(f"k IN ({', '.join(map(str, keys))})").select("n", "p")
         assert rows(frame) == [(1000, 1), (1003, 1), (1059, 1), (2030, 2)]
-    (node,) = _scans(frame._jdf.queryExecution().executedPlan())
+    (node,) = scans(frame._jdf.queryExecution().executedPlan())
     assert int(node.metrics().apply("numOutputRows").value()) == 8
     assert [plan.kept for plan in last_plan(frame)] == [4]
 
@@ -107,8 +107,8 @@ def test_a_join_prunes_by_its_runtime_values(readers: OrcReaders, lake: str, tmp
     assert sorted((plan.total, plan.kept) for plan in last_plan(joined)) == [(1, 1), (60, 2)]
     by_partition = readers.jar(lake).join(dimension.where("tag = 't1500'").select("p", "tag"), "p").select("n")
     assert rows(by_partition) == [(n,) for n in range(1000, 1060)]
-    scans = _scans(by_partition._jdf.queryExecution().executedPlan())
-    assert 60 in [int(node.metrics().apply("numOutputRows").value()) for node in scans]
+    nodes = scans(by_partition._jdf.queryExecution().executedPlan())
+    assert 60 in [int(node.metrics().apply("numOutputRows").value()) for node in nodes]
 
 
 def test_metadata_partitions_and_nested_columns(readers: OrcReaders, lake: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pyspark_bloomparquet import last_plan
 from tests.conftest import ROOT
 from tests.faults.injector import IS_REPEATED, repeat, seeds
-from tests.jar.test_planner_failures import PYTHON, Interpreter, path  # noqa: F401
+from tests.support.planners import PYTHON, Interpreter
 from tests.support.scenarios import Readers, texts
 from tests.support.spark import application_conf
 
@@ -27,11 +27,11 @@ exec "{python}" -c "from tests.faults.faulty_planner import main; main({seed})"
 """
 
 
-def test_faulty_answers_cost_no_rows(readers: Readers, path: str, tmp_path: Path) -> None:  # noqa: F811
+def test_faulty_answers_cost_no_rows(readers: Readers, four_files: str, tmp_path: Path) -> None:
     tally = Counter[str]()
 
     def ask(value: int) -> tuple[list[str], bool]:
-        frame = readers.jar(path, planningTimeout="1500ms").where(f"id = {value}")
+        frame = readers.jar(four_files, planningTimeout="1500ms").where(f"id = {value}")
         return texts(frame.collect()), last_plan(frame)[0].planned
 
     for seed in seeds(0.004, few=4):

@@ -69,11 +69,11 @@ def run(frame: DataFrame) -> Ran:
         rows = texts(frame.collect())
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    plans, nodes = last_plan(frame), list(_scans(frame._jdf.queryExecution().executedPlan()))
-    metrics = {name: sum(_metric(node, name) for node in nodes) for name in _COUNTS}
+    plans, nodes = last_plan(frame), list(scans(frame._jdf.queryExecution().executedPlan()))
+    metrics = {name: sum(metric(node, name) for node in nodes) for name in _COUNTS}
     assert metrics == {name: sum(count(plan) for plan in plans) for name, count in _COUNTS.items()}
     readers = [node if node.metrics().contains("numOutputRows") else node.children().apply(0) for node in nodes]
-    return Ran(rows, plans, _tasks(context, group), sum(_metric(node, "numOutputRows") for node in readers))
+    return Ran(rows, plans, _tasks(context, group), sum(metric(node, "numOutputRows") for node in readers))
 
 
 _COUNTS: Mapping[str, Callable[[ScanSummary], int]] = {
@@ -96,13 +96,13 @@ def _tasks(context: Any, group: str) -> int:
     return sum(tracker.getStageInfo(stage).numTasks for stage in stages)
 
 
-def _scans(plan: Any) -> Iterator[Any]:
+def scans(plan: Any) -> Iterator[Any]:
     """The jar's nodes in a physical plan, including one that adaptive execution changed."""
     kind = plan.getClass().getSimpleName()
     if kind == "AdaptiveSparkPlanExec":
-        yield from _scans(plan.executedPlan())
+        yield from scans(plan.executedPlan())
     elif kind.endswith("QueryStageExec"):
-        yield from _scans(plan.plan())
+        yield from scans(plan.plan())
     elif kind == "EmptyRelationExec":
         yield from _stages(plan.logical())
     elif kind == "PrunedFileScanExec" or (
@@ -112,18 +112,18 @@ def _scans(plan: Any) -> Iterator[Any]:
     elif kind != "ReusedExchangeExec":
         for children in (plan.children(), plan.subqueries()):
             for i in range(children.size()):
-                yield from _scans(children.apply(i))
+                yield from scans(children.apply(i))
 
 
 def _stages(logical: Any) -> Iterator[Any]:
     """The jar's nodes in the stages that ran before adaptive execution found that there are no rows."""
     if logical.getClass().getSimpleName() == "LogicalQueryStage":
-        yield from _scans(logical.physicalPlan())
+        yield from scans(logical.physicalPlan())
     for i in range(logical.children().size()):
         yield from _stages(logical.children().apply(i))
 
 
-def _metric(node: Any, name: str) -> int:
+def metric(node: Any, name: str) -> int:
     return int(node.metrics().apply(name).value())
 
 

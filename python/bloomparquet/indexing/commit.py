@@ -26,8 +26,9 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import MANIFEST, SEGMENT_SUFFIX, Manifest, SegmentEntry, read_manifest
-from bloomparquet.storage.atomic import delete_file, locked, remove_leftover, replacing, require_object_store
+from bloomparquet.storage.atomic import delete_file, remove_leftover, replacing, require_object_store
 from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.locks import locked
 
 _LOCK = ".building"
 _ABANDONED_SECONDS = 24 * 3600.0  # no build takes that long to write a segment and to commit it

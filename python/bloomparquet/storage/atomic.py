@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -27,6 +26,7 @@ import xxhash
 
 from bloomparquet.errors import BloomParquetError, FileBusyError, FormatError, UnsupportedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
+from bloomparquet.storage.locks import close_and_remove, create_locked
 from bloomparquet.storage.staleness import is_unchanged
 
 _COPY_BYTES = 8 << 20
@@ -87,23 +87,7 @@ def remove_leftover(storage: Storage, path: str) -> None:
     temporary = temporary_name(os.path.realpath(path))
     if os.path.lexists(temporary):
         with contextlib.suppress(BloomParquetError):
-            _close_and_remove(_create_locked(temporary, 0o600), temporary)
-
-
-@contextmanager
-def locked(storage: Storage, path: str) -> Iterator[None]:
-    """Hold the lock of the local file `path`, which exists until the lock is released. Does nothing on other storage.
-
-    Raises FileBusyError if it is held already.
-    """
-    if not isinstance(storage, LocalStorage):
-        yield
-        return
-    descriptor = _create_locked(path, 0o600)
-    try:
-        yield
-    finally:
-        _close_and_remove(descriptor, path)
+            close_and_remove(create_locked(temporary, 0o600), temporary)
 
 
 def delete_file(storage: Storage, path: str) -> None:
@@ -112,88 +96,6 @@ def delete_file(storage: Storage, path: str) -> None:
         os.unlink(path)
     else:
         _delete_if_exists(storage.filesystem, path)
-
-
-def _create_locked(path: str, mode: int) -> int:
-    """Create and lock the file at `path`, after removing what a killed process has left there.
-
-    Raises FileBusyError if another process or thread has locked it.
-    """
-    while True:
-        try:
-            descriptor, is_new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), True
-        except FileExistsError:
-            try:
-                descriptor, is_new = _open_existing(path), False
-            except FileNotFoundError:
-                continue
-        with _closed_on_error(descriptor):
-            if not _lock(descriptor):
-                raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
-            if _is_at(descriptor, path):
-                if is_new:
-                    return descriptor
-                os.unlink(path)
-        os.close(descriptor)
-
-
-@contextmanager
-def _closed_on_error(descriptor: int) -> Iterator[None]:
-    """Close the file if the block raises an error: an open file stays locked until this process ends."""
-    try:
-        yield
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _open_existing(path: str) -> int:
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        try:
-            descriptor = os.open(path, os.O_RDWR | flags)  # network file systems lock only files opened for writing
-        except PermissionError:  # a killed writer has given it the mode of the read-only file that it was to replace
-            descriptor = os.open(path, os.O_RDONLY | flags)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise
-        raise _not_a_file(path) from error
-    with _closed_on_error(descriptor):
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _not_a_file(path)
-    return descriptor
-
-
-def _not_a_file(path: str) -> BloomParquetError:
-    return BloomParquetError(
-        f"{path}: this is not a regular file, but its name is needed for a temporary one; remove it"
-    )
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(descriptor: int, path: str) -> bool:
-    """Whether `path` still names the open file: it may have been renamed or removed before it was locked."""
-    try:
-        current = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(current, os.fstat(descriptor))
-
-
-def _close_and_remove(descriptor: int, path: str) -> None:
-    """Close the file. Remove it unless `path` names another file by now."""
-    try:
-        if _is_at(descriptor, path):
-            os.unlink(path)
-    finally:
-        os.close(descriptor)
 
 
 class _LocalOutput:
@@ -211,7 +113,7 @@ class _LocalOutput:
                 raise
         if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        self._descriptor = _create_locked(self._temporary, 0o666 if self._before is None else 0o600)
+        self._descriptor = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False
 
@@ -275,7 +177,7 @@ class _LocalOutput:
         if self._committed:
             os.close(self._descriptor)
         else:
-            _close_and_remove(self._descriptor, self._temporary)
+            close_and_remove(self._descriptor, self._temporary)
         self._descriptor = -1  # the number may soon belong to another file
 
     def _close_source(self) -> None:
