@@ -70,8 +70,8 @@ demo: $(STAMP) java $(JAR) ## Look up rows in two event logs, before and after a
 test: $(STAMP) java $(JAR) ## Run the tests that are not slow; ARGS go to pytest: make test ARGS="-k timestamp"
 	@$(BIN)/python $(PYTEST) -m "not slow" $(ARGS)
 
-test-core: $(STAMP) ## Run the tests that need no Java
-	@$(BIN)/python $(PYTEST) -m "not spark and not jar" $(ARGS)
+test-core: $(STAMP) ## Run the tests that need no Java and are not slow
+	@$(BIN)/python $(PYTEST) -m "not spark and not jar and not slow" $(ARGS)
 
 # Pays from about ten JVMs: not for the other targets.
 $(ARCHIVE): $(STAMP) tests/support/class_archive.py | java

@@ -16,6 +16,8 @@ from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf, rows
 from tests.support.spark_kms import PROVIDER, every_key
 
+pytestmark = pytest.mark.slow
+
 KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.key": "k2"}
 HOW = {
     "": KEYS,

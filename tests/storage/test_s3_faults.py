@@ -16,6 +16,8 @@ from tests.support.commands import Run
 from tests.support.files import write
 from tests.support.s3 import FAULTS, S3Server, s3_server
 
+pytestmark = pytest.mark.slow
+
 WHERE = "id IN (1200, 2002)"
 ROWS = [1200, 2002]
 
