@@ -17,6 +17,8 @@ from tests.support import files
 from tests.support.scenarios import PRUNED, UNPRUNED, Readers
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
