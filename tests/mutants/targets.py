@@ -17,6 +17,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/planning/test_filters.py",
         "tests/planning/test_case_mapping.py",
         "tests/planning/test_orc_cases.py",
+        "tests/planning/test_variants.py",
+        "tests/planning/test_elements.py",
+        "tests/planning/test_explain.py",
+        "tests/indexing/test_same_plans.py",
     ),
     # Predicates
     CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
