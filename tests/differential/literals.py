@@ -18,7 +18,7 @@ from tests.differential.kinds import DAY_NS, EPOCH, EPOCH_DAY, Kind, integer_ran
 
 def literal_key(kind: Kind, literal: Any, timezone: str) -> Any:
     """The literal's key in the order of `row_key`."""
-    if kind.family == "float" and isinstance(literal, Decimal):
+    if kind.family == "float" and isinstance(literal, Decimal | int):
         try:
             nearest = float(literal)
         except OverflowError:

@@ -51,7 +51,7 @@ JAVA: dict[str, tuple[int, dict[str, Any], Sequence[Any], Sequence[Hashes], Any]
     "decimal": (Kind.DECIMAL, {"precision": 9, "scale": 2}, [Decimal("1.50"), Decimal("-0.01")],
                 [texts("1.5"), texts("-0.01")], Decimal("1.505")),
     "long decimal": (Kind.DECIMAL, {"precision": 38, "scale": 10}, [Decimal(0), Decimal(10) ** 27],
-                     [texts("0"), texts("1" + "0" * 27)], Decimal("1e-11")),
+                     [texts("0"), texts("1" + "0" * 27)], Decimal("1e-10")),
     "string": (Kind.STRING, {}, ["käse", ""], [texts("käse"), texts("")], "kase"),
     "varchar": (Kind.VARCHAR, {"maximum_length": 4}, ["käse", "a "], [texts("käse"), texts("a ")], "käsek"),
     "binary": (Kind.BINARY, {}, [b"\x00", b"\xff\xfe"], [texts(b"\x00"), texts(b"\xff\xfe")], b""),

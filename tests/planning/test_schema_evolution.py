@@ -97,6 +97,23 @@ def test_incompatible_types_are_an_error(tmp_path: Path) -> None:
             bp.read_table(tmp_path, merge_schema=merge)
 
 
+def test_two_types_of_timestamps_are_an_error_whatever_is_asked(tmp_path: Path) -> None:
+    """A literal without a zone means another moment in each file. So it must not skip one of them."""
+    noon = dt.datetime(2024, 5, 17, 12)
+    write(tmp_path / "1.parquet", {"c": pa.array([noon], pa.timestamp("us", "UTC"))})
+    write(tmp_path / "2.parquet", {"C": pa.array([noon], pa.timestamp("us"))})
+    write(tmp_path / "3.parquet", {"c": pa.array([noon], pa.timestamp("us"))})
+    where = "c = TIMESTAMP '2024-05-17 09:00:00'"
+    plan = bp.plan(tmp_path, where, timezone="America/Sao_Paulo", case_sensitive=False)
+    assert (len(plan.kept_row_groups()), plan.total) == (3, 3)
+    assert "one type for all files" in str(plan.explain())
+    with pytest.raises(bp.PlanError, match="timestamp"):
+        bp.read_table(tmp_path, where, timezone="America/Sao_Paulo")
+    alone = bp.plan([tmp_path / "1.parquet"], where, timezone="America/Sao_Paulo")
+    assert len(alone.kept_row_groups()) == 1
+    assert len(bp.plan([tmp_path / "3.parquet"], where, timezone="America/Sao_Paulo").kept_row_groups()) == 0
+
+
 @pytest.mark.parametrize(
     ("first", "second", "asked"),
     [

@@ -90,12 +90,13 @@ def test_nan_is_greatest_and_both_zeros_are_equal():
     assert _evaluate(Eq("a", -0.0), cells) == [False, False, False, True, True, None]
 
 
-def test_big_integers_are_not_compared_as_floats():
+def test_big_integers_are_exact_but_in_float_columns():
     cells = [2**53, 2**53 + 1]
     assert _evaluate(Eq("a", float(2**53)), cells) == [True, False]
     assert _evaluate(Gt("a", float(2**53)), cells) == [False, True]
-    assert _evaluate(Eq("a", 2**53 + 1), [float(2**53)]) == [False]
-    assert _evaluate(Lt("a", 2**53 + 1), [float(2**53)]) == [True]
+    assert _evaluate(Eq("a", 2**53 + 1), [float(2**53)]) == [True]  # Spark compares both as DOUBLE
+    assert _evaluate(Lt("a", 2**53 + 1), [float(2**53)]) == [False]
+    assert _evaluate(Lt("a", 10**400), [1e308, math.inf]) == [True, False]
 
 
 def test_float_columns_compare_with_nearest_double():

@@ -42,7 +42,7 @@ def test_patterns_match_as_in_sql(tmp_path: Path) -> None:
 
 def test_contains_and_endswith_take_text_as_it_is(tmp_path: Path) -> None:
     path = write_groups(tmp_path / "x.parquet", [{"c": TEXTS, "i": range(len(TEXTS))}])
-    for text in ("", "b", "%", "_", "\\", "a%", "ä", "\n"):
+    for text in ("", "b", "%", "_", "\\", "a%", "ä", "\n", "a\\", "\\b", "\\\\"):
         quoted = text.replace("\\", "\\\\")
         for where, test in ((f"contains(c, '{quoted}')", str.__contains__), (f"endswith(c, '{quoted}')", str.endswith)):
             expected = [i for i, each in enumerate(TEXTS) if each is not None and test(each, text)]

@@ -102,6 +102,8 @@ def test_python_and_or_not_are_errors():
         (bytearray(b"x"), b"x"),
         (np.datetime64("2024-05-17"), dt.date(2024, 5, 17)),
         (np.datetime64("2024-05-17T01:02:03.000004000", "ns"), dt.datetime(2024, 5, 17, 1, 2, 3, 4)),
+        (np.datetime64("1970-01-02T01:02:03", "ps"), dt.datetime(1970, 1, 2, 1, 2, 3)),
+        (np.datetime64("9999", "Y"), dt.datetime(9999, 1, 1)),
         (np.datetime64("NaT"), None),
         (pd.NaT, None),
     ],
@@ -124,7 +126,14 @@ def test_other_values_are_errors(value):
         Eq("a", value)
 
 
-@pytest.mark.parametrize("values", ["abc", b"abc", 5, None])
+@pytest.mark.parametrize("unit", ["Y", "D", "h", "s", "ms"])
+@pytest.mark.parametrize("number", [2**62, -(2**62), 10**15])
+def test_years_that_no_column_has_are_errors(unit, number):
+    with pytest.raises(PlanError, match="dates must be in the years 1 to 9999"):
+        Eq("a", np.datetime64(number, unit))
+
+
+@pytest.mark.parametrize("values", ["abc", b"abc", 5, None, np.array(5), np.array([[5]])])
 def test_in_takes_only_a_list(values):
     with pytest.raises(PlanError, match="IN takes a list of values"):
         In("a", values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,51 @@ def test_patterns_match_as_in_spark(spark: SparkSession, tmp_path: Path) -> None
     for i, where in enumerate(wheres):
         expected = sorted(row["i"] for row in by_spark if row[str(i)])
         assert bp.read_table(path, where)["i"].to_pylist() == expected, where
+
+
+TEXT = "C:" + chr(92) + "tmp" + chr(92)
+WALL_TIMES = ["2024-03-31 01:30", "2024-03-31 02:30", "2024-03-31 03:00", "2024-03-31 03:30", "2024-03-31 04:30"]
+HARD = {  # a column of one value to a row group, and conditions of which Spark makes more than their text says
+    "text": (pa.array([TEXT, "C:tmp", None, "x"]), [
+        r"endswith(c, '\\')", r"contains(c, '\\tmp')", r"c LIKE '%\\\\'", r"c LIKE '%\\\\tmp%'", r"c LIKE '_:\\\\%'",
+        r"NOT contains(c, '\\tmp')", r"c NOT LIKE '%\\\\'", r"c LIKE 'C:\\\\tmp\\\\'",
+    ]),
+    "double": (pa.array([2.0**53, 2.0**53 + 2, 1e18, 0.1]), [
+        "c = 9007199254740993", "c > 9007199254740993", "c IN (9007199254740993, 5)", "c = 1000000000000000001",
+        "c <> 9007199254740993", "c >= 9007199254740995", "c = 0.1",
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_literals_select_sparks_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    values, wheres = HARD[name]
+    path = files.write(tmp_path / "x.parquet", {"i": range(len(values)), "c": values}, ["c"], rows_per_group=1)
+    for where in wheres:
+        expected = sorted(row["i"] for row in parquet(spark, path).where(where).collect())
+        assert bp.read_table(path, where)["i"].to_pylist() == expected, where
+
+
+KEPT = {  # which Spark rounds or moves to compare, and the row filter of Python does not
+    "decimal": (pa.array(list(map(Decimal, (1, 2, 3, 5))), pa.decimal128(38, 0)), [
+        "c = 1.5", "c > 1.5", "c >= 2.5", "c < 2.4", "c IN (1.5, 7)", "c BETWEEN 1.5 AND 2.5",
+    ]),
+    "bigint": (pa.array([4, 5, 6, 7]), ["c = 5.0000000000000000000001", "c >= 5.0000000000000000000001"]),
+    "local": (pa.array(list(map(dt.datetime.fromisoformat, WALL_TIMES)), pa.timestamp("us")), [
+        f"c {operator} TIMESTAMP '{time}:00'" for operator in ("=", "<", ">=", ">") for time in WALL_TIMES
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_spark_rounds_or_moves_is_kept(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    values, wheres = KEPT[name]
+    path = files.write(tmp_path / "x.parquet", {"i": range(len(values)), "c": values}, ["c"], rows_per_group=1)
+    with conf(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
+        for where in wheres:
+            expected = {row["i"] for row in parquet(spark, path).where(where).collect()}
+            kept = {group.index for group in bp.plan(path, where, timezone="Europe/Berlin").kept_row_groups()}
+            assert expected <= kept, where
 
 
 @pytest.mark.parametrize(

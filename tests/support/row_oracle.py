@@ -56,6 +56,15 @@ def _number(value: Any) -> tuple[bool, Any]:
     return False, Fraction(value)
 
 
+def _in_doubles(literal: Any) -> tuple[bool, Any]:
+    """Spark compares a DOUBLE with an integer or a DECIMAL as DOUBLE."""
+    try:
+        nearest = literal if isinstance(literal, float) else float(literal)
+    except OverflowError:
+        return _number(literal)
+    return _number(nearest if math.isfinite(nearest) or isinstance(literal, float) else literal)
+
+
 def _micros(moment: dt.datetime) -> int:
     return (moment - (EPOCH.replace(tzinfo=UTC) if moment.tzinfo else EPOCH)) // dt.timedelta(microseconds=1)
 
@@ -154,10 +163,10 @@ COLUMNS = {
     "u64": _integers(pa.uint64(), 0, 2**64 - 1),
     "f64": Column(
         pa.float64(), FLOATS, [*FLOATS, *NUMBERS, Decimal("0.1"), Decimal("-1e-500"), 1],
-        literal=lambda v: _number(float(v) if isinstance(v, Decimal) else v),
+        literal=_in_doubles,
     ),
-    "f32": Column(pa.float32(), FLOAT32, [*FLOAT32, *FLOATS, *NUMBERS]),
-    "f16": Column(pa.float16(), [0.0, -0.0, 0.5, math.nan], [*FLOATS, *NUMBERS]),
+    "f32": Column(pa.float32(), FLOAT32, [*FLOAT32, *FLOATS, *NUMBERS], literal=_in_doubles),
+    "f16": Column(pa.float16(), [0.0, -0.0, 0.5, math.nan], [*FLOATS, *NUMBERS], literal=_in_doubles),
     "dec": Column(
         pa.decimal128(12, 2), [*CENTS, Decimal("9999999999.99")],
         [*CENTS, Decimal("1.505"), Decimal("1e50"), Decimal("9999999999.995"), 0.1, 1, -3, *NUMBERS],

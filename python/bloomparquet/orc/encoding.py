@@ -167,8 +167,9 @@ def _value_order(orc_type: OrcType, column: str) -> ValueOrder | None:
     if family == "date":
         return ValueOrder(family, column, integers=INT32_RANGE)
     if family == "decimal":
-        scale = orc_type.scale
-        return None if scale is None else ValueOrder(family, column, integers=_DECIMAL_RANGE, scale=scale)
+        if orc_type.scale is None:
+            return None
+        return ValueOrder(family, column, integers=_DECIMAL_RANGE, scale=orc_type.scale, precision=orc_type.precision)
     float_type = np.float32 if orc_type.kind == Kind.FLOAT else np.float64
     return ValueOrder(family, column, unit=_MICROSECOND, float_type=float_type)
 

@@ -85,7 +85,7 @@ def explain_kept(units: RowRanges, evidence: Predicate, kept: NDArray[np.bool_],
             leaf_column = None if isinstance(stored, NoLeaf) else stored
             reader_type = options.reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
             if not units.is_lossless(i, leaf_column, reader_type):
-                yield members, Why(WhyNot.READER_TYPE, str(reader_type), column)
+                yield members, Why(WhyNot.READER_TYPE, reader_type or "one type for all files", column)
             elif leaf_column is None:  # every value is NULL
                 yield members, Why(WhyNot.NULLS_EVERYWHERE, column=column)
             else:

@@ -20,7 +20,7 @@ from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, family_of, invert
 from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.evaluate_computed import bind_call
-from bloomparquet.query.like import Like
+from bloomparquet.query.like import Like, to_regex
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
@@ -181,6 +181,8 @@ class _Binder:
         if isinstance(leaf, Like) and family != "string":
             raise PlanError(f"LIKE needs a column of text, but column {quoted(name)} is of type {shorten(str(kind))}")
         if isinstance(leaf, Like):
+            if "\\" in leaf.pattern:  # where it ends in %, Arrow's match_like takes a backslash as text
+                return partial(pc.match_substring_regex, pattern=to_regex(leaf.pattern))
             return partial(pc.match_like, pattern=leaf.pattern)
         if isinstance(leaf, CaseIn):
             require_text(leaf, family, shorten(str(kind)))

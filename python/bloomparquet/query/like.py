@@ -16,6 +16,7 @@ from bloomparquet.query.predicate import FunctionPredicate, Leaf, Not, Predicate
 from bloomparquet.query.values import describe
 from bloomparquet.query.values import to_sql as literal_to_sql
 
+_WILDCARDS = {"%": ".*", "_": "."}
 _VALID = re.compile(r"(?:[^\\\ud800-\udfff]|\\[\\%_])*", re.DOTALL)  # halves of surrogate pairs are no text
 
 
@@ -44,6 +45,16 @@ class Like(FunctionPredicate):
 
     def to_sql(self, max_values: int | None) -> str:
         return f"{column_to_sql(self.column)} LIKE {literal_to_sql(self.pattern)}"
+
+
+def to_regex(pattern: str) -> str:
+    """The regular expression in RE2's syntax that matches the texts that `pattern` matches."""
+    tokens = (_WILDCARDS.get(token) or _regex_of(token[-1]) for token in re.findall(r"\\.|.", pattern, re.DOTALL))
+    return rf"(?s)\A{''.join(tokens)}\z"
+
+
+def _regex_of(character: str) -> str:
+    return character if character.isalnum() else rf"\x{{{ord(character):x}}}"
 
 
 def escape_pattern(text: str) -> str:

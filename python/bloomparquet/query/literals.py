@@ -1,14 +1,14 @@
 """Converts the values of a predicate to the type family of a column.
 
-The planner and the row filter share this conversion, so that they agree about every value. It is exact: a value that no
-row can hold (1.5 in a column of integers) becomes a number that compares correctly and equals no row. Arrow's and
-numpy's casts do not serve: they round, wrap around or raise.
+The planner and the row filter share this conversion, so that they agree about every value. Only for a column of floats
+does it round. Elsewhere, a value that no row can hold (1.5 in a column of integers) becomes a number that compares
+correctly and equals no row. Arrow's and numpy's casts do not serve: they round, wrap around or raise.
 
 The result of :func:`coerce`, by family:
 
     integer        int; Fraction where it is not whole; float for NaN and the infinities
     decimal        int or Decimal; float for NaN and the infinities
-    float          float; int or Fraction where no float64 is exactly that int
+    float          float; int beyond the largest float64
     boolean        bool
     string         str
     binary         bytes; a str is its UTF-8 bytes, because text is often stored without an annotation
@@ -76,9 +76,8 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
     without an offset is local time in `timezone`. If a clock change skips or repeats that time, the offset before the
     change applies (``fold=0``), as in Spark.
 
-    Binary and decimal fractions are hardly ever equal. So in a float column, the Decimal 0.1 (SQL's ``0.1``) is the
-    nearest float64; in a decimal column, the float 0.1 is its shortest text. Spark compares both as float64, which
-    selects the same rows up to 15 digits.
+    In a float column, an int and a Decimal are the nearest float64, as in Spark. In a decimal column, the float 0.1 is
+    its shortest text, 0.1; Spark compares both as float64, which selects the same rows up to 15 digits.
 
     Raises PlanError, which names `column` and its type (`kind`, else the family), if the value does not fit.
     """
@@ -135,9 +134,7 @@ def _to_float(value: Value, timezone: str) -> Number:
         nearest_float = float(number)
     except OverflowError:
         return int(number)
-    if isinstance(number, Decimal):
-        return nearest_float if math.isfinite(nearest_float) else int(number)
-    return nearest_float if nearest_float == number else number
+    return nearest_float if math.isfinite(nearest_float) else int(number)
 
 
 def _to_number(value: Value) -> int | float | Decimal:

@@ -20,13 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, coerce_all
+from bloomparquet.query.clock_changes import has_moved_time
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, coerce_all, find_zone
 
 INT32_RANGE = -(1 << 31), (1 << 31) - 1
 INT64_RANGE = -(1 << 63), (1 << 63) - 1
 
 MAX_DIGITS = 76
 """The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
+
+_DECIMAL_DIGITS = 38  # the most of a DECIMAL in Spark
+_BIGINT_DIGITS = 20  # of the DECIMAL to which Spark casts a BIGINT
 
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
@@ -82,6 +86,7 @@ class ValueOrder:
     column: str
     integers: tuple[int, int] = INT64_RANGE  # the least and the greatest
     scale: int | None = None  # decimal
+    precision: int | None = None  # decimal
     unit: int = 1  # time, timestamp, timestamp_ntz
     length: int | None = None  # bytes: the fixed length of every value
     float_type: type[np.floating[Any]] = np.float64
@@ -92,7 +97,7 @@ class ValueOrder:
         `timezone` is the zone of naive datetimes. If it is None, a naive datetime has no certain key in a UTC-adjusted
         column. Raises PlanError for a value of another kind than the column's.
         """
-        exact = exact_values(self.family, values, timezone, self.column)
+        exact = self._exact(values, timezone)
         if exact is None:
             return None
         if self.family == "float":
@@ -104,7 +109,7 @@ class ValueOrder:
 
     def point(self, value: Any, timezone: str | None) -> Point | None:
         """The position of `value` in the order; None if it is not certain. Errors are those of :meth:`keys`."""
-        exact = exact_values(self.family, [value], timezone, self.column)
+        exact = self._exact([value], timezone)
         if exact is None:
             return None
         if self.family == "float":
@@ -122,6 +127,28 @@ class ValueOrder:
             return Point(low, -1)
         key = math.floor(number)
         return Point(key, 0 if key == number else 1)
+
+    def _exact(self, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
+        """:func:`exact_values`; None also for a number that Spark rounds to the type in which it compares."""
+        if self.family == "float" and any(type(value) is int and self._rounds(value) for value in values):
+            return None
+        exact = exact_values(self.family, values, timezone, self.column)
+        if self.family == "decimal" and exact is not None and any(map(self._is_too_long, exact)):
+            return None
+        return exact
+
+    def _rounds(self, value: int) -> bool:
+        """Without ANSI mode, Spark compares a FLOAT with an integer as FLOAT."""
+        return abs(value) > 2 ** (np.finfo(self.float_type).nmant + 1) and self.float_type is not np.float64
+
+    def _is_too_long(self, value: Any) -> bool:
+        """Whether the column and the literal `value` have no common DECIMAL type of 38 digits, so that Spark rounds."""
+        if isinstance(value, float) or self.scale is None or self.precision is None:
+            return False
+        whole, scale = self.precision - self.scale, _scale_of(Decimal(value))
+        literal_whole = len(Decimal(value).as_tuple().digits) - scale
+        is_longer = literal_whole > whole or scale > self.scale
+        return is_longer and max(whole, literal_whole) + max(self.scale, scale) > _DECIMAL_DIGITS
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
@@ -185,7 +212,10 @@ def exact_values(family: Family, values: Sequence[Any], timezone: str | None, co
         return None
     if family == "integer" and any(_depends_on_reader(value) for value in values):
         return None
-    return coerce_all(values, family, column=column, timezone=timezone or "UTC")
+    exact = coerce_all(values, family, column=column, timezone=timezone or "UTC")
+    if family == "timestamp_ntz" and timezone is not None and has_moved_time(exact, find_zone(timezone)):
+        return None
+    return exact
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -202,14 +232,23 @@ def _is_naive(value: Any) -> bool:
 def _depends_on_reader(value: Any) -> bool:
     """Whether a reader's cast makes another integer of `value`: Spark casts the column to DOUBLE or DECIMAL to compare.
 
-    That is so for a Decimal that rounds to 2**53, up to which DOUBLE has exact integers, and for a large float whose
-    text is another number.
+    That is so for a Decimal that rounds to 2**53, up to which DOUBLE has exact integers; for a Decimal with so many
+    digits after the point that no DECIMAL has them beside those of a BIGINT; and for a large float whose text is
+    another number.
     """
     if isinstance(value, Decimal) and value.is_finite():
-        return 2**53 < abs(value) < 2**53 + 2
+        if _scale_of(value) > _DECIMAL_DIGITS - _BIGINT_DIGITS and value != value.to_integral_value():
+            return True
+        return 2**53 < value.copy_abs() < 2**53 + 2
     if isinstance(value, float) and math.isfinite(value):
         return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
     return False
+
+
+def _scale_of(value: Decimal) -> int:
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)  # the value is finite
+    return -exponent
 
 
 def _float_point(value: Any) -> Point:

@@ -284,7 +284,9 @@ class _Converter:
         if isinstance(node, exp.Null):
             return None
         if isinstance(node, exp.Neg):
-            value = self.find_literal(node.this)
+            value = (
+                self.cast(node.this, negated=True) if isinstance(node.this, exp.Cast) else self.find_literal(node.this)
+            )
             if isinstance(value, Decimal):
                 return value.copy_negate()  # unary minus would round to the context's precision
             return -value if type(value) in (int, float) else _MISSING
@@ -311,13 +313,14 @@ class _Converter:
         except (ValueError, InvalidOperation):
             raise self.refuse(node, "it is not a number") from None
 
-    def cast(self, node: Any) -> Any:
+    def cast(self, node: Any, *, negated: bool = False) -> Any:
         """The value of a cast. sqlglot parses ``1.5D`` and ``DATE '2024-05-17'`` as casts, too."""
         value, kind = self.find_literal(node.this), node.to.this.value
         if value is _MISSING or value is None:
             return value
         try:
-            return cast_literal(value, kind, [int(parameter.name) for parameter in node.to.expressions])
+            parameters = [int(parameter.name) for parameter in node.to.expressions]
+            return cast_literal(value, kind, parameters, negated=negated)
         except (ValueError, ArithmeticError, PlanError):
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 

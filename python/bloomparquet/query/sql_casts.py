@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,13 +15,18 @@ from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.values import Value
 
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 
-def cast_literal(value: Any, kind: str, parameters: list[int]) -> Any:
-    """`value`, cast to the type `kind` of SQL with its `parameters`. Raises ValueError, ArithmeticError or PlanError if
-    the type does not hold it exactly."""
+def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool) -> Any:
+    """`value`, cast to the type `kind` of SQL with its `parameters`. `negated`: a minus is before it, as in -128Y.
+
+    Raises ValueError, ArithmeticError or PlanError if the type does not hold it exactly, and for a text that Spark does
+    not cast.
+    """
     if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
         return value
     if kind == "BINARY" and isinstance(value, (str, bytes)):
@@ -28,11 +34,13 @@ def cast_literal(value: Any, kind: str, parameters: list[int]) -> Any:
     if kind == "DATE" and isinstance(value, (str, dt.date)):
         return coerce(value, "date")
     if kind in _TIMESTAMPS and isinstance(value, str):
-        return _cast_timestamp(value)
+        return _cast_timestamp(value, has_zone=kind != "TIMESTAMPNTZ")
     if kind == "TIME" and isinstance(value, str):
         micros, rest = divmod(coerce(value, "time"), 1000)
         if not rest:
             return (EPOCH + dt.timedelta(microseconds=micros)).time()
+    if isinstance(value, str) and not (_INTEGER if kind in _INTEGER_BITS else _NUMBER).fullmatch(value):
+        raise ValueError(kind)
     if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
         if kind == "DOUBLE":
             return float(value)
@@ -40,7 +48,7 @@ def cast_literal(value: Any, kind: str, parameters: list[int]) -> Any:
             return float(np.float32(value))
         exact = Decimal(value)
         number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
-        if kind in _INTEGER_BITS and number.denominator == 1 and abs(number) <= 1 << _INTEGER_BITS[kind] - 1:
+        if kind in _INTEGER_BITS and number.denominator == 1 and _fits(int(number), _INTEGER_BITS[kind], negated):
             return int(number)
         precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
         if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
@@ -48,10 +56,18 @@ def cast_literal(value: Any, kind: str, parameters: list[int]) -> Any:
     raise ValueError(kind)
 
 
-def _cast_timestamp(text: str) -> Value:
+def _fits(number: int, bits: int, negated: bool) -> bool:
+    limit = 1 << bits - 1
+    return -limit <= number < limit or (negated and number == limit)
+
+
+def _cast_timestamp(text: str, *, has_zone: bool) -> Value:
+    """`has_zone`: whether the type of the cast knows zones. Spark leaves out what the other type does not know."""
     try:
         zone, nanos = None, coerce(text, "timestamp_ntz")
     except PlanError:
+        if not has_zone:
+            raise
         zone, nanos = dt.timezone.utc, coerce(text, "timestamp")
     if nanos % 1000 and zone is None:
         return np.datetime64(nanos, "ns")

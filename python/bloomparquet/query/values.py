@@ -20,6 +20,8 @@ _PLAIN: frozenset[type] = frozenset(
     {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, UUID, type(None)}
 )
 
+_FINE_UNITS = frozenset({"ns", "ps", "fs", "as"})  # of datetime64: too fine for a year beyond 2262
+
 
 def normalize_value(value: Any) -> Value:
     """`value` as a plain Python value. Takes scalars of numpy, pandas and pyarrow, too. NaT becomes None.
@@ -53,8 +55,10 @@ def normalize_value(value: Any) -> Value:
 
 
 def normalize_values(values: Iterable[Any]) -> tuple[Value, ...]:
-    """:func:`normalize_value` of each value, in order. Raises PlanError for a single str or bytes."""
-    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+    """:func:`normalize_value` of each value, in order. Raises PlanError for a single str or bytes, and for an array
+    that has not one dimension."""
+    is_scalar = isinstance(values, np.ndarray) and values.ndim != 1
+    if is_scalar or isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
         raise PlanError(f"IN takes a list of values; found {describe(values)}")
     items = tuple(values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else values)
     return items if _PLAIN.issuperset(map(type, items)) else tuple(map(normalize_value, items))
@@ -94,15 +98,18 @@ def describe(value: object) -> str:
 def _narrow_datetime64(value: np.datetime64) -> Value:
     if np.isnat(value):
         return None
-    micros = value.astype("datetime64[us]")
+    unit, _ = np.datetime_data(value.dtype)
+    year = 1970 if unit in _FINE_UNITS else 1970 + int(value.astype("datetime64[Y]").astype(np.int64))
+    if not dt.MINYEAR <= year <= dt.MAXYEAR:
+        raise PlanError(f"cannot compare with {value}: dates must be in the years 1 to 9999")
+    micros = value.astype("datetime64[us]")  # beyond these years, it could wrap around
     if micros != value:
         nanos: np.datetime64 = value.astype("datetime64[ns]")
         if nanos != value:
             raise PlanError(f"cannot compare with {value}: columns hold nanoseconds at most")
         return nanos
-    plain = value.item() if np.datetime_data(value.dtype)[0] == "D" else micros.item()
-    if not isinstance(plain, dt.date):
-        raise PlanError(f"cannot compare with {value}: dates must be in the years 1 to 9999")
+    plain = value.item() if unit == "D" else micros.item()
+    assert isinstance(plain, dt.date)
     return plain
 
 

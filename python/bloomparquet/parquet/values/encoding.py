@@ -110,6 +110,7 @@ def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
         ".".join(leaf.path),
         integers=_physical_range(node) if is_number else INT64_RANGE,
         scale=node.annotation.scale if node.annotation else None,
+        precision=node.annotation.precision if node.annotation else None,
         unit=_UNIT_NS[(node.annotation and node.annotation.unit) or "ns"],
         length=node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else None,
         float_type=float_dtype(node).type if is_float else np.float64,

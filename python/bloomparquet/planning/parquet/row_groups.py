@@ -29,7 +29,7 @@ from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilt
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import dotted_name
+from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached, require_unchanged
@@ -180,8 +180,10 @@ class RowGroups:
         return self._members[profile]
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
-        """Whether a reader that gives the column `reader_type` (None: the file's own type) shows the stored values.
-        False if it would cut an INT64 to 32 bits, for example."""
+        """Whether a reader that gives the column `reader_type` (None: the type in the files) shows the stored values.
+        False if it would cut an INT64 to 32 bits, for example, and if the files have two types of timestamps."""
+        if leaf is not None and reader_type is None and fold(dotted_name(leaf.path), False) in self._mixed_timestamps:
+            return False
         bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
             return True
@@ -189,6 +191,17 @@ class RowGroups:
         if annotation is None or annotation.bit_width is None or annotation.signed is None:
             return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
         return bits > annotation.bit_width - annotation.signed
+
+    @cached_property
+    def _mixed_timestamps(self) -> frozenset[str]:
+        """The columns with UTC-adjusted timestamps in some files and local ones in others. A literal without a zone
+        means different values there, and a reader of both refuses the column."""
+        columns = [(leaf, family_of(leaf.node)) for schema in self.schemas for leaf in schema.leaves]
+        adjusted, local = (
+            {fold(dotted_name(leaf.path), False) for leaf, family in columns if family == wanted}
+            for wanted in ("timestamp", "timestamp_ntz")
+        )
+        return frozenset(adjusted & local)
 
     def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
