@@ -26,6 +26,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py", "tests/query/test_normal_form.py"),
     CORE + "query/domains.py": ("tests/query/test_resolve.py", "tests/planning/test_schema_evolution.py"),
+    CORE + "query/sql_casts.py": ("tests/query/test_sql.py",),
+    CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
     CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py",),

@@ -142,11 +142,13 @@ class ValueOrder:
         return abs(value) > 2 ** (np.finfo(self.float_type).nmant + 1) and self.float_type is not np.float64
 
     def _is_too_long(self, value: Any) -> bool:
-        """Whether the column and the literal `value` have no common DECIMAL type of 38 digits, so that Spark rounds."""
+        """Whether the column and the DECIMAL `value` have no common type of 38 digits, so that Spark rounds."""
         if isinstance(value, float) or self.scale is None or self.precision is None:
             return False
         whole, scale = self.precision - self.scale, _scale_of(Decimal(value))
         literal_whole = len(Decimal(value).as_tuple().digits) - scale
+        if max(literal_whole, scale, literal_whole + scale) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
+            return False
         is_longer = literal_whole > whole or scale > self.scale
         return is_longer and max(whole, literal_whole) + max(self.scale, scale) > _DECIMAL_DIGITS
 

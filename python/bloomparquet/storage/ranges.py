@@ -30,8 +30,9 @@ class Ranges:
         """The first `width` bytes of every range as a matrix. Each range must have that many."""
         if len(self.starts) == 0:
             return np.empty((0, width), np.uint8)
-        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, width)
-        return windows[self.starts]
+        # One item of each range is copied at once, which is faster than `width` bytes of a sliding window.
+        windows = np.ndarray(len(self.buffer) - width + 1, f"V{width}", self.buffer, strides=1)
+        return windows[self.starts].view(np.uint8).reshape(-1, width)
 
 
 def read_ranges(

@@ -110,19 +110,7 @@ def any_set(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray
     result = np.zeros(len(starts), np.bool_)
     with_block = np.flatnonzero(sizes >= BYTES_PER_BLOCK)  # the first block of a filter is hardly ever empty
     if len(with_block):
-        blocks = np.lib.stride_tricks.sliding_window_view(buffer, BYTES_PER_BLOCK)
-        result[with_block] = blocks[starts[with_block]].any(axis=1)
+        result[with_block] = Ranges(buffer, starts[with_block]).rows(BYTES_PER_BLOCK).any(axis=1)
     for i in np.flatnonzero(~result).tolist():
         result[i] = buffer[starts[i] : starts[i] + sizes[i]].any()
     return result
-
-
-def as_blocks(
-    buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Copy ranges of `buffer` into one (blocks, 8) matrix. Gives the matrix and the first block of each range."""
-    ends = np.cumsum(sizes)
-    packed = np.empty(int(ends[-1]), np.uint8)
-    for start, size, end in zip(starts.tolist(), sizes.tolist(), ends.tolist(), strict=True):
-        packed[end - size : end] = buffer[start : start + size]
-    return packed.view("<u4").reshape(-1, 8), (ends - sizes) // BYTES_PER_BLOCK

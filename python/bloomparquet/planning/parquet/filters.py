@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
-from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set, as_blocks
+from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
@@ -25,7 +25,7 @@ from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.known_filters import NO_FILTER, READY, UNREAD, UNUSABLE, KnownFilters
 from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.ranges import Ranges, read_ranges
 
 _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
@@ -250,23 +250,21 @@ class ParquetFilters(FilterStore):
         """
         chunks, last, hashes = question.chunks, question.last, question.hashes
         if self._resident_at[chunks[0]] >= 0:
-            blocks = self._resident
-            base = self._resident_at[chunks]
+            buffer, starts = self._resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * self._resident_at[chunks]
         else:
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             self._not_empty[chunks] |= any_set(buffer, starts, self.num_bytes[chunks])
-            blocks, base = as_blocks(buffer, starts, self.num_bytes[chunks])
         hit: NDArray[np.bool_] = self._state[chunks] == UNUSABLE  # those whose bitset could not be decrypted
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
 
         def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
-            block = base[row] + block_index(hashes[value], n_blocks[row])
-            return row[check_blocks(blocks[block], block_mask(hashes[value]))]
+            block = Ranges(buffer, starts[row] + BYTES_PER_BLOCK * block_index(hashes[value], n_blocks[row]))
+            return row[check_blocks(block.rows(BYTES_PER_BLOCK).view("<u4"), block_mask(hashes[value]))]
 
         undecided, at = check_in_rounds(hit, question.first, last, _ROUNDS, find_hits)
         for i in undecided.tolist():
             # With so many values, asking one filter at a time is faster.
-            bloom = SplitBlockBloomFilter(blocks[base[i] : base[i] + n_blocks[i]])
+            bloom = SplitBlockBloomFilter.from_bytes(buffer[starts[i] : starts[i] + self.num_bytes[chunks[i]]].data)
             middle = min(at[i] + _FIRST_VALUES, last[i])  # a hit saves the rest
             hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
         self._handle_empty(chunks[~hit & ~self._not_empty[chunks]])
@@ -281,7 +279,7 @@ class ParquetFilters(FilterStore):
         offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
         ranges = read_ranges(storage, self._paths, self._file[pair], offset, length, question.reads)
         hit = np.zeros(len(chunks), np.bool_)
-        blocks = np.ascontiguousarray(ranges.rows(BYTES_PER_BLOCK)).view("<u4")
+        blocks = ranges.rows(BYTES_PER_BLOCK).view("<u4")
         hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
         self._not_empty[pair[blocks.any(axis=1)]] = True
         self._look_for_bits(storage, chunks[~hit & ~self._not_empty[chunks]], question.reads)
