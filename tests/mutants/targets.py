@@ -36,6 +36,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     # Filters
     CORE + "parquet/bloom_filter/split_block.py": (
         "tests/parquet/test_split_block.py",
+        "tests/parquet/test_filter_sizes.py",
         "tests/indexing/test_bit_slices.py",
     ),
     CORE + "orc/bloom_filter.py": ("tests/orc/test_bloom_filter.py",),

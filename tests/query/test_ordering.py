@@ -184,6 +184,60 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
 
 
 @pytest.mark.parametrize(
+    ("precision", "scale", "value", "is_certain"),
+    [
+        (38, 0, Decimal("1.5"), False),
+        (37, 0, Decimal("1.5"), True),
+        (37, 0, Decimal("1.55"), False),
+        (38, 0, Decimal(1), True),
+        (38, 0, 1, True),
+        (38, 0, 10**37, True),
+        (38, 0, Decimal("1.0"), False),  # its type has a digit after the point; Spark's rounding changes nothing
+        (38, 18, 10**19, True),
+        (38, 18, 10**20, False),  # 21 digits, and 18 after the point
+        (38, 38, 0, False),
+        (38, 38, Decimal("0." + "0" * 37 + "1"), True),
+        (38, 18, Decimal("1." + "0" * 17 + "1"), True),
+        (38, 18, Decimal("1." + "0" * 18 + "1"), False),
+        (20, 18, Decimal("100.5"), True),
+        (20, 18, Decimal("1" + "0" * 20 + ".5"), False),
+        (20, 18, Decimal("1" + "0" * 19 + ".5"), True),
+        (9, 2, Decimal("0." + "0" * 30 + "1"), True),
+        (9, 2, Decimal("0." + "0" * 31 + "1"), False),
+        (38, 0, 10**38, True),  # 39 digits are no DECIMAL
+        (38, 0, Decimal("1E-39"), True),
+        (38, 0, Decimal("1E+400"), True),
+        (38, 0, math.inf, True),
+        (None, 0, Decimal("1.5"), True),
+    ],
+)
+def test_decimals_without_a_common_type_are_uncertain(
+    precision: int | None, scale: int, value: Any, is_certain: bool
+) -> None:
+    order = ValueOrder("decimal", "c", (-(10**38), 10**38), scale=scale, precision=precision)
+    assert (order.keys([value], None) is not None) == is_certain
+    assert (order.point(value, None) is not None) == is_certain
+
+
+@pytest.mark.parametrize(
+    ("time", "zone", "is_certain"),
+    [
+        (dt.datetime(2024, 3, 31, 3, 30), "Europe/Berlin", False),  # where Spark moves 02:30
+        (dt.datetime(2024, 3, 31, 3, 30), "UTC", True),
+        (dt.datetime(2024, 3, 31, 3, 30), None, True),
+        (dt.datetime(2024, 3, 31, 4), "Europe/Berlin", True),
+    ],
+)
+def test_wall_times_that_a_clock_change_moves_are_uncertain(
+    time: dt.datetime, zone: str | None, is_certain: bool
+) -> None:
+    assert (LOCAL.keys([OLDEST, time], zone) is not None) == is_certain
+    assert (LOCAL.point(time, zone) is not None) == is_certain
+    instants = ValueOrder("timestamp", "c", unit=1000)
+    assert (instants.point(time, zone) is not None) == (zone is not None)
+
+
+@pytest.mark.parametrize(
     ("value", "is_certain"),
     [
         (Decimal(2**53), True),
@@ -192,6 +246,8 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
         (Decimal(2**53 + 2), True),
         (Decimal(5), True),
         (Decimal("5." + "0" * 30), True),
+        (Decimal("5." + "5" * 18), True),
+        (Decimal("5." + "5" * 19), False),
         (Decimal("5." + "0" * 18 + "1"), False),  # beside 20 digits of a BIGINT, DECIMAL has only 18 after the point
         (Decimal("-1E+1000000"), True),
         (Decimal("1E-1000000"), False),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -117,8 +118,8 @@ class _Floats:
         return lambda column: pc.equal(column, literal)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
-        if not isinstance(literal, float):
-            literal, inclusive = _float_below(literal), True
+        if not isinstance(literal, float):  # an int beyond the largest float64
+            literal, inclusive = sys.float_info.max if literal > 0 else -math.inf, True
         elif math.isnan(literal):
             return constant(True) if inclusive else invert(pc.is_nan)
         compare = pc.less_equal if inclusive else pc.less
@@ -236,12 +237,3 @@ def invert(test: Test) -> Test:
 def _to_decimal(unscaled: int, scale: int) -> Decimal:
     digits = tuple(map(int, str(abs(unscaled))))
     return Decimal((int(unscaled < 0), digits, -scale))  # arithmetic would round to the context's precision
-
-
-def _float_below(exact: int | Fraction) -> float:
-    """The greatest float64 below `exact`, a number that no float64 equals."""
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        nearest = math.inf if exact > 0 else -math.inf
-    return nearest if nearest < exact else math.nextafter(nearest, -math.inf)

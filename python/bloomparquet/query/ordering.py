@@ -254,12 +254,9 @@ def _scale_of(value: Decimal) -> int:
 
 
 def _float_point(value: Any) -> Point:
-    """The double nearest to a number, and the side of it on which the number lies."""
-    try:
-        key = float(value)
-    except OverflowError:
-        return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)
-    return Point(key, 0 if key == value else (1 if value > key else -1))
+    if isinstance(value, float):
+        return Point(value)
+    return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)  # an int beyond the largest float64
 
 
 def _integral(value: Fraction) -> int | Fraction:
