@@ -25,7 +25,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     # Predicates
     CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py", "tests/query/test_normal_form.py"),
-    CORE + "query/domains.py": ("tests/query/test_resolve.py", "tests/planning/test_schema_evolution.py"),
+    CORE + "query/domains.py": (
+        "tests/query/test_evaluate.py",
+        "tests/query/test_resolve.py",
+        "tests/planning/test_schema_evolution.py",
+    ),
     CORE + "query/sql_casts.py": ("tests/query/test_sql.py",),
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes

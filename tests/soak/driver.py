@@ -21,7 +21,7 @@ from tests.support.scenarios import PYTHON
 
 MOST_SECONDS = 240
 """An operation that takes longer hangs."""
-_HEAP_EVERY = 15
+_HEAP_EVERY = 5
 
 
 class PythonSource(DefaultSource):
