@@ -16,6 +16,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
     block_mask,
     check_blocks,
 )
+from bloomparquet.planning.evidence import bit_slices
 from bloomparquet.planning.evidence.bit_slices import (
     SLICES_PER_ROW,
     Bits,
@@ -79,6 +80,40 @@ def test_slices_answer_as_the_filters(count: int) -> None:
         assert np.array_equal(slices[: layout.n_slices, :count].T, bits)
 
 
+@pytest.mark.parametrize(("count", "num_bytes"), [(1, 8), (9, 40), (17, 32), (513, 72), (4097, 32), (8192, 33)])
+def test_a_tile_has_the_bytes_of_its_format(count: int, num_bytes: int) -> None:
+    """Those of the module's docstring, computed bit by bit. Other versions read them."""
+    matrix = np.random.default_rng(count).integers(0, 256, (count, num_bytes), np.uint8)
+    bits = np.unpackbits(matrix, axis=1, bitorder="little")
+    size = -(-count // 8)
+    size = size if size < 512 else -(-size // 8) * 8
+    per_unit = 1
+    while per_unit * size % 8 or (per_unit * size < 512 and per_unit < SLICES_PER_ROW):
+        per_unit *= 2
+    expected = b""
+    for row in range(-(-8 * num_bytes // SLICES_PER_ROW)):
+        slices = np.zeros((SLICES_PER_ROW, 8 * size), np.uint8)
+        part = bits[:, row * SLICES_PER_ROW : (row + 1) * SLICES_PER_ROW].T
+        slices[: len(part), :count] = part
+        body = np.packbits(slices, axis=1, bitorder="little").tobytes()
+        units = [body[at : at + per_unit * size] for at in range(0, len(body), per_unit * size)]
+        expected += body + b"".join(checksum(unit, row * len(units) + i) for i, unit in enumerate(units))
+    assert b"".join(piece.tobytes() for piece in transpose(matrix, SEED)) == expected
+
+
+def checksum(unit: bytes, number: int) -> bytes:
+    """The checksum of a unit, in Python's integers."""
+    most, golden = 2**64, 0x9E3779B97F4A7C15
+    total = 0
+    for i in range(len(unit) // 8):
+        weight = (i + 1) * golden % most
+        weight = (weight ^ weight >> 30) * 0xBF58476D1CE4E5B9 % most
+        weight = (weight ^ weight >> 27) * 0x94D049BB133111EB % most
+        total += int.from_bytes(unit[8 * i : 8 * i + 8], "little") * (weight ^ weight >> 31 | 1)
+    start = (number * golden + SEED) % most
+    return ((total + (start ^ start >> 29) * golden) % most).to_bytes(8, "little")
+
+
 @pytest.mark.parametrize(("count", "blocks"), [(3, 2), (9, 1), (513, 1), (4161, 1)])
 def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> None:
     """In the slices that are asked, and in their checksums; and a tile of another file."""
@@ -101,7 +136,35 @@ def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> Non
         ask_all(SEED + 1)
 
 
-@pytest.mark.parametrize(("filters", "slices"), [*product([0, -1, 1 << 30, "3", 2.5, None], [256]), (8, 0)])
+@pytest.mark.parametrize(("filters", "slices"), [*product([0, -1, (1 << 20) + 1, "3", 2.5, None], [256]), (8, 0)])
 def test_impossible_tiles_are_refused(filters: object, slices: object) -> None:
     with pytest.raises(ValueError, match="a tile of"):
         SliceLayout(filters, slices)  # type: ignore[arg-type]
+
+
+def test_a_million_filters_are_possible() -> None:
+    assert SliceLayout(1 << 20, 1).slice_bytes == 1 << 17
+
+
+def test_what_is_asked_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fetch` reads the rows of all positions, and `ask` reads them for some values at a time."""
+    layout, rows = tile(filters(9, 3))
+    asked: list[tuple[list[int], ReadCount]] = []
+
+    class Counted(Whole):
+        def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+            asked.append((numbers.tolist(), reads))
+            return super().take(numbers, reads)
+
+    reads, slices = ReadCount(), BitSlices(layout, SEED, Counted(rows))
+    positions = np.array([[0, 256], [511, 767], [3, 700]])
+    slices.fetch(positions, reads)
+    assert [numbers for numbers, _ in asked] == [[0, 1, 2]]
+    whole = [(some, answers.tolist()) for some, answers in slices.ask(positions, reads)]
+    assert [some for some, _ in whole] == [slice(0, 3)]
+    monkeypatch.setattr(bit_slices, "_BATCH_BYTES", 1)
+    one_by_one = [(some, answers.tolist()) for some, answers in slices.ask(positions, reads)]
+    assert [some for some, _ in one_by_one] == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert [row for _, answers in one_by_one for row in answers] == whole[0][1]
+    assert [numbers for numbers, _ in asked[1:]] == [[0, 1, 1, 2, 0, 2], [0, 1], [1, 2], [0, 2]]
+    assert all(each is reads for _, each in asked)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -208,18 +209,16 @@ def _checksums(units: Bits, numbers: NDArray[np.int64], seed: int) -> NDArray[np
 
 def _weights(count: int) -> NDArray[np.uint64]:
     """`count` odd numbers, always the same."""
-    if count > len(_all_weights):
-        raise ValueError(f"a unit of {count} words; expected at most {len(_all_weights)}")
-    return _all_weights[:count]
+    if count > _MOST_WORDS:
+        raise ValueError(f"a unit of {count} words; expected at most {_MOST_WORDS}")
+    return _all_weights()[:count]
 
 
-def _make_weights() -> NDArray[np.uint64]:
+@cache
+def _all_weights() -> NDArray[np.uint64]:
     """Splitmix64 (Steele, Lea, Flood, 2014) of 1, 2, …, made odd."""
     z = np.arange(1, _MOST_WORDS + 1, dtype=np.uint64) * _ROUND
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     weights: NDArray[np.uint64] = (z ^ (z >> np.uint64(31))) | np.uint64(1)
     return weights
-
-
-_all_weights = _make_weights()
