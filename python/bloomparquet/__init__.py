@@ -1,4 +1,4 @@
-"""bloomparquet: read only the Parquet row groups that can hold the rows you asked for.
+"""bloomparquet: read only the Parquet row groups and ORC stripes that can hold the rows you asked for.
 
 :func:`plan` skips the row groups that cannot match a predicate, by partition values, statistics and the Bloom filters
 in the files. :func:`read_table` and :func:`scan_batches` read the others. :func:`inspect` and :func:`probe` show the

@@ -40,7 +40,7 @@ class FormatError(BloomParquetError):
 
 
 class FileChangedError(FormatError):
-    """A file is not the one that was listed or planned, so rows may be missing from what was read."""
+    """A file changed after it was listed or planned. What was read of it may lack rows: discard it and read again."""
 
 
 class NotParquetError(FormatError):
@@ -64,7 +64,7 @@ class EncryptionError(BloomParquetError):
 
 
 class MissingKeyError(EncryptionError):
-    """A key is needed that was not given."""
+    """A required key was not given."""
 
 
 class KeyRetrievalError(EncryptionError):
@@ -77,7 +77,7 @@ class FileBusyError(BloomParquetError):
 
 
 class PlanError(BloomParquetError):
-    """A predicate, a column or a literal does not fit the data."""
+    """A predicate, a column, a literal or a path does not fit the data, or the text of a predicate cannot be parsed."""
 
 
 class OptionError(BloomParquetError, ValueError):

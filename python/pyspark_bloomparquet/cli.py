@@ -17,7 +17,10 @@ __all__ = ["cli", "main"]
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def jar(as_json: bool) -> None:
-    """Print the path of the jar for Spark. Use it so: spark-submit --jars "$(bloomparquet jar)"."""
+    """Print the path of the jar for Spark.
+
+    For example: spark-submit --jars "$(bloomparquet jar)" job.py
+    """
     from pyspark_bloomparquet.jar.session import SUPPORTED, jar_path
 
     path = str(jar_path())

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("bloomparquet").load(path)``; its options are in ``pyspark_bloomparquet.options.load``."""
+    """The Python data source of ``spark.read.format("bloomparquet")``, without the jar.
+
+    ``docs/options.md`` has its options.
+    """
 
     @classmethod
     def name(cls) -> str:

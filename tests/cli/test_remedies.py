@@ -252,4 +252,7 @@ def test_what_is_logged_is_a_warning_on_stderr(tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"id": [1]})
     command = [sys.executable, "-m", "bloomparquet.cli.main", "plan", path, "--where", "id = 1", "--index", "no/index"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr == "warning: no/index: there is no index here; plans do not use one\n"
+    assert done.stderr == (
+        "warning: no/index: there is no index here, so plans use none; correct index=, or build it there with "
+        "bloomparquet index build --to\n"
+    )

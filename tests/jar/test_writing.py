@@ -170,7 +170,7 @@ def test_parquet_javas_options_win_in_any_case(jar_spark: SparkSession, frame: D
 
 
 WRONG = {
-    "an unknown name": ("UserIdd", r"names 'UserIdd', and there is no such column in the files"),
+    "an unknown name": ("UserIdd", r"names 'UserIdd', and the files will have no such column"),
     "nothing": ("", "names ''"),
     "nothing at the end": ("kind,", "names ''"),
     "a struct": ("st", "is a struct; name its fields"),
@@ -178,7 +178,7 @@ WRONG = {
     "BOOLEAN in a struct": ("st.ok", "is BOOLEAN"),
     "a list": ("tags", "is a list"),
     "a map": ("props", "is a map"),
-    "a partition column": ("p", "there is no such column in the files"),
+    "a partition column": ("p", "the files will have no such column"),
 }
 
 

@@ -311,7 +311,7 @@ def test_commands_write_reports(command: list[str], texts: list[str], days: str,
 
 def test_only_results_have_a_picture() -> None:
     for other in (pa.table({"a": [1]}), "text"):
-        with pytest.raises(bp.OptionError, match="expected a plan, or what inspect or advise returned"):
+        with pytest.raises(bp.OptionError, match="expected a plan, its explanation, an item of last_plan"):
             bp.to_html(other)  # type: ignore[arg-type]
 
 

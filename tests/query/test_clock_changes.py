@@ -36,6 +36,7 @@ def test_times_that_share_their_instant_are_moved(zone: str, day: dt.date, skips
     assert {time for time in times if has_moved_time([_nanos(time)], info)} == moved
     assert has_moved_time([None, *map(_nanos, times)], info) is skips
     assert not has_moved_time([_nanos(time) + 999 for time in times if time not in moved], info)
+    assert not has_moved_time([_nanos(min(moved)) - 1] if moved else [], info)
 
 
 def test_the_ends_of_the_calendar_are_not_known() -> None:

@@ -204,7 +204,11 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
         (20, 18, Decimal("1" + "0" * 19 + ".5"), True),
         (9, 2, Decimal("0." + "0" * 30 + "1"), True),
         (9, 2, Decimal("0." + "0" * 31 + "1"), False),
-        (38, 0, 10**38, True),  # 39 digits are no DECIMAL
+        (20, 18, Decimal("5" * 20 + "." + "5" * 18), True),
+        (21, 18, Decimal("5" * 19 + "." + "5" * 19), True),
+        (38, 18, Decimal("5" * 19 + "." + "5" * 19), False),
+        (21, 18, Decimal("5" * 20 + "." + "5" * 19), True),  # 39 digits are no DECIMAL
+        (38, 0, 10**38, True),
         (38, 0, Decimal("1E-39"), True),
         (38, 0, Decimal("1E+400"), True),
         (38, 0, math.inf, True),

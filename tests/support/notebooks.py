@@ -33,5 +33,6 @@ def execute(path: Path, folder: Path) -> Any:
 if __name__ == "__main__":
     for each in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as temporary:
-            nbformat.write(execute(each, Path(temporary)), each)
+            text: str = nbformat.writes(execute(each, Path(temporary)))
+            each.write_text(text.replace(temporary, "/data") + "\n")
         print(f"{each.name}: {each.stat().st_size:,} bytes")

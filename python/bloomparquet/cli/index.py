@@ -66,7 +66,8 @@ def index() -> None:
     "--fpp",
     type=FalsePositives(),
     help="Make filters of this false positive probability for the --columns that have none in the files. Reads these "
-    "columns, and changes no file. With auto, a lookup over all files reads about one row group in vain.",
+    "columns, and changes no file. With auto, a lookup over all files reads about one row group that does not hold the "
+    "value.",
 )
 @_common
 def build(

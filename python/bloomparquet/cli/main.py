@@ -4,7 +4,7 @@ has ``index``, :mod:`bloomparquet.cli.probe` has ``probe``; the installed comman
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
 
-``docs/observing.md`` lists the exit codes.
+``docs/command-line.md`` lists the exit codes.
 """
 
 from __future__ import annotations

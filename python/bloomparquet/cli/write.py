@@ -120,7 +120,7 @@ def add(
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
-    help="Drop filters whose false positive rate is this or higher.",
+    help="Drop filters whose FPP is this or higher.",
 )
 @_output_options
 def shrink(

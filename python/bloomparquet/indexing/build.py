@@ -333,7 +333,9 @@ def _require_manifest(target: Target) -> Manifest:
     except DamagedFileError as error:
         raise PlanError(str(error)) from error
     if read is None:
-        raise PlanError(f"{target.directory}: there is no index here; build one with bloomparquet index build")
+        raise PlanError(
+            f"{target.directory}: there is no index here; build one with bloomparquet index build {target.root or '.'}"
+        )
     return read
 
 

@@ -40,7 +40,10 @@ def to_html(result: HasPicture | pa.Table, *, title: str = "bloomparquet") -> st
         picture = result._repr_html_() if hasattr(result, "_repr_html_") else None
     if picture is None:
         kind = "pyarrow.Table with other columns" if isinstance(result, pa.Table) else type(result).__name__
-        raise OptionError(f"result is a {kind}; expected a plan, or what inspect or advise returned")
+        raise OptionError(
+            f"result is of type {kind}; expected a plan, its explanation, an item of last_plan(df), or what inspect or "
+            "advise returned"
+        )
     return document(title, picture)
 
 

@@ -60,9 +60,9 @@ class Dataset:
     `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
     text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers them
     as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
-    encrypted files. `paths`: the paths as they were given, if they mean these files without a file system object.
+    encrypted files. `paths`: the paths as they were given; empty if they need a file system object.
 
-    The files of a table with a log also have these. `columns`: the columns of the table, and how its files store them;
+    For a table with a log: `columns`: the columns of the table, and how its files store them;
     None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
     `deletes`: no row is. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that
     file does not store them. `location`: the directory of the table, with a slash.

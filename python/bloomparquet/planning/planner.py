@@ -102,7 +102,7 @@ def plan(
       :class:`Dataset`.
     * `where`: SQL text, a list of conditions as in pyarrow, or a predicate such as :class:`Eq`; see ``bp.Where``. A
       condition of SQL text that is not supported skips nothing, and the others do; :meth:`ScanPlan.explain` says so.
-    * `filesystem`: a pyarrow or fsspec file system that the paths belong to.
+    * `filesystem`: a pyarrow or fsspec file system that the paths belong to, or a dictionary of storage options.
     * `storage_options`: instead of a file system, the endpoint, credentials and retries of the URL's storage, such as
       ``{"endpoint_override": "localhost:9000"}``.
     * `timezone`: the time zone of timestamp literals without one. For ORC also the reader's time zone, in which

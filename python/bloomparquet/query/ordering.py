@@ -149,8 +149,7 @@ class ValueOrder:
         literal_whole = len(Decimal(value).as_tuple().digits) - scale
         if max(literal_whole, scale, literal_whole + scale) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
             return False
-        is_longer = literal_whole > whole or scale > self.scale
-        return is_longer and max(whole, literal_whole) + max(self.scale, scale) > _DECIMAL_DIGITS
+        return max(whole, literal_whole) + max(self.scale, scale) > _DECIMAL_DIGITS
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not

@@ -27,7 +27,7 @@ def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool)
     Raises ValueError, ArithmeticError or PlanError if the type does not hold it exactly, and for a text that Spark does
     not cast.
     """
-    if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
+    if kind == "TEXT" and isinstance(value, str):
         return value
     if kind == "BINARY" and isinstance(value, (str, bytes)):
         return value.encode() if isinstance(value, str) else value

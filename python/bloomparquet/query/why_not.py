@@ -62,7 +62,7 @@ class WhyNot(Enum):
     # The literal
     LITERAL = (
         "it is not certain which stored value the literal equals in {count} of {total} {unit}",
-        "write the literal in the column's type, and timestamps with a zone; NaN and dates before 1900 skip nothing",
+        "write it in the column's type, timestamps with a zone; NaN, dates before 1582, times before 1900 skip nothing",
     )
     LITERAL_TYPE = ("the literal does not fit the column: {detail}", "write the literal in the column's type")
     NON_ASCII = (
@@ -159,11 +159,11 @@ class WhyNot(Enum):
     # The scan, in Spark
     PLANNER_FAILED = (
         "the planner failed: {detail}",
-        "mend what it says; spark.bloomparquet.python names the interpreter, planningTimeout the time it may take",
+        "repair what the message names; after a timeout, raise planningTimeout, or run bloomparquet index build PATH",
     )
     NOT_PLANNED = (
         "the planner was not asked: {detail}",
-        "see docs/spark.md for which scans are pruned",
+        "change the setting or the option that it names; if it names none, docs/spark.md says which scans are pruned",
     )
 
     @property

@@ -388,7 +388,8 @@ def _wrap(filesystem: Any) -> Storage:
 
         if not hasattr(filesystem, "protocol"):
             raise OptionError(
-                f"filesystem is {quoted(filesystem)}; expected a pyarrow.fs.FileSystem or a file system of fsspec"
+                f"filesystem is {quoted(filesystem)}; expected a pyarrow.fs.FileSystem, a file system of fsspec, or a "
+                "dictionary of storage options"
             )
         filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))

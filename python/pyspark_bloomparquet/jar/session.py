@@ -1,8 +1,8 @@
 """The jar: where it is, how a Spark session gets it, and what it planned. Python calls the jar only from this file.
 
 With the jar, Spark's own readers read the row groups (for ORC: the stripes) that a planner process with this
-interpreter keeps. Without it, ``format("bloomparquet")`` is the Python data source, which returns the same rows but
-cannot write, and ``format("bloomorc")`` is an error.
+interpreter keeps. Without it, ``format("bloomparquet")`` is the Python data source, which cannot write, and
+``format("bloomorc")`` is an error.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def explain_pruning(query: DataFrame | StreamingQuery) -> list[ScanExplanation]:
     :func:`last_plan`.
 
     Each condition of the query is named, also those that only Spark understands: what evidence skips for it alone, why
-    the rest is kept, and what to do about it. The planner judges the conditions again, mostly from its cache. Of a scan
-    that was not planned, the explanation says why.
+    the rest is kept, and what to do about it. The planner judges the conditions again, mostly from its cache. If a scan
+    was not planned, its explanation says why.
 
     Raises UnsupportedError if the session has no jar, and with Spark Connect.
     """

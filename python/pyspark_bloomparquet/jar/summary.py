@@ -102,8 +102,7 @@ class ScanSummary:
 @dataclass(frozen=True, repr=False)
 class ScanExplanation:
     """Why one scan of a query skips what it skips, and not more: the explanation of the planner, as
-    ``ScanPlan.explain`` gives it. Of a scan that was not planned, it has only the reason. ``str()`` is a text for
-    people."""
+    ``ScanPlan.explain`` gives it. A scan that was not planned has only the reason. ``str()`` is a text for people."""
 
     paths: tuple[str, ...]
     explanation: Explanation

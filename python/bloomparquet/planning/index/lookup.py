@@ -94,7 +94,11 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
         return last.opened
     seen = _look(storage, directory, root, has_local_data, reads, last)
     if seen.version is None and seen.problem is None and location != "auto" and (last is None or seen != last):
-        log.warning("%s: there is no index here; plans do not use one", directory)
+        log.warning(
+            "%s: there is no index here, so plans use none; correct index=, or build it there with bloomparquet index "
+            "build --to",
+            directory,
+        )
     if seen.problem is not None and (last is None or seen.problem != last.problem):
         log.warning("%s; plans do not use the index", seen.problem)
     with _lock:

@@ -171,7 +171,7 @@ def shrink_filters(
     `fpp` may be ``"auto"``, as in :class:`Bloom`, for the number of row groups of all files at `src`.
 
     No data is read. A folded filter has exactly the bits of a filter that was made at the smaller size. Filters whose
-    false positive probability is `drop_above` or more are dropped. So are empty filters of chunks with values, which
+    false positive probability is `drop_above` or more are dropped. Empty filters of chunks with values are dropped too:
     parquet-java writes for BOOLEAN. The rest of the file is copied without the old filters.
 
     An encrypted file gets smaller only if `keys` has the keys of all columns; else EncryptionError is raised. Other

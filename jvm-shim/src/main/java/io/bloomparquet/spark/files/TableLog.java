@@ -41,18 +41,18 @@ public record TableLog(Kind kind, Path table, Path directory) {
 
   /** A table format, and how Spark and Python read it. */
   enum Kind {
-    DELTA("Delta Lake", "delta", "deltalake"),
-    ICEBERG("Iceberg", "iceberg", "pyiceberg"),
-    HUDI("Hudi", "hudi", "hudi");
+    DELTA("Delta Lake", "delta", "bloomparquet.Dataset.from_delta"),
+    ICEBERG("Iceberg", "iceberg", "bloomparquet.Dataset.from_iceberg"),
+    HUDI("Hudi", "hudi", "the package hudi");
 
     private final String title;
     private final String format;
-    private final String pythonPackage;
+    private final String pythonReader;
 
-    Kind(String title, String format, String pythonPackage) {
+    Kind(String title, String format, String pythonReader) {
       this.title = title;
       this.format = format;
-      this.pythonPackage = pythonPackage;
+      this.pythonReader = pythonReader;
     }
   }
 
@@ -89,9 +89,9 @@ public record TableLog(Kind kind, Path table, Path directory) {
       throw new UnsupportedOperationException(
           String.format(
               "%s: its log, %s, says which files hold its rows; other files here may hold deleted rows. Read "
-                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with the package %s. To read the "
+                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with %s. To read the "
                   + "bare files, set the option tableLog=ignore",
-              log, log.directory, log.kind.format, log.table, log.kind.pythonPackage));
+              log, log.directory, log.kind.format, log.table, log.kind.pythonReader));
     } catch (IOException error) {
       throw Thrown.unchecked(error);
     }

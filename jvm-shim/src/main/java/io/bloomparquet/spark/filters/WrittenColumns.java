@@ -153,7 +153,7 @@ record WrittenColumns(List<Leaf> leaves) {
         .map(reason -> "which " + reason)
         .orElseGet(
             () ->
-                "and there is no such column in the files"
+                "and the files will have no such column"
                     + OptionNames.nearest(name, choices).map(each -> "; did you mean '" + each + "'?").orElse(""));
   }
 }

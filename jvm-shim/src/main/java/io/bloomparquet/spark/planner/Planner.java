@@ -95,14 +95,14 @@ public final class Planner {
       if (error.fatal()) {
         throw new IllegalStateException(error.getMessage(), error);
       }
-      warnOnce(error.getMessage() + "; Spark reads everything, as without bloomparquet");
+      warnOnce("Spark reads everything, as without bloomparquet: " + error.getMessage());
       return PlanResult.failed(error.getMessage());
     }
   }
 
   /** The result of a scan that cannot be planned for a reason that the user should know. Warns of it, once. */
   public static PlanResult declined(String reason) {
-    warnOnce(reason + "; Spark reads everything, as without bloomparquet");
+    warnOnce("Spark reads everything, as without bloomparquet: " + reason);
     return PlanResult.none(reason);
   }
 
@@ -114,7 +114,10 @@ public final class Planner {
     } catch (TimeoutException error) {
       // The planner goes on, and caches what it reads for the next query.
       throw new PlannerException(
-          String.format("planning %d files took longer than planningTimeout, %d ms", listing.count(), timeoutMillis));
+          String.format(
+              "planning %d files took longer than planningTimeout, %d ms; raise it, or build an index "
+                  + "(bloomparquet index build)",
+              listing.count(), timeoutMillis));
     } catch (ExecutionException error) {
       throw error.getCause() instanceof PlannerException cause
           ? cause
