@@ -122,6 +122,7 @@ NUMBERS = [
     10**400,
     -(10**400),
 ]
+LARGEST = [Decimal("9999999999.99"), Decimal("-9999999999.99")]
 CENTS = [Decimal(cents) / 100 for cents in (-300, -150, -1, 0, 1, 10, 150, 151, 300)]
 TEXTS = ["", "a", "ab", "b", "é", "中", "ab\0", "Z", "\U0001f600", "\uffff"]
 DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date.min, dt.date.max, dt.date(1969, 12, 31)]
@@ -168,8 +169,8 @@ COLUMNS = {
     "f32": Column(pa.float32(), FLOAT32, [*FLOAT32, *FLOATS, *NUMBERS], literal=_in_doubles),
     "f16": Column(pa.float16(), [0.0, -0.0, 0.5, math.nan], [*FLOATS, *NUMBERS], literal=_in_doubles),
     "dec": Column(
-        pa.decimal128(12, 2), [*CENTS, Decimal("9999999999.99")],
-        [*CENTS, Decimal("1.505"), Decimal("1e50"), Decimal("9999999999.995"), 0.1, 1, -3, *NUMBERS],
+        pa.decimal128(12, 2), [*CENTS, *LARGEST],
+        [*CENTS, *LARGEST, Decimal("1.505"), Decimal("1e50"), Decimal("9999999999.995"), 0.1, 1, -3, *NUMBERS],
         literal=lambda v: _number(Decimal(repr(v)) if isinstance(v, float) and math.isfinite(v) else v),
     ),
     "dec9": Column(pa.decimal32(9, 2), CENTS, [*CENTS, Decimal("1.505")]),
