@@ -41,6 +41,9 @@ def test_unknown_functions_do_not_skip_their_rows(readers: Readers, tmp_path: Pa
         "(id = 3) != (s = 's3')",
         "id % 5 = 2 OR id = 11",
         "id BETWEEN 3 AND 4 OR length(s) = 7",
+        "id = 1 OR s = 's2' OR id = 10 OR s IS NULL",
+        "(id = 1 OR s = 's2') OR (id = 10 OR s < 's1')",
+        "(id > 1 AND s > 's1') AND (id < 9 AND s < 's4')",
         "NOT (id BETWEEN 1 AND 10 AND length(s) = 2)",
     ]
     assert assert_same_rows(readers, path, wheres) > 0
