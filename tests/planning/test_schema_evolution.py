@@ -159,27 +159,10 @@ def test_values_never_change_to_fit_another_type(
     assert bp.read_table(tmp_path, bp.Eq("x", asked), merge_schema=merge).equals(expected)
 
 
-@pytest.mark.parametrize("order", [(None, "UTC"), ("UTC", None)])
-@pytest.mark.parametrize("hour", [10, 12, 14])
-def test_local_and_utc_timestamps_are_not_mixed(
-    order: tuple[str | None, str | None], hour: int, tmp_path: Path
-) -> None:
-    for i, zone in enumerate(order):
-        write(
-            tmp_path / f"{i}.parquet", {"x": pa.array([dt.datetime(2024, 7, 1, 12)], pa.timestamp("us", zone))}, ["x"]
-        )
-    asked = bp.Eq("x", dt.datetime(2024, 7, 1, hour))
-    try:
-        everything = bp.read_table(tmp_path, timezone="Europe/Berlin")
-    except bp.PlanError:
-        return
-    expected = everything.filter(mask(asked, everything, timezone="Europe/Berlin"))
-    assert bp.read_table(tmp_path, asked, timezone="Europe/Berlin").num_rows == expected.num_rows
-
-
 @pytest.mark.parametrize(
     ("first", "value", "literal"),
     [
+        (pa.float64(), 2**53, 2**53 + 1),
         (pa.float64(), 2**53, decimal.Decimal(2**53 + 1)),  # as a double, the literal is 2**53
         (pa.float64(), -(2**53), decimal.Decimal(-(2**53) - 1)),
         (pa.decimal128(30, 2), 1152921504606847000, float(2**60)),  # as a decimal, the literal is its shortest text

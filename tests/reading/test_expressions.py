@@ -7,6 +7,7 @@ import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pyarrow as pa
@@ -236,12 +237,57 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
         pytest.param(c("id") == c("id").max(), "may look at several rows", marks=OF_POLARS),
         pytest.param(c("id").cum_sum() > 3, "may look at several rows", marks=OF_POLARS),
         pytest.param(c("id") + 1, "which does not fit the files", marks=OF_POLARS),
+        *(
+            pytest.param(each, "may look at several rows", marks=OF_POLARS)
+            for each in (
+                c("id").is_in(c("big")),
+                c("id").is_in(c("big"), nulls_equal=True),
+                ~c("id").is_in(c("big") + 0) & (c("id") == 1),
+                pl.lit(3).is_in(c("id")),
+                pl.when(c("flag")).then(c("id").is_in(c("big"))).otherwise(c("flag")),
+                c("st").is_in(c("st")),
+            )
+        ),
     ],
 )
 def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, path: str) -> None:
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match=message):
             function(path, where)
+
+
+@OF_POLARS
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Tokyo", "+02:00", "UTC", "Etc/UTC"])
+def test_timestamps_of_a_zone_match_as_in_polars(tmp_path: Path, zone: str) -> None:
+    """polars passes on a wrong literal for a column whose zone is not UTC, so such a condition skips nothing."""
+    at = [dt.datetime(2026, month, 1, 12) for month in (1, 7)]
+    times = pa.array(at, pa.timestamp("us", zone))
+    data = pa.table({"at": times, "id": [1, 2], "st": pa.StructArray.from_arrays([times], ["at"])})
+    path = write(tmp_path / "t.parquet", data, ["at", "id", "st.at"], rows_per_group=1)
+    frame: Any = pl.from_arrow(data)
+    moment = at[1].replace(tzinfo=ZONE).astimezone(ZoneInfo(frame["at"].dtype.time_zone))
+    wanted = pl.lit(moment)
+    for column in (c("at"), c("st").struct.field("at")):
+        conditions = (
+            column == wanted, column < wanted, ~(column < wanted), column.is_in([moment]),
+            column.is_between(wanted, wanted), (column == wanted) | (c("id") == 3),
+        )  # fmt: skip
+        for where in conditions:
+            same_rows(where, path, data)
+        assert same_rows((column == wanted) & (c("id") == 3), path, data).kept == 0
+        assert same_rows(column == wanted, path, data).kept == (1 if "UTC" in zone else 2)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [f("u").cast(pa.int8()) == 1, pytest.param(c("u").cast(pl.Int64) == 1, marks=OF_POLARS)],
+    ids=["pyarrow", "polars"],
+)
+def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path, where: Any) -> None:
+    path = write(tmp_path / "t.parquet", {"u": pa.array([1, 2**63], pa.uint64())})
+    with pytest.raises(bp.PlanError, match=r"t\.parquet: where is .* fails for some rows") as error:
+        bp.read_table(path, where)
+    assert str(2**63) not in str(error.value)
 
 
 LISTED: list[tuple[pa.DataType, Any, list[pa.Scalar[Any]]]] = [

@@ -117,6 +117,11 @@ def test_ambiguous_names_are_errors(tmp_path: Path, suffix: str) -> None:
     twice = write(tmp_path / f"x{suffix}", pa.table([[1], [2]], names=["x", "x"]))
     with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):
         bp.read_table(twice)
+    with pytest.raises(bp.PlanError, match="'x' is ambiguous: 2 columns have this name"):
+        bp.read_table(twice, columns=["x"])
+    for columns in ([1], [None], ["x", b"x"]):
+        with pytest.raises(bp.OptionError, match="expected names, as text"):
+            bp.read_table(twice, columns=columns)  # type: ignore[arg-type]
     cases = write(tmp_path / f"y{suffix}", {"id": [1], "ID": [2]})
     assert bp.read_table(cases, "ID = 2").to_pydict() == {"id": [1], "ID": [2]}
     with pytest.raises(bp.PlanError, match="ambiguous"):

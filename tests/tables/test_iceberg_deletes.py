@@ -93,6 +93,23 @@ def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> 
     assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 1]
 
 
+def test_equality_deletes_are_global_if_all_partition_fields_were_removed(catalog: SqlCatalog) -> None:
+    """A table of version 1 keeps a removed partition field as ``void``."""
+    table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"), version=1)
+    table.append(rows(0, 2))
+    with table.update_spec() as update:
+        update.remove_field("d")
+    with table.transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    table.append(rows(2, 1))
+    like = next(file for file in iceberg.live_files(table) if file.spec_id == table.spec().spec_id)
+    iceberg.add_equality_deletes(table, pa.table({"id": [1]}), [1], like)
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
+        overwrite.delete_data_file(like)  # so that only files of the older partitions are left
+    with pytest.raises(bp.UnsupportedError, match=r"by equality \(field ids 1\)"):
+        bp.Dataset.from_iceberg(table)
+
+
 def test_files_that_cannot_be_read_are_named(table: Table) -> None:
     path = iceberg.add_data_file(table, rows(0, 5).cast(iceberg.with_ids(IDS)))
     (file,) = iceberg.live_files(table)

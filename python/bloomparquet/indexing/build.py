@@ -187,7 +187,8 @@ def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
         segments, report = make(place.target, dataset, replace(columns, table=dataset.columns))
         if report.missing:
             raise PlanError(
-                f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}"
+                f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}; name "
+                "columns as bloomparquet inspect does, elements of a list as tags.list.element"
             )
         return _info(place.target, build.commit(_find_format(dataset), place.recorded, columns, segments), report)
 

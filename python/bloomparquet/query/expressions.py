@@ -8,10 +8,11 @@ of a filter that pyarrow can evaluate.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import permutations
 from operator import and_
 from typing import Any
 
@@ -19,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, UnsupportedError, shorten
-from bloomparquet.query.polars_structs import without_struct_fields
+from bloomparquet.errors import BloomParquetError, PlanError, UnsupportedError, shorten
+from bloomparquet.query.polars_structs import is_equal, without_struct_fields
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.resolve import rename
 from bloomparquet.query.why_not import WhyNot
@@ -32,6 +33,7 @@ _PLAIN = (
     lambda kind: pa.types.is_timestamp(kind) and kind.unit == "us",
 )  # fmt: skip
 """The types of Substrait plans that are understood."""
+_UTC = (None, "UTC", "Etc/UTC")
 
 
 def is_expression(where: object) -> bool:
@@ -67,7 +69,11 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
         needed = pa.schema([schema.field(name) for name in _needed(evaluate, schema, schema.names)])
         implied = _with_text(And(*_implied(expression, needed)), expression)
         return RowTest(
-            tuple((name,) for name in needed.names), _describe(expression), implied, evaluate, tuple(needed.types)
+            tuple((name,) for name in needed.names),
+            _describe(expression),
+            implied,
+            partial(_evaluate_rows, evaluate, _describe(expression)),
+            tuple(needed.types),
         )
     first_line = next(iter(str(reason).splitlines()), "")
     raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {first_line}") from reason
@@ -92,12 +98,27 @@ def _looks_at_single_rows(expression: Any) -> bool:
         with _panics_are_errors():
             while pending:
                 node = pending.pop()
-                if not node.meta.is_row_separable():
+                operands = node.meta.pop()
+                if not node.meta.is_row_separable() or _is_in_column(node, operands):
                     return False
-                pending += node.meta.pop()
+                pending += operands
     except Exception:  # noqa: BLE001 - some expressions mean nothing without a data frame
         return False
     return True
+
+
+def _is_in_column(node: Any, operands: Sequence[Any]) -> bool:
+    """Whether `node` is ``is_in`` with values that are a column: all rows of it, although polars says otherwise."""
+    return len(operands) == 2 and any(
+        values.meta.root_names() and any(is_equal(node, is_in, (operand, values)) for is_in in _IS_IN)
+        for operand, values in permutations(operands)
+    )
+
+
+_IS_IN: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda operand, values: operand.is_in(values),
+    lambda operand, values: operand.is_in(values, nulls_equal=True),
+)
 
 
 def _describe(expression: Any) -> str:
@@ -119,6 +140,19 @@ def _needed(evaluate: Any, schema: pa.Schema, names: Sequence[str]) -> list[str]
         half = len(names) // 2
         return [*_needed(evaluate, schema, names[:half]), *_needed(evaluate, schema, names[half:])]
     return []
+
+
+def _evaluate_rows(evaluate: Callable[[pa.RecordBatch], Any], text: str, batch: pa.RecordBatch) -> Any:
+    try:
+        return evaluate(batch)
+    except BloomParquetError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as in bind_expression
+        # Messages of polars and pyarrow quote values, which may be of an encrypted column.
+        raise PlanError(
+            f"where is {text}, which fails for some rows ({type(error).__name__}); exclude them first, or cast so that "
+            "values that do not fit become null"
+        ) from None
 
 
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
@@ -177,7 +211,7 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
             yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
         if arrow is None:
             return
-        expression = arrow
+        expression, schema = arrow, pa.schema(_without_zones(schema))
     plain = pa.schema(_plain_fields(schema))
     try:
         plan = None if _depth(str(expression)) > _MAX_DEPTH else bytes(expression.to_substrait(plain))
@@ -202,6 +236,15 @@ def _plain_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
             if inner := list(_plain_fields(field.type)):
                 yield field.with_type(pa.struct(inner))
         elif any(check(field.type) for check in _PLAIN):
+            yield field
+
+
+def _without_zones(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields without timestamps of a zone. polars passes literals for those on with the offset applied twice."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield field.with_type(pa.struct(list(_without_zones(field.type))))
+        elif not pa.types.is_timestamp(field.type) or field.type.tz in _UTC:
             yield field
 
 

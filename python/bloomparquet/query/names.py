@@ -38,9 +38,12 @@ def find(names: Sequence[str], name: str, case_sensitive: bool) -> list[int]:
 
 
 def check_names(columns: object) -> None:
-    """Raise OptionError for a text where a list of names is expected: its letters would be the names."""
+    """Raise OptionError unless `columns` is None or a list of texts. The letters of a text would be the names."""
     if isinstance(columns, str):
         raise OptionError(f"columns is {quoted(columns)}; expected a list of names, such as [{quoted(columns)}]")
+    wrong = [name for name in columns if not isinstance(name, str)] if isinstance(columns, Sequence) else []
+    if wrong:
+        raise OptionError(f"columns has {quoted(wrong[0])}; expected names, as text")
 
 
 def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:

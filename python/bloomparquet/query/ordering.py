@@ -145,6 +145,8 @@ class ValueOrder:
         """Whether the column and the DECIMAL `value` have no common type of 38 digits, so that Spark rounds."""
         if isinstance(value, float) or self.scale is None or self.precision is None:
             return False
+        if self.precision > _DECIMAL_DIGITS:  # which Spark does not read
+            return False
         whole, scale = self.precision - self.scale, _scale_of(Decimal(value))
         literal_whole = len(Decimal(value).as_tuple().digits) - scale
         if max(literal_whole, scale, literal_whole + scale) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
@@ -237,6 +239,8 @@ def _depends_on_reader(value: Any) -> bool:
     digits after the point that no DECIMAL has them beside those of a BIGINT; and for a large float whose text is
     another number.
     """
+    if type(value) is int:
+        return 2**53 < abs(value) < 2**53 + 2
     if isinstance(value, Decimal) and value.is_finite():
         if _scale_of(value) > _DECIMAL_DIGITS - _BIGINT_DIGITS and value != value.to_integral_value():
             return True

@@ -65,7 +65,7 @@ class _Rewriter:
             return column
         for ordered in permutations(operands) if len(operands) in _COMBINATIONS else ():
             for combine in _COMBINATIONS[len(operands)]:
-                if _makes(node, combine, ordered):
+                if is_equal(node, combine, ordered):
                     return combine(*map(self.rewrite, ordered))
         return node
 
@@ -86,7 +86,8 @@ class _Rewriter:
         return None
 
 
-def _makes(node: Any, combine: Any, operands: Sequence[Any]) -> bool:
+def is_equal(node: Any, combine: Any, operands: Sequence[Any]) -> bool:
+    """Whether `combine` makes `node` of these operands."""
     try:
         return bool(node.meta.eq(combine(*operands)))
     except Exception:  # noqa: BLE001 - polars refuses some combinations with errors of its own

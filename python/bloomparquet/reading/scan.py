@@ -238,10 +238,12 @@ class _Scan:
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
-    index = schema.get_field_index(name)
-    if index < 0:
+    positions = schema.get_all_field_indices(name)
+    if len(positions) > 1:
+        raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
+    if not positions:
         raise PlanError(
             f"column {quoted(name)} is in none of the files{did_you_mean(name, schema.names)}; "
             f"the columns are {join_names(schema.names)}"
         )
-    return schema.field(index)
+    return schema.field(positions[0])

@@ -31,6 +31,7 @@ from bloomparquet.tables.live_files import list_live_files
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -240,6 +241,13 @@ class _Locations:
         return None
 
 
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    """As in Iceberg's own library: a partition field that was removed from a table of version 1 stays as ``void``."""
+    from pyiceberg.transforms import VoidTransform
+
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+
+
 class _DeleteRules:
     """Which delete files concern which data files (spec, "Scan Planning")."""
 
@@ -250,7 +258,7 @@ class _DeleteRules:
         self._equality: dict[Partition | None, list[Entry]] = defaultdict(list)  # None: all partitions
         self._files: dict[str, PositionDeleteFile] = {}
         self._locate = locate
-        everywhere = {spec_id for spec_id, spec in table.specs().items() if spec.is_unpartitioned()}
+        everywhere = {spec_id for spec_id, spec in table.specs().items() if _is_unpartitioned(spec)}
         for entry in deletes:
             lower, upper = entry.path_bounds
             if entry.content == _EQUALITY_DELETES:
