@@ -80,6 +80,12 @@ def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: s
     assert kept_row_groups(bp.plan(path, bp.In("c0", values))) == 2
 
 
+def test_a_decimal_that_spark_rounds_keeps_everything(tmp_path: Path) -> None:
+    path = with_filters(tmp_path / "x.orc", Kind.DECIMAL, texts("0"), texts("1"), precision=38, scale=10)
+    assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal("1e-10")))) == 0
+    assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal("1e-11")))) == 2
+
+
 def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
     path = with_filters(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
     for value in ("1.5", "1.50", "1.500000", "15e-1", "1e2", "100", "0", "-0", "0.000"):
