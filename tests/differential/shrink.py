@@ -99,7 +99,9 @@ def _fewer_files(pair: Pair, still_fails: Callable[[Pair], bool], home: Path) ->
 
 def _fewer_rows(pair: Pair, still_fails: Callable[[Pair], bool], home: Path) -> Pair:
     """Files of some rows, written again by pyarrow with filters: the fault may need what only the old file has."""
-    for file in _files(pair) if pair.load.data.format == "parquet" else []:
+    names = [file.relative_to(pair.load.data.root) for file in _files(pair)]
+    for name in names if pair.load.data.format == "parquet" else []:
+        file = pair.load.data.root / name
         try:
             table = pq.ParquetFile(file).read()
         except (pa.ArrowException, OSError):  # a damaged file
@@ -109,14 +111,13 @@ def _fewer_rows(pair: Pair, still_fails: Callable[[Pair], bool], home: Path) -> 
             size = (size + 1) // 2
             for at in range(0, table.num_rows, size):
                 smaller = _copy(pair, home / f"{file.stem}-{size}-{at}")
-                copied = smaller.load.data.root / file.relative_to(pair.load.data.root)
+                copied = smaller.load.data.root / name
                 part = table.slice(at, size)
                 leaves = [f.name for f in part.schema if not pa.types.is_nested(f.type) and f.type not in _UNFILTERED]
-                pq.write_table(
-                    part, copied, row_group_size=1, bloom_filter_options={name: {"ndv": 4} for name in leaves}
-                )
+                filters = {key: {"ndv": 4} for key in leaves}
+                pq.write_table(part, copied, row_group_size=1, bloom_filter_options=filters)
                 if still_fails(smaller):
-                    pair, table, file = smaller, part, copied
+                    pair, table = smaller, part
                     break
             else:
                 break

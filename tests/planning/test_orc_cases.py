@@ -92,7 +92,7 @@ def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 1, value
     for literal in (1.5, 100, 100.0, 0, -0.0):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", literal))) == 1, literal
-    for value in ("1.501", "0.001", "1e9", "1e-30"):
+    for value in ("1.501", "0.001", "1e9", "1e-20"):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
 
 

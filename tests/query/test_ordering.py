@@ -196,14 +196,20 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
         (38, 18, 10**19, True),
         (38, 18, 10**20, False),  # 21 digits, and 18 after the point
         (38, 38, 0, False),
-        (38, 38, Decimal("0." + "0" * 37 + "1"), True),
+        (38, 38, Decimal("0." + "0" * 37 + "1"), False),  # it may be a cast to 18 digits before the point
+        (38, 20, Decimal("0." + "0" * 19 + "1"), True),
+        (38, 20, 5, False),
+        (38, 21, Decimal(5), False),
+        (38, 30, 5, False),  # in IN, it is an INT or a BIGINT
+        (15, 2, 0.1, True),
+        (16, 2, 0.1, False),
         (38, 18, Decimal("1." + "0" * 17 + "1"), True),
         (38, 18, Decimal("1." + "0" * 18 + "1"), False),
         (20, 18, Decimal("100.5"), True),
         (20, 18, Decimal("1" + "0" * 20 + ".5"), False),
         (20, 18, Decimal("1" + "0" * 19 + ".5"), True),
-        (9, 2, Decimal("0." + "0" * 30 + "1"), True),
-        (9, 2, Decimal("0." + "0" * 31 + "1"), False),
+        (9, 2, Decimal("0." + "0" * 19 + "1"), True),
+        (9, 2, Decimal("0." + "0" * 20 + "1"), False),
         (20, 18, Decimal("5" * 20 + "." + "5" * 18), True),
         (21, 18, Decimal("5" * 19 + "." + "5" * 19), True),
         (38, 18, Decimal("5" * 19 + "." + "5" * 19), False),
@@ -222,6 +228,39 @@ def test_decimals_without_a_common_type_are_uncertain(
     order = ValueOrder("decimal", "c", (-(10**38), 10**38), scale=scale, precision=precision)
     assert (order.keys([value], None) is not None) == is_certain
     assert (order.point(value, None) is not None) == is_certain
+
+
+@pytest.mark.parametrize(
+    ("order", "values"),
+    [
+        (ValueOrder("decimal", "c", precision=20, scale=10), [Decimal("1" * 23 + ".0"), Decimal("0." + "1" * 20)]),
+        (ValueOrder("decimal", "c", precision=9, scale=2), [0.5, Decimal("0.5")]),
+        (ValueOrder("decimal", "c", precision=9, scale=2), [0.5, 1]),
+        (LONG, [Decimal("1" * 30 + ".5"), Decimal("1.0000000001")]),
+        (LONG, [2**53, 1.5]),
+        (LONG, [2**24, 1.5, None]),
+    ],
+)
+def test_values_are_compared_in_one_type(order: ValueOrder, values: list[Any]) -> None:
+    """So one of them decides how Spark rounds the others."""
+    assert order.keys(values, None) is None
+
+
+def test_nanoseconds_are_certain_only_in_nanoseconds() -> None:
+    value = np.datetime64("2024-01-01T00:00:00.000000001")
+    for family in ("timestamp", "timestamp_ntz"):
+        for unit in (1, 1000, 10**6):
+            order = ValueOrder(family, "c", unit=unit)
+            assert (order.keys([value], "UTC") is not None) == (unit == 1)
+
+
+@pytest.mark.parametrize(("zone", "is_certain"), [("Europe/Amsterdam", False), ("UTC", True), ("+01:00", True)])
+def test_local_times_before_1970_are_uncertain_in_regions(zone: str, is_certain: bool) -> None:
+    order = ValueOrder("timestamp", "c", unit=1000)
+    for value in (dt.datetime(1937, 7, 1), "1937-07-01 00:00:28"):
+        assert (order.point(value, zone) is not None) == is_certain
+    assert order.point(dt.datetime(1937, 7, 1, tzinfo=dt.timezone.utc), zone) is not None
+    assert order.point(dt.datetime(1971, 7, 1), zone) is not None
 
 
 @pytest.mark.parametrize(
@@ -252,15 +291,18 @@ def test_wall_times_that_a_clock_change_moves_are_uncertain(
         (2**53 + 1, False),  # beside files of DOUBLE, a reader makes it 2**53
         (2**53 + 2, True),
         (Decimal(5), True),
-        (Decimal("5." + "0" * 30), True),
+        (Decimal("5." + "0" * 18), True),
+        (Decimal("5." + "0" * 30), False),
         (Decimal("5." + "5" * 18), True),
+        (float(2**24 - 1), True),
+        (float(2**24), False),  # a FLOAT lacks 2**24 + 1
         (Decimal("5." + "5" * 19), False),
         (Decimal("5." + "0" * 18 + "1"), False),  # beside 20 digits of a BIGINT, DECIMAL has only 18 after the point
         (Decimal("-1E+1000000"), True),
         (Decimal("1E-1000000"), False),
         (1000.1, True),
-        (2.0**53, True),
-        (2.0**63, False),  # its text is 9.223372036854776E18
+        (2.0**53, False),  # DOUBLE rounds 2**53 + 1 to it
+        (2.0**63, False),
         (-(2.0**63), False),
         (2.0**64, False),
         (2.0**65, True),  # beyond every column of integers

@@ -55,6 +55,7 @@ def test_patterns_match_as_in_spark(spark: SparkSession, tmp_path: Path) -> None
 
 
 TEXT = "C:" + chr(92) + "tmp" + chr(92)
+LONG_DECIMALS = ["5." + "0" * 29 + "1", "5", "0.1", "0.1" + "0" * 28 + "1"]
 WALL_TIMES = ["2024-03-31 01:30", "2024-03-31 02:30", "2024-03-31 03:00", "2024-03-31 03:30", "2024-03-31 04:30"]
 HARD = {  # a column of one value to a row group, and conditions of which Spark makes more than their text says
     "text": (pa.array([TEXT, "C:tmp", None, "x"]), [
@@ -81,7 +82,21 @@ KEPT = {  # which Spark rounds or moves to compare, and the row filter of Python
     "decimal": (pa.array(list(map(Decimal, (1, 2, 3, 5))), pa.decimal128(38, 0)), [
         "c = 1.5", "c > 1.5", "c >= 2.5", "c < 2.4", "c IN (1.5, 7)", "c BETWEEN 1.5 AND 2.5",
     ]),
-    "bigint": (pa.array([4, 5, 6, 7]), ["c = 5.0000000000000000000001", "c >= 5.0000000000000000000001"]),
+    "bigint": (pa.array([4, 5, 6, 2**24, 2**24 + 1, 2**53, 2**53 + 1, 2**53 + 3, 10**17, 10**17 + 1]), [
+        "c = 5.0000000000000000000001", "c >= 5.0000000000000000000001", "c = 9007199254740992D", "c = 1e17",
+        "c <= 9007199254740992D", "c >= 9007199254740996D", "c IN (9007199254740992, 1.5D)", "c = 16777216F",
+        "c = 9007199254740992F", "c IN (123456789012345678901234567890.5, 1.0000000001)",
+    ]),
+    "long decimal": (pa.array([Decimal(text) for text in LONG_DECIMALS], pa.decimal128(38, 30)), [
+        "c = 0.1D", "c = 1e-1", "c IN (0.1D)", "c IN (5)", "c IN (5, NULL)", "c = CAST(5 AS BIGINT)", "c = 5L",
+        "c = CAST(5 AS DECIMAL(18, 0))", "c IN (5, 6)", "c > 0.1D",
+    ]),
+    "mid decimal": (pa.array(list(map(Decimal, ("0.1234567890", "5"))), pa.decimal128(20, 10)), [
+        "c IN (12345678901234567890123.0, 0.12345678900000000001)",
+    ]),
+    "micros": (pa.array([dt.datetime(2024, 1, 1, 1)], pa.timestamp("us", "UTC")), [
+        "c = TIMESTAMP '2024-01-01 01:00:00.0000001'", "c >= TIMESTAMP '2024-01-01 01:00:00.0000001'",
+    ]),
     "local": (pa.array(list(map(dt.datetime.fromisoformat, WALL_TIMES)), pa.timestamp("us")), [
         f"c {operator} TIMESTAMP '{time}:00'" for operator in ("=", "<", ">=", ">") for time in WALL_TIMES
     ]),
@@ -92,11 +107,13 @@ KEPT = {  # which Spark rounds or moves to compare, and the row filter of Python
 def test_what_spark_rounds_or_moves_is_kept(spark: SparkSession, tmp_path: Path, name: str) -> None:
     values, wheres = KEPT[name]
     path = files.write(tmp_path / "x.parquet", {"i": range(len(values)), "c": values}, ["c"], rows_per_group=1)
-    with conf(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
-        for where in wheres:
-            expected = {row["i"] for row in parquet(spark, path).where(where).collect()}
-            kept = {group.index for group in bp.plan(path, where, timezone="Europe/Berlin").kept_row_groups()}
-            assert expected <= kept, where
+    zone = "UTC" if name == "micros" else "Europe/Berlin"
+    for ansi in ("true", "false"):
+        with conf(spark, {"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}):
+            for where in wheres:
+                expected = {row["i"] for row in parquet(spark, path).where(where).collect()}
+                kept = {group.index for group in bp.plan(path, where, timezone=zone).kept_row_groups()}
+                assert expected <= kept, (ansi, where)
 
 
 @pytest.mark.parametrize(

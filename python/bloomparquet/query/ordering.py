@@ -31,6 +31,11 @@ MAX_DIGITS = 76
 
 _DECIMAL_DIGITS = 38  # the most of a DECIMAL in Spark
 _BIGINT_DIGITS = 20  # of the DECIMAL to which Spark casts a BIGINT
+_CAST_DIGITS = 18  # of a literal that is cast to DECIMAL; see sql_casts
+_NUMBERS = frozenset[Family]({"integer", "decimal", "float"})
+_DOUBLE_DIGITS = 15  # which a DOUBLE always keeps
+_EXACT_FLOAT = 2**24  # from which on FLOAT lacks integers
+_BEYOND_INTEGERS = 2**65  # which no column of integers reaches, also rounded
 
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
@@ -129,29 +134,44 @@ class ValueOrder:
         return Point(key, 0 if key == number else 1)
 
     def _exact(self, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
-        """:func:`exact_values`; None also for a number that Spark rounds to the type in which it compares."""
-        if self.family == "float" and any(type(value) is int and self._rounds(value) for value in values):
+        """:func:`exact_values`; None also if Spark may round the column or a value to compare them."""
+        is_exact = self.family == "integer" and {int, type(None)}.issuperset(map(type, values))
+        if not is_exact and self.family in _NUMBERS and self._may_round(list(filter(_is_number, values))):
             return None
-        exact = exact_values(self.family, values, timezone, self.column)
-        if self.family == "decimal" and exact is not None and any(map(self._is_too_long, exact)):
-            return None
-        return exact
+        is_coarse = self.family in ("timestamp", "timestamp_ntz") and self.unit > 1
+        if is_coarse and any(isinstance(value, np.datetime64) for value in values):
+            return None  # Spark cuts its nanoseconds
+        return exact_values(self.family, values, timezone, self.column)
 
-    def _rounds(self, value: int) -> bool:
-        """Without ANSI mode, Spark compares a FLOAT with an integer as FLOAT."""
-        return abs(value) > 2 ** (np.finfo(self.float_type).nmant + 1) and self.float_type is not np.float64
+    def _may_round(self, values: Sequence[Any]) -> bool:
+        """Whether the type in which Spark compares these finite numbers may not hold the column or one of them."""
+        has_float = any(isinstance(value, float) for value in values)
+        if self.family == "float":
+            bits = (
+                np.finfo(self.float_type).nmant + 1
+            )  # without ANSI mode, a FLOAT and an integer are compared as FLOAT
+            return self.float_type is not np.float64 and any(type(v) is int and abs(v) > 2**bits for v in values)
+        if self.family == "integer":
+            if has_float:
+                return any(_EXACT_FLOAT <= abs(value) < _BEYOND_INTEGERS for value in values)
+            return self._exceeds_decimal(values, _BIGINT_DIGITS, 0)
+        if self.scale is None or self.precision is None or self.precision > _DECIMAL_DIGITS:
+            return False  # no column that Spark reads
+        if has_float:
+            return self.precision > _DOUBLE_DIGITS or not all(isinstance(value, float) for value in values)
+        return self._exceeds_decimal(values, self.precision - self.scale, self.scale)
 
-    def _is_too_long(self, value: Any) -> bool:
-        """Whether the column and the DECIMAL `value` have no common type of 38 digits, so that Spark rounds."""
-        if isinstance(value, float) or self.scale is None or self.precision is None:
-            return False
-        if self.precision > _DECIMAL_DIGITS:  # which Spark does not read
-            return False
-        whole, scale = self.precision - self.scale, _scale_of(Decimal(value))
-        literal_whole = len(Decimal(value).as_tuple().digits) - scale
-        if max(literal_whole, scale, literal_whole + scale) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
-            return False
-        return max(whole, literal_whole) + max(self.scale, scale) > _DECIMAL_DIGITS
+    def _exceeds_decimal(self, values: Sequence[Any], whole: int, scale: int) -> bool:
+        """Whether a column of `whole` digits before the point and `scale` after it has no common type of 38 digits with
+        the `values`. An int may be a BIGINT, and a Decimal a cast to 18 digits."""
+        of_column = whole, scale
+        for value in values:
+            digits, exponent = _digits(value)
+            if max(digits + exponent, -exponent, digits) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
+                return False
+            whole = max(whole, digits + exponent, _BIGINT_DIGITS if type(value) is int else _CAST_DIGITS)
+            scale = max(scale, -exponent)
+        return whole + scale > _DECIMAL_DIGITS and scale > 0 and (whole, scale) != of_column
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
@@ -216,6 +236,10 @@ def exact_values(family: Family, values: Sequence[Any], timezone: str | None, co
     if family == "integer" and any(_depends_on_reader(value) for value in values):
         return None
     exact = coerce_all(values, family, column=column, timezone=timezone or "UTC")
+    if family == "timestamp" and any(time is not None and time < 0 for time in exact):
+        is_named = timezone is not None and not isinstance(find_zone(timezone), dt.timezone)
+        if is_named and any(map(_is_naive, values)):
+            return None  # the time zone data of Java and of Python differ before 1970
     if family == "timestamp_ntz" and timezone is not None and has_moved_time(exact, find_zone(timezone)):
         return None
     return exact
@@ -235,25 +259,32 @@ def _is_naive(value: Any) -> bool:
 def _depends_on_reader(value: Any) -> bool:
     """Whether a reader's cast makes another integer of `value`: Spark casts the column to DOUBLE or DECIMAL to compare.
 
-    That is so for a Decimal that rounds to 2**53, up to which DOUBLE has exact integers; for a Decimal with so many
-    digits after the point that no DECIMAL has them beside those of a BIGINT; and for a large float whose text is
-    another number.
+    That is so for a number that rounds to 2**53, up to which DOUBLE has exact integers, and for a large float whose
+    text is another number.
     """
     if type(value) is int:
         return 2**53 < abs(value) < 2**53 + 2
     if isinstance(value, Decimal) and value.is_finite():
-        if _scale_of(value) > _DECIMAL_DIGITS - _BIGINT_DIGITS and value != value.to_integral_value():
-            return True
         return 2**53 < value.copy_abs() < 2**53 + 2
     if isinstance(value, float) and math.isfinite(value):
         return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
     return False
 
 
-def _scale_of(value: Decimal) -> int:
-    exponent = value.as_tuple().exponent
+def _is_number(value: Any) -> bool:
+    """Whether `value` is a finite number."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value.is_finite() if isinstance(value, Decimal) else type(value) is int
+
+
+def _digits(value: int | Decimal) -> tuple[int, int]:
+    """The number of digits, and the exponent of the last one."""
+    if isinstance(value, int):
+        return len(str(abs(value))) if abs(value) < 10**_DECIMAL_DIGITS else _DECIMAL_DIGITS + 1, 0
+    _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)  # the value is finite
-    return -exponent
+    return len(digits), exponent
 
 
 def _float_point(value: Any) -> Point:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,7 @@ from bloomparquet.query.values import Value
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
+_MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see ordering
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
@@ -45,15 +47,29 @@ def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool)
         if kind == "DOUBLE":
             return float(value)
         if kind == "FLOAT":
-            return float(np.float32(value))
+            return _to_float32(value)
         exact = Decimal(value)
         number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
         if kind in _INTEGER_BITS and number.denominator == 1 and _fits(int(number), _INTEGER_BITS[kind], negated):
             return int(number)
         precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
-        if kind == "DECIMAL" and (number * 10**scale).denominator == 1 and abs(number) < 10 ** (precision - scale):
-            return exact
+        unscaled, whole = number * 10**scale, precision - scale
+        is_narrow = whole <= _MOST_WHOLE or abs(number) >= 10 ** (whole - 1)
+        if kind == "DECIMAL" and unscaled.denominator == 1 and abs(number) < 10**whole and is_narrow:
+            # The scale is part of the type, which decides what Spark rounds.
+            return Decimal((int(exact.is_signed()), tuple(map(int, str(abs(int(unscaled))))), -scale))
     raise ValueError(kind)
+
+
+def _to_float32(value: Any) -> float:
+    """The FLOAT nearest to `value`. ValueError where the way by DOUBLE might round to another one."""
+    double = float(value)
+    nearest = np.float32(double)
+    if math.isfinite(nearest) and Fraction(Decimal(value)) != Fraction(double):
+        for beside in (np.nextafter(nearest, np.float32(-np.inf)), np.nextafter(nearest, np.float32(np.inf))):
+            if (float(nearest) + float(beside)) / 2 == double:
+                raise ValueError(value)
+    return float(nearest)
 
 
 def _fits(number: int, bits: int, negated: bool) -> bool:

@@ -7,6 +7,7 @@ memory with the table that was made of them. A table from a segment reads footer
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArray
 from bloomparquet.planning.parquet.extract import damaged, extract_column
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.case_mapping import Case
-from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.query.ordering import Bounds, Encoded, Point
@@ -37,6 +38,9 @@ from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 UNKNOWN = -1
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, by their bits
 
 ColumnKey = tuple[int, int]
 """A column of a table: the index of the file profile, and of the leaf column in its schema."""
@@ -183,6 +187,8 @@ class RowGroups:
         """Whether a reader that gives the column `reader_type` (None: the type in the files) shows the stored values.
         False if it would cut an INT64 to 32 bits, for example, and if the files have two types of timestamps."""
         if leaf is not None and reader_type is None and fold(dotted_name(leaf.path), False) in self._mixed_timestamps:
+            return False
+        if leaf is not None and reader_type is not None and not _holds_values(leaf.node, reader_type):
             return False
         bits = _INTEGER_BITS.get(reader_type or "")
         if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
@@ -366,3 +372,21 @@ class RowGroups:
 def _bytes_of(chunks: ColumnChunks) -> int:
     bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
     return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+
+
+def _holds_values(node: SchemaNode, reader_type: str) -> bool:
+    """Whether a reader's DECIMAL or DOUBLE holds all values of the column. Spark makes NULL of a value with too many
+    digits, cuts digits after the point, and takes an unsigned integer of 32 bits for a signed one."""
+    annotation, decimal = node.annotation, _DECIMAL.fullmatch(reader_type)
+    is_unsigned = annotation is not None and annotation.signed is False
+    if decimal is None:
+        return not (is_unsigned and reader_type in ("float", "double"))
+    precision, scale = int(decimal[1]), int(decimal[2])
+    if annotation is not None and annotation.kind == "DECIMAL":
+        digits, stored_scale = annotation.precision or 0, annotation.scale or 0
+        return stored_scale <= scale and digits - stored_scale <= precision - scale
+    bits = {"INT32": 32, "INT64": 64}.get(node.physical_type or "")
+    if bits is None or (annotation is not None and annotation.bit_width is None):
+        return False
+    bits = (annotation and annotation.bit_width) or bits
+    return _DIGITS[bits] <= precision - scale and not (is_unsigned and bits == 32)
