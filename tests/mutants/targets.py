@@ -34,6 +34,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
+    CORE + "query/rounding.py": ("tests/query/test_ordering.py",),
     CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py",),
     CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),
     CORE + "orc/encoding.py": ("tests/orc/test_encoding_exact.py",),

@@ -238,6 +238,7 @@ def test_decimals_without_a_common_type_are_uncertain(
         (ValueOrder("decimal", "c", precision=9, scale=2), [0.5, 1]),
         (LONG, [Decimal("1" * 30 + ".5"), Decimal("1.0000000001")]),
         (LONG, [2**53, 1.5]),
+        (LONG, [-(2**24), 1.5, Decimal("1E+1000000")]),
         (LONG, [2**24, 1.5, None]),
     ],
 )

@@ -22,20 +22,13 @@ from numpy.typing import NDArray
 
 from bloomparquet.query.clock_changes import has_moved_time
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, coerce_all, find_zone
+from bloomparquet.query.rounding import may_round
 
 INT32_RANGE = -(1 << 31), (1 << 31) - 1
 INT64_RANGE = -(1 << 63), (1 << 63) - 1
 
 MAX_DIGITS = 76
 """The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
-
-_DECIMAL_DIGITS = 38  # the most of a DECIMAL in Spark
-_BIGINT_DIGITS = 20  # of the DECIMAL to which Spark casts a BIGINT
-_CAST_DIGITS = 18  # of a literal that is cast to DECIMAL; see sql_casts
-_NUMBERS = frozenset[Family]({"integer", "decimal", "float"})
-_DOUBLE_DIGITS = 15  # which a DOUBLE always keeps
-_EXACT_FLOAT = 2**24  # from which on FLOAT lacks integers
-_BEYOND_INTEGERS = 2**65  # which no column of integers reaches, also rounded
 
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
@@ -135,43 +128,12 @@ class ValueOrder:
 
     def _exact(self, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
         """:func:`exact_values`; None also if Spark may round the column or a value to compare them."""
-        is_exact = self.family == "integer" and {int, type(None)}.issuperset(map(type, values))
-        if not is_exact and self.family in _NUMBERS and self._may_round(list(filter(_is_number, values))):
+        if may_round(values, self.family, self.precision, self.scale, self.float_type):
             return None
         is_coarse = self.family in ("timestamp", "timestamp_ntz") and self.unit > 1
         if is_coarse and any(isinstance(value, np.datetime64) for value in values):
             return None  # Spark cuts its nanoseconds
         return exact_values(self.family, values, timezone, self.column)
-
-    def _may_round(self, values: Sequence[Any]) -> bool:
-        """Whether the type in which Spark compares these finite numbers may not hold the column or one of them."""
-        has_float = any(isinstance(value, float) for value in values)
-        if self.family == "float":
-            bits = (
-                np.finfo(self.float_type).nmant + 1
-            )  # without ANSI mode, a FLOAT and an integer are compared as FLOAT
-            return self.float_type is not np.float64 and any(type(v) is int and abs(v) > 2**bits for v in values)
-        if self.family == "integer":
-            if has_float:
-                return any(_EXACT_FLOAT <= abs(value) < _BEYOND_INTEGERS for value in values)
-            return self._exceeds_decimal(values, _BIGINT_DIGITS, 0)
-        if self.scale is None or self.precision is None or self.precision > _DECIMAL_DIGITS:
-            return False  # no column that Spark reads
-        if has_float:
-            return self.precision > _DOUBLE_DIGITS or not all(isinstance(value, float) for value in values)
-        return self._exceeds_decimal(values, self.precision - self.scale, self.scale)
-
-    def _exceeds_decimal(self, values: Sequence[Any], whole: int, scale: int) -> bool:
-        """Whether a column of `whole` digits before the point and `scale` after it has no common type of 38 digits with
-        the `values`. An int may be a BIGINT, and a Decimal a cast to 18 digits."""
-        of_column = whole, scale
-        for value in values:
-            digits, exponent = _digits(value)
-            if max(digits + exponent, -exponent, digits) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
-                return False
-            whole = max(whole, digits + exponent, _BIGINT_DIGITS if type(value) is int else _CAST_DIGITS)
-            scale = max(scale, -exponent)
-        return whole + scale > _DECIMAL_DIGITS and scale > 0 and (whole, scale) != of_column
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
@@ -269,22 +231,6 @@ def _depends_on_reader(value: Any) -> bool:
     if isinstance(value, float) and math.isfinite(value):
         return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
     return False
-
-
-def _is_number(value: Any) -> bool:
-    """Whether `value` is a finite number."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value.is_finite() if isinstance(value, Decimal) else type(value) is int
-
-
-def _digits(value: int | Decimal) -> tuple[int, int]:
-    """The number of digits, and the exponent of the last one."""
-    if isinstance(value, int):
-        return len(str(abs(value))) if abs(value) < 10**_DECIMAL_DIGITS else _DECIMAL_DIGITS + 1, 0
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)  # the value is finite
-    return len(digits), exponent
 
 
 def _float_point(value: Any) -> Point:
