@@ -95,7 +95,7 @@ def test_orcs_own_options_combine_with_ours(mixed: DataFrame, tmp_path: Path) ->
 
 
 WRONG = {
-    "an unknown name": ({"bloomColumns": "UserIdd"}, "no such column in the files; did you mean 'UserId'?"),
+    "an unknown name": ({"bloomColumns": "UserIdd"}, "the files will have no such column; did you mean 'UserId'?"),
     "a struct": ({"bloomColumns": "st"}, "is a struct; name its fields"),
     "a list": ({"bloomColumns": "tags"}, "is a list"),
     "a map": ({"bloomColumns": "props"}, "is a map"),

@@ -51,8 +51,7 @@ CONVERTED: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("vectorized", ["true", "false"])
-@pytest.mark.parametrize("stored", CONVERTED)
+@pytest.mark.parametrize(("stored", "vectorized"), [*((stored, "false") for stored in CONVERTED), ("unsigned", "true")])
 def test_numbers_that_the_reader_converts_lose_no_row(
     readers: Readers, tmp_path: Path, stored: str, vectorized: str
 ) -> None:
@@ -60,13 +59,13 @@ def test_numbers_that_the_reader_converts_lose_no_row(
     kind, values = CONVERTED[stored]
     path = one_value_per_group(tmp_path, "c", [*values, None], kind)
     with conf(readers.spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
-        for read_as in ("DECIMAL(5,2)", "DECIMAL(10,0)", "DECIMAL(20,0)", "DECIMAL(18,6)", "DOUBLE"):
+        for read_as in ("DECIMAL(5,2)", "DECIMAL(20,0)", "DOUBLE"):
             try:
                 readers.oracle(path, f"c {read_as}").collect()
             except (Py4JJavaError, PySparkException):  # Spark refuses the conversion, or one of the values
                 continue
             wheres = ["c IS NULL", "c <=> NULL"]
-            for literal in ("1", "2", "0", "-1", "150", "1.5"):
+            for literal in ("1", "0", "-1"):
                 wheres += [f"c {operator} CAST({literal} AS {read_as})" for operator in ("=", "<", ">=")]
             assert_same_rows(readers, path, wheres, f"c {read_as}")
 

@@ -191,7 +191,6 @@ EXPLAINED = (
         "value > 1",
         why="only numbers beyond 1e308 overflow",
     ),
-    _explained(_ORDERING, "_float_point", "value > key", "value >= key", why="equal values were told apart before"),
     _explained(
         _ORDERING,
         "_integral",

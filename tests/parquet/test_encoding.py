@@ -258,7 +258,7 @@ def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path)
         (pa.decimal128(5, 2), Decimal("1E-300")),
         (pa.decimal128(38, 0), 10**50),
         (pa.timestamp("ms"), dt.datetime(2024, 1, 1, microsecond=1)),
-        (pa.timestamp("ns"), np.datetime64("2024-01-01T00:00:00.000000001")),
+        (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
         (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)),
         (pa.time32("ms"), dt.time(1, 1, 1, 1)),
         (pa.binary(3), b"ab"),

@@ -247,14 +247,6 @@ def test_values_are_compared_in_one_type(order: ValueOrder, values: list[Any]) -
     assert order.keys(values, None) is None
 
 
-def test_nanoseconds_are_certain_only_in_nanoseconds() -> None:
-    value = np.datetime64("2024-01-01T00:00:00.000000001")
-    for family in ("timestamp", "timestamp_ntz"):
-        for unit in (1, 1000, 10**6):
-            order = ValueOrder(family, "c", unit=unit)
-            assert (order.keys([value], "UTC") is not None) == (unit == 1)
-
-
 @pytest.mark.parametrize(("zone", "is_certain"), [("Europe/Amsterdam", False), ("UTC", True), ("+01:00", True)])
 def test_local_times_before_1970_are_uncertain_in_regions(zone: str, is_certain: bool) -> None:
     order = ValueOrder("timestamp", "c", unit=1000)

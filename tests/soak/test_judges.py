@@ -146,7 +146,7 @@ def test_processes_of_a_run_are_found_and_killed(monkeypatch: pytest.MonkeyPatch
         killer = Killer(mark, random.Random(1))
         while "kill planner" not in killer.done:
             killer.strike()
-        monkeypatch.setattr(leftovers, "_SECONDS_TO_END", 0)
+        monkeypatch.setattr(leftovers, "_SECONDS_TO_END", 10)
         assert len(found) == 2
         assert set(killer.done) <= {"kill planner", "stop planner"}
     finally:

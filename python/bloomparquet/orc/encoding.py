@@ -232,8 +232,6 @@ def _clock_readings(
     if orc_type.kind == Kind.TIMESTAMP_INSTANT:
         return [instant]
     assert timezone is not None
-    if isinstance(value, np.datetime64):  # which Spark cuts to microseconds
-        return None
     return _shown_by_clocks(wall_clock, instant, timezone, writer_timezones)
 
 

@@ -130,9 +130,6 @@ class ValueOrder:
         """:func:`exact_values`; None also if Spark may round the column or a value to compare them."""
         if may_round(values, self.family, self.precision, self.scale, self.float_type):
             return None
-        is_coarse = self.family in ("timestamp", "timestamp_ntz") and self.unit > 1
-        if is_coarse and any(isinstance(value, np.datetime64) for value in values):
-            return None  # Spark cuts its nanoseconds
         return exact_values(self.family, values, timezone, self.column)
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
