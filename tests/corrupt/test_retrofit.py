@@ -193,6 +193,7 @@ def test_changed_footer_bytes_are_errors_or_lose_no_row(
     check(tmp_path_factory.getbasetemp(), worker, bytes(content), how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=80 * MANY)
 @given(data=st.data())

@@ -89,6 +89,7 @@ def assert_whole(s3: S3Server, name: str, files: int) -> None:
         assert not any(path.endswith(".parquet") for _, path in planned.requests)
 
 
+@pytest.mark.slow
 def test_requests_of_plans_over_10000_row_groups(s3: S3Server) -> None:
     wheres = [
         f"x = '{text(4711)}'",

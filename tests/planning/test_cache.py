@@ -261,6 +261,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps=STEPS)
 def test_cached_plans_equal_uncached_plans(
     mixed: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]

@@ -225,6 +225,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps=STEPS)
 def test_cached_plans_equal_uncached_plans(
     varied: bp.Dataset, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[int], str, int, str]]

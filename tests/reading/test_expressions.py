@@ -166,6 +166,7 @@ def test_nan_and_zeros_match_by_the_rules_of_arrow(name: str, tmp_path: Path) ->
     same_rows(where, path, data)
 
 
+@pytest.mark.slow
 def test_random_expressions_lose_no_rows(path: str) -> None:
     rng = random.Random(20261122)
     literals = {

@@ -153,6 +153,7 @@ def by_spark(spark: SparkSession, path: str, columns: Sequence[str]) -> Iterator
         yield from (column.to_pylist() for column in table.columns[1:])
 
 
+@pytest.mark.slow
 def test_functions_have_sparks_values(spark: SparkSession, path: str) -> None:
     functions = [*(text.format(*[name] * 2) for text in OF_TEXT for name in ("t", "s.t")), *OF_OTHERS]
     data = pq.read_table(path)

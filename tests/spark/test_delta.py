@@ -71,6 +71,7 @@ WHERE: list[tuple[str | None, str | None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "condition"), WHERE)
 def test_rows_are_those_of_deltalake(
     spark: SparkSession, table: Path, where: str | None, condition: str | None

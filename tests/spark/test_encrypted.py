@@ -98,6 +98,7 @@ def test_reading_a_column_without_its_key_is_an_error(
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_executors_add_and_shrink_encrypted_filters(shipped: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path / "t", bloom=None)
     outcome = add_filters(shipped, path, {"ID": bp.Bloom(fpp=0.0001)}, key_provider=PROVIDER).collect()

@@ -42,6 +42,7 @@ def as_dicts(frame: Any) -> list[dict[str, Any]]:
     return sorted((row.asDict(recursive=True) for row in frame.collect()), key=lambda row: row["id"])
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_pyiceberg(spark: SparkSession, catalog: SqlCatalog) -> None:
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "k"))
     table = catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties={"format-version": "2"})

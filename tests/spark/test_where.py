@@ -100,6 +100,7 @@ KEPT = {  # which Spark rounds or moves to compare, and the row filter of Python
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_what_spark_rounds_or_moves_is_kept(spark: SparkSession, tmp_path: Path, name: str) -> None:
     values, wheres = KEPT[name]
@@ -266,6 +267,7 @@ def test_a_name_with_dots_is_one_column_in_all_files(spark: SparkSession, tmp_pa
     assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` = 7").collect()) == [3]
 
 
+@pytest.mark.slow
 def test_days_of_the_julian_calendar_lose_no_row(spark: SparkSession, tmp_path: Path) -> None:
     """Arrow reads them as other days than Spark, at any depth."""
     frame = spark.sql("SELECT id, d, struct(d) AS s FROM VALUES (1, DATE '1500-01-01'), (2, NULL) AS t(id, d)")

@@ -61,6 +61,7 @@ def check(seed: int, directory: Path) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 48, 8))
 def test_rows_are_those_of_deltalake(first: int, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
