@@ -298,8 +298,8 @@ class LeafVerdicts:
                 continue
             if leaf_column is None:
                 # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In a
-                # normalized predicate, Not stands only around <=>, LIKE and CaseIn. The last two are NULL; keeping them
-                # is harmless. Extend this for a new predicate that is TRUE for NULL.
+                # normalized predicate, Not stands only around EqNullSafe, StartsWith, Like and CaseIn. All but the
+                # first are NULL; keeping them is harmless. Extend this for a new predicate that is TRUE for NULL.
                 verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
             else:
                 chunks = self._chunks_of(i, leaf_column)

@@ -37,8 +37,8 @@ def normalize(predicate: Predicate) -> Predicate:
     in it.
 
     It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
-    CaseIn, VariantField, Opaque and predicates on elements; these may have None there. And and Or have at least two
-    children, none of their own class. Always occurs only as the whole result. FALSE and NULL are not told apart:
+    Like, CaseIn, VariantField, Opaque and predicates on elements; these may have None there. And and Or have at least
+    two children, none of their own class. Always occurs only as the whole result. FALSE and NULL are not told apart:
     neither selects a row.
     """
     return _normalize(predicate, negated=False)

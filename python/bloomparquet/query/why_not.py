@@ -1,8 +1,8 @@
 """Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
 
 The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
-the message of an error, or another part of the predicate; and how to `add` filters of the column in files of this
-format, to `replace` them, to `improve` them, and to `add_case`, those of lower(column).
+the message of an error, or another part of the predicate; and what to do in files of this format: to `add` filters of
+the column, to `replace` them, to `improve` them (make them more exact), to `add_case` (filters of lower(column)).
 """
 
 from __future__ import annotations

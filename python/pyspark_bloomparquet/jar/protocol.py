@@ -74,7 +74,8 @@ from bloomparquet.query.why_not import WhyNot
 
 VERSION = 9
 """The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
-of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan."""
+of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan.
+A new option needs no new version: ``PlannerOptions.parse`` refuses names that it does not know."""
 
 COUNT_PREFIX = {"row group": "numRowGroups", "stripe": "numStripes"}
 """The prefix of a plan's counts, by its unit: ``numStripesTotal``."""

@@ -91,7 +91,7 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
         return has_values, _case_candidates(leaf, chunks, timezone)
     if isinstance(leaf, Like):
         return has_values & _starts_with(StartsWith(leaf.column, leaf.prefix), chunks, timezone), None
-    if isinstance(leaf, Not):  # in negation normal form, around <=>, LIKE and CaseIn only
+    if isinstance(leaf, Not):  # in negation normal form, around EqNullSafe, StartsWith, Like and CaseIn only
         inner = leaf.child
         if isinstance(inner, CaseIn):
             return judge(inner, chunks, timezone)[0], None

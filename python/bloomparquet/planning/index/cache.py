@@ -4,10 +4,11 @@ A table has the files of one query, with the columns and filters that queries ha
 it can from the tables in memory, then from segments of its data set, and reads only the footers of the other files. The
 identity of a file is its :class:`FileInfo`, so a replaced file is read again.
 
-A segment is one of an index (:mod:`.segments`), but it holds what was read, and no tiles. Each is complete in itself,
-and its name says which data set it belongs to. So the directory needs no manifest, and any of its files may vanish at
-any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk errors never fail a plan: the cache
-then works as if it had no directory. What was read of encrypted files stays in memory, apart for each set of keys.
+A segment has the file format of an index's segments (:mod:`.segments`), but holds only what plans read, and no tiles.
+Each is complete in itself, and its name says which data set it belongs to. So the directory needs no manifest, and any
+of its files may vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk errors
+never fail a plan: the cache then works as if it had no directory. What was read of encrypted files stays in memory,
+apart for each set of keys.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Owns a data set's stripes and the row groups in them, their Bloom filters, and the cache of both."""
+"""Owns a data set's stripes and the row groups in them, their Bloom filters,
+and the form in which both are stored."""

@@ -1,1 +1,1 @@
-"""Owns a data set's row groups as arrays, their Bloom filters, and the cache of both."""
+"""Owns a data set's row groups as arrays, their Bloom filters, and the form in which both are stored."""

@@ -150,9 +150,7 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
         return benefit(f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared)
     has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
     if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
-        return benefit(
-            f"Spark already skips row groups by dictionaries of {_count(ndv)} entries already", spared, useful=True
-        )
+        return benefit(f"Spark already skips row groups by dictionaries of {_count(ndv)} entries", spared, useful=True)
     if facts.whole:
         reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
     else:
