@@ -23,7 +23,7 @@ from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.why_not import WhyNot
 from tests.support import encrypted_table
-from tests.support.core import empty_filters
+from tests.support.core import BINARY, Field, edit_footer, empty_filters
 from tests.support.files import hive, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
@@ -136,6 +136,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.BOOLEAN: of("c = TRUE", [True, False] * 25, ()),
     WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
     WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
+    WhyNot.BOUNDS_TYPE: of("c > 3.5", pa.array(EVEN, pa.float16())),
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
     WhyNot.NOT_SHREDDED: half_shredded,
     WhyNot.NO_FILTER: of("d = 20"),
@@ -170,6 +171,16 @@ def test_a_reason_is_given_with_its_sentence_and_remedy(reason: WhyNot, tmp_path
         assert "{" not in text
         assert text in str(explanation) == repr(explanation)
     assert Explanation.from_dict(json.loads(json.dumps(explanation.to_dict()))) == explanation
+
+
+def test_int96_has_min_max_that_are_not_used(tmp_path: Path) -> None:
+    times = pa.table({"c": pa.array(EVEN, pa.timestamp("us", "UTC"))})
+    by_spark = times.replace_schema_metadata({"org.apache.spark.version": "4.1.0"})
+    path = write(tmp_path / "x.parquet", by_spark, (), use_deprecated_int96_timestamps=True)
+    edit_footer(path, lambda metadata: metadata.update({6: Field(BINARY, b"parquet-mr version 1.13.1")}))
+    explanation = bp.plan(path, "c < TIMESTAMP '1970-01-01 00:00:00Z'").explain()
+    assert reasons(explanation) == [("BOUNDS_TYPE", 1)]
+    assert "INT96" in str(explanation)
 
 
 def reasons(explanation: Explanation) -> list[tuple[str, int | None]]:

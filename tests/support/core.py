@@ -22,7 +22,7 @@ import bloomparquet as bp
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 BLOOM_OFFSET, BLOOM_LENGTH = 14, 15  # fields of ColumnMetaData
 
 
@@ -80,7 +80,7 @@ class _Decoder:
             return self.zigzag()
         if kind == _DOUBLE:
             return struct.unpack("<d", self.take(8))[0]
-        if kind == _BINARY:
+        if kind == BINARY:
             return self.take(self.varint())
         if kind == _STRUCT:
             return self.struct()
@@ -116,7 +116,7 @@ def _encode_value(kind: int, value: Any) -> bytes:
         return _varint(_to_zigzag(value))
     if kind == _DOUBLE:
         return struct.pack("<d", value)
-    if kind == _BINARY:
+    if kind == BINARY:
         return _varint(len(value)) + value
     if kind == _STRUCT:
         return encode(value)

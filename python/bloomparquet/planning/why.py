@@ -170,6 +170,8 @@ class _ChunkReasons:
         value = leaf.prefix if isinstance(leaf, StartsWith) else leaf.value
         if self._proves_nothing() or (isinstance(leaf, StartsWith) and chunks.family not in ("string", "binary")):
             yield kept, self._why(WhyNot.TYPE, self._type)
+        elif not chunks.has_order:
+            yield kept, self._why(WhyNot.BOUNDS_TYPE, self._type)
         elif chunks.family == "float" and upwards:
             yield kept, self._why(WhyNot.FLOAT_BOUNDS)
         elif chunks.point(value, self._request.options.timezone, upwards=upwards) is None:

@@ -95,6 +95,10 @@ class WhyNot(Enum):
         "the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing",
         "use <, <= or =, or store the column as decimals",
     )
+    BOUNDS_TYPE = (
+        "min/max of {column} prove nothing, because of its type: {detail}",
+        "ask for a value with =, which a filter helps, or store the column in another type",
+    )
     LIST_IN_ORC = (
         "evidence about elements of lists and maps is not used in ORC files",
         "store the data as Parquet, or add a condition on another column",
@@ -121,7 +125,7 @@ class WhyNot(Enum):
         "{replace}",
     )
     NO_BOUNDS = (
-        "{count} of {total} {unit} have no min/max of {column}",
+        "{count} of {total} {unit} have no usable min/max of {column}",
         "write the files with statistics, which pyarrow and Spark do unless told otherwise",
     )
     NO_NULL_COUNT = (

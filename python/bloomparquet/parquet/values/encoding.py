@@ -137,6 +137,11 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
     return None if order is None else order.point(value, timezone)
 
 
+def has_order(leaf: LeafColumn) -> bool:
+    """Whether all writers order the values of the column's type in one way, so that bounds can prove anything."""
+    return _order_keys(leaf, ()) is not None
+
+
 def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: ChunkColumns) -> Bounds | None:
     """The trustworthy bounds of `chunks`. None if the column's type has none.
 

@@ -82,6 +82,9 @@ class Chunks(Protocol):
     def unreadable(self) -> Sequence[BloomParquetError]: ...
     @property
     def family(self) -> Family: ...
+    @property
+    def has_order(self) -> bool:
+        """Whether min/max of this type can prove anything: all writers order its values in one way."""
 
     def expression_filters(self, case: Case) -> ChunkFilters | None:
         """The Bloom filters of ``lower(column)`` or ``upper(column)``; None if no chunk has one.

@@ -226,6 +226,10 @@ class OrcChunks:
     def family(self) -> Family:
         return family_of(self.type)
 
+    @property
+    def has_order(self) -> bool:
+        return _bounds_format(self.type) is not None
+
     def expression_filters(self, case: Case) -> None:
         """None: the files have no filters of expressions."""
 

@@ -21,7 +21,7 @@ from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of
+from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of, has_order
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
@@ -65,6 +65,10 @@ class ColumnChunks:
     @property
     def family(self) -> Family:
         return family_of(self.leaf.node)
+
+    @property
+    def has_order(self) -> bool:
+        return has_order(self.leaf)
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
