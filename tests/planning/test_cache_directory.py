@@ -93,7 +93,7 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     table = bp.plan(data, "x = 31").table
     bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
-    small = PlanCache(cached_bytes=1)
+    small = PlanCache(memory_bytes=1)
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
         plan_dataset(one, None, PlanOptions(cache=small))

@@ -40,6 +40,10 @@ class Absences:
         absent[question.chunks[~answers & (question.first < question.last)]] = True
         self._keep(value, absent)
 
+    @property
+    def cached_bytes(self) -> int:
+        return len(self._absent) * -(-self._n // 8)
+
     def copy(self) -> Absences:
         """What is known now."""
         copied = Absences(self._n)

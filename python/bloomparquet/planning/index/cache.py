@@ -144,10 +144,11 @@ _Key = tuple[FileFormat, Hashable, Keys | None, tuple[FileInfo, ...]]
 
 
 class PlanCache:
-    """Tables of any format by their files. Safe to use from several threads; bounded in memory."""
+    """Tables of any format by their files. Safe to use from several threads; bounded by `memory_bytes`, and by the number
+    of tables. The table of the last plan stays, whatever its size."""
 
-    def __init__(self, cached_bytes: int = _MEMORY_BYTES) -> None:
-        self._cached_bytes = cached_bytes
+    def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
+        self._memory_bytes = memory_bytes
         self._tables: OrderedDict[_Key, _Cached[Any]] = OrderedDict()
         self._disk: CacheDirectory | None = None
         self._warned: set[Path] = set()
@@ -262,7 +263,7 @@ class PlanCache:
         with self._lock:
             self._tables[key] = cached
             self._tables.move_to_end(key)
-            while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._cached_bytes):
+            while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._memory_bytes):
                 self._tables.popitem(last=False)
 
     def _size(self) -> int:

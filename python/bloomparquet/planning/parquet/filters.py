@@ -71,9 +71,9 @@ class ParquetFilters(FilterStore):
 
     @property
     def cached_bytes(self) -> int:
-        """The memory of the resident bitsets and the arrays."""
+        """The memory of the resident bitsets, the arrays, and what is known to be absent."""
         arrays = (self._resident, self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self.absent.cached_bytes
 
     @property
     def revision(self) -> int:

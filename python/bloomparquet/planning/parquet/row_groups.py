@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from sys import getsizeof
 from typing import Any, Protocol
 
 import numpy as np
@@ -374,8 +375,16 @@ class RowGroups:
 
 
 def _bytes_of(chunks: ColumnChunks) -> int:
-    bounds = 0 if chunks.bounds is None else chunks.bounds.lower.nbytes + chunks.bounds.upper.nbytes
+    bounds = 0 if chunks.bounds is None else _memory_of(chunks.bounds.lower) + _memory_of(chunks.bounds.upper)
     return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+
+
+def _memory_of(array: NDArray[Any]) -> int:
+    """The bytes of an array. Of texts and other objects, whose sizes differ, a sample is measured."""
+    if array.dtype != np.object_ or not len(array):
+        return array.nbytes
+    sample = array[:: max(1, len(array) // 64)]
+    return array.nbytes + len(array) * sum(map(getsizeof, sample)) // len(sample)
 
 
 def _holds_values(node: SchemaNode, reader_type: str) -> bool:
