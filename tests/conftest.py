@@ -35,8 +35,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session for the whole run. Tests change its configuration with `support.spark.conf` only."""
-    from tests.support.spark import forget_sources, start
+    from tests.support.spark import forget_sources, remember_names, start
 
+    remember_names()
     # Each query's plan as text, which the UI would show, is cheaper in this mode.
     session = start(tmp_path_factory.mktemp("spark"), **{"spark.sql.ui.explainMode": "simple"})
     forget_sources(session)

@@ -10,8 +10,12 @@ from pathlib import Path
 ARCHIVE = Path(sys.prefix) / "spark.jsa"  # of this environment's Spark and JDK
 
 # Most time of a test's driver is spent in code that runs a few times: optimising it costs more than it saves.
-# The code cache is by default smaller without the optimising compiler, and would fill up.
-_FLAGS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+# The code cache is by default smaller without the optimising compiler, and would fill up. A heap and a metaspace that
+# grow in steps are collected whole at each step.
+_FLAGS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+    "-XX:MetaspaceSize=400m -XX:InitialRAMPercentage=25"
+)
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 JAVA_FLAGS = f"{_FLAGS} {_QUIET} -XX:SharedArchiveFile={ARCHIVE}"

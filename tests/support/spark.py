@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import spark_kms
@@ -37,6 +38,23 @@ def start(home: Path, **conf: str) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def remember_names() -> None:
+    """Ask the JVM once, not at each use, what a name of Spark or Java means: before it says that a name is a package,
+    it looks for a class of that name in every jar."""
+
+    def remembering(ask: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def get(self: Any, name: str) -> Any:
+            value = ask(self, name)
+            # Other packages may get classes later, with a jar.
+            if isinstance(value, JavaClass) or str(getattr(value, "_fqn", "")).startswith(("org", "java", "scala")):
+                self.__dict__[name] = value
+            return value
+
+        return get
+
+    JVMView.__getattr__, JavaPackage.__getattr__ = (remembering(kind.__getattr__) for kind in (JVMView, JavaPackage))
 
 
 def forget_sources(session: SparkSession) -> None:
