@@ -19,10 +19,10 @@ from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
+from bloomparquet.planning.leaf_reasons import Why, explain_kept
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
-from bloomparquet.planning.why import Why, explain_kept
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.predicate import (
     Always,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.explanation import NotUsed
-from bloomparquet.planning.why import Why
+from bloomparquet.planning.leaf_reasons import Why
 from bloomparquet.query.names import column_to_sql, dotted_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.why_not import SATURATED_FPP, WhyNot, share_of_absent

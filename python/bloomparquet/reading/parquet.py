@@ -17,8 +17,8 @@ from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.values.encoding import encode_values, family_of
 from bloomparquet.planning.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.leaf_reasons import false_positives
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.planning.why import false_positives
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate import Convert
 from bloomparquet.query.literals import Family, coerce_all

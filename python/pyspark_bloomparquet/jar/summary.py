@@ -136,8 +136,8 @@ class Pictures(list[_Scan]):
 def explain(plan: dict[str, Any]) -> ScanExplanation:
     """The explanation of a scan, from what the jar says of it."""
     from bloomparquet.planning.explanation import Explanation
+    from bloomparquet.planning.leaf_reasons import Why
     from bloomparquet.planning.remedies import not_used
-    from bloomparquet.planning.why import Why
     from bloomparquet.query.why_not import WhyNot
 
     paths = tuple(plan["paths"])
