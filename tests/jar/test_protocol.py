@@ -33,7 +33,7 @@ from bloomparquet.query.variants import VariantField
 from bloomparquet.storage.files import open_storage
 from pyspark_bloomparquet.jar import listing as jar_listing
 from pyspark_bloomparquet.jar.listing import ScanListing
-from pyspark_bloomparquet.jar.planner_worker import ranges, summarize
+from pyspark_bloomparquet.jar.planner_worker import ranges, to_answer
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
 from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from tests.support import files
@@ -255,7 +255,7 @@ def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset
     shift(path, group, offset, size)
     for wanted in range(4):
         plan = plan_of(path, p.Eq("id", 10 * wanted))
-        answer, body = summarize(plan)
+        answer, body = to_answer(plan)
         assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or plan.kept > 1
         if answer["plan"]["numFilesReadWhole"]:
             file, start, length = ranges_in(answer, body)
@@ -281,7 +281,7 @@ def test_an_unreadable_file_is_read_whole(tmp_path: Path) -> None:
     bad = tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
     dataset = parse(listing_of(good, bad, tmp_path / "a.parquet"), 3).dataset
-    answer, body = summarize(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
+    answer, body = to_answer(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
     file, start, length = ranges_in(answer, body)
     assert file == [0, 1, 2]
     assert (start[1], length[1]) == (0, bad.stat().st_size)
@@ -346,7 +346,7 @@ def test_files_are_planned_in_their_present_version(tmp_path: Path) -> None:
     for before in (listed, first):
         now = before.refreshed()
         assert now.revision not in (listed.revision, first.revision)
-        answer, body = summarize(planner.plan(now.dataset, p.Eq("id", 9)))
+        answer, body = to_answer(planner.plan(now.dataset, p.Eq("id", 9)))
         file, _, _ = ranges_in(answer, body)
         assert (file, answer["plan"]["numFilesReadWhole"], answer["plan"]["rows"]) == ([1], 0, 4)
         stats = [Path(path).stat() for path in paths]

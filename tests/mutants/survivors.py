@@ -201,7 +201,7 @@ EXPLAINED = (
     _explained(_ORDERING, "_rounds_to_whole", "< 2**1000", "<= 2**1000", why="a Fraction here is never whole"),
     _explained(
         _ENCODING,
-        "family_of",
+        "parquet_family",
         'node.physical_type or ""',
         'node.physical_type or "XXXX"',
         why="no table of physical types has either",

@@ -13,7 +13,7 @@ import pytest
 
 from bloomparquet.errors import PlanError
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.encoding import encode_point, encode_value, encode_values, family_of, is_lossless
+from bloomparquet.orc.encoding import encode_point, encode_value, encode_values, is_lossless, orc_family
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.query.ordering import Encoded, Point
 
@@ -244,7 +244,7 @@ FAMILIES = {
 
 
 def test_families() -> None:
-    assert {name: [family_of(column) for column in columns] for name, columns in FAMILIES.items()} == {
+    assert {name: [orc_family(column) for column in columns] for name, columns in FAMILIES.items()} == {
         name: [name] * len(columns) for name, columns in FAMILIES.items()
     }
 

@@ -18,9 +18,9 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.parquet.values import encoding
-from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
-from bloomparquet.query.domains import family_of as arrow_family_of
+from bloomparquet.query.domains import arrow_family
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
 
@@ -288,7 +288,7 @@ def test_a_value_that_the_column_cannot_hold_matches_nothing(
 
 def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A default would hash wrong bytes, or order values wrongly."""
-    monkeypatch.setattr(encoding, "family_of", lambda node: "duration")
+    monkeypatch.setattr(encoding, "parquet_family", lambda node: "duration")
     int32, fixed = SchemaNode("x", "OPTIONAL", "INT32"), SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", 4)
     for node in (int32, fixed):
         with pytest.raises(TypeError, match="no encoding of duration values is known"):
@@ -304,4 +304,4 @@ def test_planner_and_row_filter_agree_on_the_family(column: str, tmp_path: Path)
     """The planner knows the Parquet type, the row filter the Arrow type. Both must compare literals alike."""
     pq.write_table(pa.table({column: _EVERY_TYPE[column]}), tmp_path / "x.parquet", store_decimal_as_integer=True)
     leaf = parse_footer(read_footer(tmp_path / "x.parquet")).profile.schema.leaves[0]
-    assert family_of(leaf.node) == arrow_family_of(_EVERY_TYPE[column].type)
+    assert parquet_family(leaf.node) == arrow_family(_EVERY_TYPE[column].type)

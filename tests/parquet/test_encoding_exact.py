@@ -16,7 +16,7 @@ import xxhash
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, family_of, float_dtype
+from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, float_dtype, parquet_family
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Point
@@ -84,7 +84,7 @@ FAMILIES: list[tuple[LeafColumn, Family]] = [
 
 @pytest.mark.parametrize(("column", "family"), FAMILIES, ids=lambda value: str(value) if isinstance(value, str) else "")
 def test_families_are_those_of_the_specification(column: LeafColumn, family: str) -> None:
-    assert family_of(column.node) == family
+    assert parquet_family(column.node) == family
 
 
 def int96(seconds: int) -> bytes:

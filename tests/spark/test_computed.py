@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.query.domains import family_of
+from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.values import to_sql
@@ -82,7 +82,7 @@ CELLS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
     "local": (pa.timestamp("us"), MICROS), "local_ms": (pa.timestamp("ms"), MICROS[:-3]),
     "yes": (pa.bool_(), [None, True, False]), "no": (pa.bool_(), [None, True, False]),
 }  # fmt: skip
-NUMBERS = [name for name, (kind, _) in CELLS.items() if family_of(kind) in ("integer", "float", "decimal")]
+NUMBERS = [name for name, (kind, _) in CELLS.items() if arrow_family(kind) in ("integer", "float", "decimal")]
 INTEGERS = [name for name in NUMBERS if pa.types.is_integer(CELLS[name][0])]
 OF_TEXT = [
     "length({})", "trim({})", "ltrim({})", "rtrim({})", "lower({})", "upper({})", "{} || u", "concat({}, '-', u, {})",

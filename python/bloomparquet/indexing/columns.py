@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from bloomparquet.errors import BloomParquetError, OptionError, PlanError, UnsupportedError, shorten
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.names import dotted_name
@@ -127,7 +127,7 @@ class IndexColumns:
             chosen.add(leaf.index)
             if bloom is None:
                 continue
-            if case and family_of(leaf.node) != "string":
+            if case and parquet_family(leaf.node) != "string":
                 raise UnsupportedError(
                     f"{path}: {shorten(name)}: the column {shorten(dotted_name(leaf.path))} is {leaf.describe()}; "
                     "expected text"

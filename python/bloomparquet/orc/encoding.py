@@ -67,7 +67,7 @@ _DAY = dt.timedelta(days=1)
 _OLDEST_DAY = dt.date(1582, 10, 26).toordinal() - EPOCH_ORDINAL
 
 
-def family_of(orc_type: OrcType) -> Family:
+def orc_family(orc_type: OrcType) -> Family:
     """The family of literals that the column compares with: see :func:`bloomparquet.query.literals.coerce`."""
     family = _FAMILIES.get(orc_type.kind, "other")
     spark_type = orc_type.attributes.get(_CATALYST)
@@ -82,7 +82,7 @@ def is_lossless(orc_type: OrcType, reader_type: str) -> bool:
 
     ORC readers convert to any type that they are asked for, with losses. A wider integer type loses nothing.
     """
-    family, index = family_of(orc_type), _INTEGER_INDEX.get(orc_type.kind)
+    family, index = orc_family(orc_type), _INTEGER_INDEX.get(orc_type.kind)
     if index is not None and family == "integer":
         return reader_type in _INTEGERS[index:]
     if orc_type.kind == Kind.DECIMAL:
@@ -157,7 +157,7 @@ def _is_timestamp(orc_type: OrcType) -> bool:
 
 def _value_order(orc_type: OrcType, column: str) -> ValueOrder | None:
     """The order of a column that is not a timestamp; None if it is not certain."""
-    family = family_of(orc_type)
+    family = orc_family(orc_type)
     if family == "other":
         return None
     if orc_type.kind == Kind.CHAR and not 0 < (orc_type.maximum_length or 0) <= _MAX_CHAR_LENGTH:
@@ -175,7 +175,7 @@ def _value_order(orc_type: OrcType, column: str) -> ValueOrder | None:
 
 
 def _hash(orc_type: OrcType, keys: NDArray[Any]) -> Hashes | None:
-    family = family_of(orc_type)
+    family = orc_family(orc_type)
     if family == "boolean":
         return None
     if family == "float":

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 
 from bloomparquet.errors import FormatError, PlanError, UnsupportedError
-from bloomparquet.orc.encoding import family_of
+from bloomparquet.orc.encoding import orc_family
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.prefetch import PrefetchedFile
 from bloomparquet.orc.schema import Kind, OrcType
@@ -74,7 +74,7 @@ def _arrow_type(tail: Tail, column: int, children: Sequence[pa.DataType]) -> pa.
             return _HIVE_11_DECIMAL
         if orc_type.precision <= _MAX_PRECISION:
             return pa.decimal128(orc_type.precision, orc_type.scale or 0)
-    if kind == Kind.LONG and family_of(orc_type) == "timestamp_ntz":
+    if kind == Kind.LONG and orc_family(orc_type) == "timestamp_ntz":
         return pa.timestamp("us")
     if kind not in _ARROW_TYPES:
         raise UnsupportedError(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bloomparquet.errors import FormatError, PlanError
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.columns import SchemaNode
-from bloomparquet.query.domains import family_of
+from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.names import Names
 from bloomparquet.query.nested import map_leaf_types
 
@@ -170,7 +170,7 @@ def keeps_values(source: pa.DataType, target: pa.DataType, *, may_drop: bool = F
     if are_lists or (pa.types.is_nested(source) and not pa.types.is_union(source) and source.id == target.id):
         pairs = zip(_children(source), _children(target), strict=True)
         return all(keeps_values(inner, wanted, may_drop=may_drop) for inner, wanted in pairs)
-    families = family_of(source), family_of(target)
+    families = arrow_family(source), arrow_family(target)
     if families == ("float", "float"):
         return bool(source.bit_width <= target.bit_width)
     return families in (("integer", "float"), ("integer", "decimal")) or (families[0] == families[1] != "other")

@@ -29,7 +29,7 @@ from bloomparquet.storage.files import (
     is_hidden,
     open_storage,
 )
-from bloomparquet.storage.options import StorageOptions, one_of
+from bloomparquet.storage.options import StorageOptions, given_one
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -133,7 +133,7 @@ class Dataset:
         Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
         check_choice(table_log)
-        filesystem = one_of(filesystem, storage_options)
+        filesystem = given_one(filesystem, storage_options)
         if not isinstance(path, str | os.PathLike | Sequence):
             raise OptionError(f"path is {quoted(path)}; expected a file, a directory, a glob, a URL, or a list of them")
         items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]

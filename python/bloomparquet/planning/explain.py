@@ -81,7 +81,7 @@ class JudgedConditions:
         return [".".join(column) for column, present in self.request.has_filters.items() if not present]
 
 
-class _Judged(NamedTuple):
+class _JudgedPart(NamedTuple):
     """A part, and what decides if it is the whole predicate.
 
     `decided`: per row group of the table. `excluded`: per file of the data set, whether it is skipped unopened.
@@ -139,7 +139,7 @@ class _Explainer:
             total = len(plan.dataset.files)
             yield self._not_used(Why(reason, str(errors[0])), len(errors), total=total, units=units)
 
-    def _part(self, predicate: Predicate) -> _Judged:
+    def _part(self, predicate: Predicate) -> _JudgedPart:
         if isinstance(predicate, Junction):
             return self._junction(predicate)
         why: list[tuple[Why, int]] = []
@@ -158,7 +158,7 @@ class _Explainer:
         not_used = [self._not_used(each, count) for each, count in why]
         return self._judged_part(predicate, None, decided, excluded, not_used, ())
 
-    def _junction(self, predicate: Junction) -> _Judged:
+    def _junction(self, predicate: Junction) -> _JudgedPart:
         children = [self._part(child) for child in predicate.children]
         decided = np.stack([child.decided for child in children])
         excluded = np.stack([child.excluded for child in children])
@@ -194,24 +194,24 @@ class _Explainer:
         excluded: NDArray[np.bool_],
         not_used: Sequence[NotUsed],
         parts: tuple[Part, ...],
-    ) -> _Judged:
+    ) -> _JudgedPart:
         skipped = int(np.count_nonzero(decided != _READ))
         text = to_sql(predicate, max_values=_MAX_VALUES)
         files = int(np.count_nonzero(excluded))
         used = tuple(self._used(decided, files))
         part = Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files)
-        return _Judged(part, decided, excluded)
+        return _JudgedPart(part, decided, excluded)
 
     def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """What decides if `leaf` is the whole predicate; which unopened files partition values exclude; and why the
         other row groups are kept, with their number."""
         table, request = self._table, self._request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
-        evidence = to_element_conditions(leaf)
-        if isinstance(evidence, Always):
+        asked = to_element_conditions(leaf)
+        if isinstance(asked, Always):
             return decided, excluded, [(Why(WhyNot.NEGATION), self._total)]
-        condition = RowCondition(evidence, strict=False)
-        by_file = None if not isinstance(evidence, Leaf | Not) else request.partitions.verdicts(evidence, False)
+        condition = RowCondition(asked, strict=False)
+        by_file = None if not isinstance(asked, Leaf | Not) else request.partitions.verdicts(asked, False)
         if by_file is not None:
             excluded = ~by_file & self._unopened
         alive = np.asarray((table.rows > 0) & ~self._changed, np.bool_)
@@ -222,11 +222,11 @@ class _Explainer:
         owner = np.arange(self._total) if parts is None else parts.stripe_index
         kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
         verdicts = LeafVerdicts(units, condition, request)
-        kept = might_match(evidence, kept, verdicts.judge_by_statistics)
+        kept = might_match(asked, kept, verdicts.judge_by_statistics)
         alive = self._set(decided, alive, owner[kept], Decision.BOUNDS)
         in_index = np.zeros(self._total, np.bool_)
         if verdicts.equalities:
-            kept = might_match(evidence, kept, verdicts.judge_by_filters)
+            kept = might_match(asked, kept, verdicts.judge_by_filters)
             for chunks, candidates, _ in (asked for each in verdicts.equalities.values() for asked in each):
                 in_index[owner[chunks.members[candidates.filters.in_index]]] = True
             before = alive
@@ -235,7 +235,7 @@ class _Explainer:
         if by_file is not None:
             count = int(np.count_nonzero(alive))
             return decided, excluded, [(self._why_partition(leaf), count)] if count else []
-        reasons = explain_kept(units, evidence, kept & alive[owner], request)
+        reasons = explain_kept(units, asked, kept & alive[owner], request)
         return decided, excluded, _counted(reasons, owner, self._total)
 
     def _why_partition(self, leaf: Predicate) -> Why:

@@ -1,4 +1,4 @@
-"""Why a leaf predicate does not skip the row groups that it keeps."""
+"""The reasons why one leaf predicate keeps row groups. ``explain.py`` puts those of all leaves together."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ Found = Iterator[tuple[NDArray[np.int64], Why]]
 """Positions of row groups, and why they are kept."""
 
 
-def explain_kept(units: RowRanges, evidence: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
-    """Why evidence about a leaf predicate keeps the units that are `kept`. `evidence` is a leaf in negation normal
-    form, or the conditions on elements that stand for one."""
+def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
+    """Why evidence about `leaf` keeps the units that are `kept`. `leaf` is a leaf predicate in negation normal form, or
+    the conditions on elements that stand for one."""
     options = request.options
-    choices = [evidence] if isinstance(evidence, Not) else list(leaves(evidence))
+    choices = [leaf] if isinstance(leaf, Not) else list(leaves(leaf))
     for i, schema in enumerate(units.schemas):
         members = units.members(i)
         members = members[kept[members]]
         if not len(members):
             continue
-        leaf: Predicate = choices[0]
+        leaf = choices[0]
         if isinstance(leaf, VariantField):
             yield from _explain_variant(units, leaf, i, members, request)
             continue

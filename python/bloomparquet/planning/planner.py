@@ -45,7 +45,7 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.query.variants import to_provable_conditions
 from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.options import StorageOptions, one_of
+from bloomparquet.storage.options import StorageOptions, given_one
 from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -130,7 +130,7 @@ def plan(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where, partly=True)
-    return plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
+    return plan_dataset(open_dataset(path, given_one(filesystem, storage_options), keys, table_log), predicate, options)
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
@@ -186,7 +186,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         if predicate is not None:
             predicate = rename(predicate, paths)
         conditions = [
-            RowCondition(_to_evidence(rename(condition.predicate, paths)), condition.strict) for condition in conditions
+            RowCondition(_to_provable(rename(condition.predicate, paths)), condition.strict) for condition in conditions
         ]
         request = replace(request, unknown=frozenset(resolved.unknown))
         codes, row_group_counts = judge(units, conditions, request)
@@ -269,7 +269,7 @@ def _resolve(
     return resolved
 
 
-def _to_evidence(predicate: Predicate) -> Predicate:
+def _to_provable(predicate: Predicate) -> Predicate:
     """`predicate`, in negation normal form, as conditions that evidence can exclude: on stored columns, on the elements
     of lists and maps, and on shredded fields of VARIANT columns."""
     return merge_values(to_provable_conditions(to_element_conditions(predicate)))

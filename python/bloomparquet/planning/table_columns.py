@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, UnsupportedError, join_names, located, shorten
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Chunks, Table, Units
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
@@ -154,7 +154,7 @@ class MappedUnits:
             with located(_first_path(table, i)):
                 self.schemas.append(columns.map_schema(schema))
         self._table, self._stored, self._columns = table, table.schemas, columns
-        self._families = {leaf.path: family_of(leaf.node) for leaf in columns.file_schema.leaves}
+        self._families = {leaf.path: parquet_family(leaf.node) for leaf in columns.file_schema.leaves}
 
     def __len__(self) -> int:
         return len(self._table)
@@ -171,7 +171,7 @@ class MappedUnits:
     def _is_comparable(self, leaf: LeafColumn) -> bool:
         """Whether literals compare with the stored values as with the table's. The leaf of a list or map has the path
         of the table's leaf only in the layout that Arrow writes; in others it is not comparable."""
-        wanted, family = self._families.get(leaf.path), family_of(leaf.node)
+        wanted, family = self._families.get(leaf.path), parquet_family(leaf.node)
         return family == wanted or (family, wanted) in _WIDENED
 
     def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:

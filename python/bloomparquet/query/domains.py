@@ -27,13 +27,13 @@ Test = Callable[[Any], Any]
 _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def family_of(kind: pa.DataType) -> Family:
+def arrow_family(kind: pa.DataType) -> Family:
     """The family of literals that a column of this Arrow type compares with."""
     if isinstance(kind, pa.UuidType):
         return "uuid"
     below = _type_below(kind)
     if below is not None:
-        return family_of(below)
+        return arrow_family(below)
     if pa.types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
     return next((family for family, check in _FAMILIES if check(kind)), "other")
@@ -156,7 +156,7 @@ class _Bytes:
 
 def domain_of(kind: pa.DataType) -> Domain:
     """The values that columns of this Arrow type hold, in their comparable type."""
-    types, family = pa.types, family_of(kind)
+    types, family = pa.types, arrow_family(kind)
     kind = decoded_type(kind)
     plain = _comparable_type(kind)
     if family == "float":

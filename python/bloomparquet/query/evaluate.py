@@ -17,7 +17,7 @@ from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.computed import Call
-from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, family_of, invert
+from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
 from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.evaluate_computed import bind_call
 from bloomparquet.query.like import Like, to_regex
@@ -172,7 +172,7 @@ class _Binder:
         return lambda rows: test(rows.column(path))
 
     def test(self, leaf: Leaf, kind: pa.DataType) -> Test:
-        name, family = ".".join(leaf.column), family_of(kind)
+        name, family = ".".join(leaf.column), arrow_family(kind)
         if family == "other":
             raise PlanError(
                 f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"

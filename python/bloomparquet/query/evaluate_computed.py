@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bloomparquet.errors import BloomParquetError, FormatError, PlanError, shorten
 from bloomparquet.query.computed import COMPARISONS, Call, ColumnPath, Operand, operand_to_sql
-from bloomparquet.query.domains import decoded_type, family_of
+from bloomparquet.query.domains import arrow_family, decoded_type
 from bloomparquet.query.evaluate_case_mapping import map_case
 from bloomparquet.query.evaluate_pairs import bind_pair, compare_missing
 
@@ -70,7 +70,7 @@ def _bind(operand: Operand, call: Call, find: Find) -> Any:
     path, kind = find(operand)
     if kind is None or pa.types.is_null(kind):
         return Computed(pa.null(), lambda rows: pa.nulls(rows.batch.num_rows))
-    if family_of(kind) in ("other", "uuid"):
+    if arrow_family(kind) in ("other", "uuid"):
         raise _cannot(call, f"column {operand_to_sql(operand)} is of type {shorten(str(kind))}")
     return Computed(decoded_type(kind), lambda rows: rows.column(path))
 
@@ -84,7 +84,7 @@ class _Function(NamedTuple):
 
 def _require(call: Call, kind: pa.DataType, expected: str, *families: str, argument: int = 0) -> str:
     """The family of `kind`, the type of one argument. PlanError if it is not one of `families`."""
-    family = family_of(kind)
+    family = arrow_family(kind)
     if family not in families:
         operand = shorten(operand_to_sql(call.arguments[argument]))
         raise _cannot(call, f"{call.name} needs {expected}, but {operand} is of type {shorten(str(kind))}")

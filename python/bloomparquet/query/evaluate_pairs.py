@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.query.domains import family_of
+from bloomparquet.query.domains import arrow_family
 
 _Convert = Callable[[Any], Any]
 
@@ -33,7 +33,7 @@ def bind_pair(symbol: str, left: pa.DataType, right: pa.DataType) -> Callable[[A
     if converts is None:
         return None
     convert_left, convert_right = converts
-    is_float = "float" in (family_of(left), family_of(right))
+    is_float = "float" in (arrow_family(left), arrow_family(right))
     less, equal = (_less_float, _equal_float) if is_float else (pc.less, pc.equal)
     compare = _COMPARE[symbol]
     return lambda one, other: compare(convert_left(one), convert_right(other), less, equal)
@@ -71,7 +71,7 @@ def _less_float(left: Any, right: Any) -> Any:
 
 
 def _to_common_type(left: pa.DataType, right: pa.DataType) -> tuple[_Convert, _Convert] | None:
-    families = {family_of(left), family_of(right)}
+    families = {arrow_family(left), arrow_family(right)}
     if families in ({"string"}, {"binary"}):
         return _casts(pa.large_string() if families == {"string"} else pa.large_binary())
     if families == {"boolean"}:

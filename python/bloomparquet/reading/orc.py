@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes
-from bloomparquet.orc.encoding import encode_value, family_of
+from bloomparquet.orc.encoding import encode_value, orc_family
 from bloomparquet.orc.file_tail import JULIAN_GREGORIAN
 from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
@@ -65,7 +65,7 @@ class OrcReader:
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(schema_index, leaf)
-        return family_of(column_type), column_type.describe()
+        return orc_family(column_type), column_type.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         file = np.repeat(self._table.file, np.diff(self._table.first_group))

@@ -14,7 +14,7 @@ from bloomparquet.errors import FormatError, UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
-from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.planning.arrow_schema import cast_int96, footer_schemas, int96_columns
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.leaf_reasons import false_positives
@@ -57,7 +57,7 @@ class ParquetReader:
         return read_row_groups(table.storage, table.paths[file_index], table.footer(file_index), units, columns)
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
-        return family_of(leaf.node), leaf.describe()
+        return parquet_family(leaf.node), leaf.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self._table.file, self._table.index

@@ -31,7 +31,7 @@ from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, Fil
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
-from bloomparquet.storage.options import StorageOptions, one_of
+from bloomparquet.storage.options import StorageOptions, given_one
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -103,7 +103,7 @@ def scan_batches(
         index=os.fspath(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    plan = plan_dataset(open_dataset(path, one_of(filesystem, storage_options), keys, table_log), predicate, options)
+    plan = plan_dataset(open_dataset(path, given_one(filesystem, storage_options), keys, table_log), predicate, options)
     return read_plan(plan, columns, options, merge_schema=merge_schema)
 
 

@@ -72,7 +72,7 @@ OPTIONS: dict[str, dict[str, _Check]] = {
 _PLACES = ("account_name", "endpoint_override", "scheme", "blob_storage_authority", "dfs_storage_authority")
 
 
-def one_of(filesystem: Any, storage_options: StorageOptions | None) -> Any:
+def given_one(filesystem: Any, storage_options: StorageOptions | None) -> Any:
     """The one that is given, or None. OptionError if both are."""
     if filesystem is not None and storage_options is not None:
         raise OptionError("both filesystem and storage_options are given; expected one: a file system has its options")

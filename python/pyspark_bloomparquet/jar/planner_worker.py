@@ -171,7 +171,7 @@ class Worker:
             plan = planner.plan_dataset(dataset, predicate, plan_options)
             if any(isinstance(error, EncryptionError) for error in plan.errors):
                 invalidate(options.key_provider)
-            answer, ranges = summarize(plan)
+            answer, ranges = to_answer(plan)
             answer["plan"]["warnings"] += _index_warnings.take()
             if explains:
                 answer["plan"]["explanation"] = plan.explain().to_dict()
@@ -207,7 +207,7 @@ def _unused(listing: ScanListing | None) -> tuple[str, ...]:
     return () if listing is None else listing.unused
 
 
-def summarize(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
+def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
     """The answer for `plan`: its counts; and as data the byte ranges to read."""
     files = plan.dataset.files
     is_planned = np.zeros(len(files), np.bool_)

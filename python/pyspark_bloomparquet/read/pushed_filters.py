@@ -64,7 +64,7 @@ def filters_stay_in_their_scan(version: str = pyspark.__version__) -> bool:
     return FILTERS_STAY_IN_THEIR_SCAN.get((int(major), int(minor)), False)
 
 
-def to_predicate(filters: Iterable[ds.Filter], schema: T.StructType) -> p.Predicate | None:
+def filters_to_predicate(filters: Iterable[ds.Filter], schema: T.StructType) -> p.Predicate | None:
     """The conjunction of the `filters` whose meaning for columns of `schema` is certain; None if there is none."""
     predicates = [predicate for predicate in (_translate(each, schema) for each in filters) if predicate is not None]
     return p.And(*predicates) if predicates else None

@@ -32,7 +32,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import LoadListing
-from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, to_predicate
+from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, filters_to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
 
@@ -132,7 +132,7 @@ class BloomParquetReader(DataSourceReader):
 
     def _plan(self, listing: LoadListing) -> ScanPlan:
         options = self.options
-        pushed = to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
+        pushed = filters_to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
         # Values of pushed filters have Spark's types. Where a file's type differs, the planner keeps its row groups.
         reader_types = {} if pushed is None else _reader_types(pushed, self.schema)
         plan_options = PlanOptions(

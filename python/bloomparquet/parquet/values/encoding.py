@@ -73,7 +73,7 @@ _MAX_DECIMAL_BYTES = 76  # the longest fixed-length decimal that gives evidence
 _JULIAN_EPOCH_DAY = 2_440_588
 
 
-def family_of(node: SchemaNode) -> Family:
+def parquet_family(node: SchemaNode) -> Family:
     """The family of literals that the column is compared with, as in :func:`bloomparquet.query.literals.coerce`."""
     physical, annotation = node.physical_type or "", node.annotation
     if annotation is None:
@@ -100,7 +100,7 @@ def float_dtype(node: SchemaNode) -> np.dtype[Any]:
 def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
     """The values that the column can hold, and their order. None if literals cannot be encoded for it, and for INT96,
     which :func:`encode_values` encodes without an order."""
-    node, family = leaf.node, family_of(leaf.node)
+    node, family = leaf.node, parquet_family(leaf.node)
     if node.physical_type == "INT96" or _cannot_encode(node, traits):
         return None
     is_float = family == "float"
@@ -169,7 +169,7 @@ def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[
     Returns the keys, and which of them are usable, both of shape (n,). None if writers order the type in several ways.
     """
     node = leaf.node
-    family = family_of(node)
+    family = parquet_family(node)
     if (
         family == "other"
         or node.physical_type == "INT96"
@@ -211,7 +211,7 @@ def _has_signed_order(leaf: LeafColumn) -> bool:
 
 def _cannot_encode(node: SchemaNode, traits: WriterTraits) -> bool:
     """Whether the column may store equal values as different bytes, or its encoding is unknown."""
-    family = family_of(node)
+    family = parquet_family(node)
     if family == "string":
         return traits.has_padded_or_collated_text
     # A decimal in BYTE_ARRAY may begin with any number of sign bytes.
@@ -220,7 +220,7 @@ def _cannot_encode(node: SchemaNode, traits: WriterTraits) -> bool:
 
 
 def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
-    family = family_of(node)
+    family = parquet_family(node)
     if family == "float":
         stored = keys.astype(float_dtype(node))
         if stored.itemsize == 8:
@@ -246,7 +246,7 @@ def _encode_int96(
     leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
 ) -> Encoded | None:
     """Only Spark's files have a known encoding: nanoseconds of the day, Julian day, in whole microseconds."""
-    if family_of(leaf.node) == "other":
+    if parquet_family(leaf.node) == "other":
         return None
     instants = exact_values("timestamp", values, timezone, ".".join(leaf.path))
     if instants is None or not traits.spark or traits.legacy_int96:
@@ -274,7 +274,9 @@ def _physical_range(node: SchemaNode) -> tuple[int, int]:
 
 def _unexpected(node: SchemaNode) -> TypeError:
     """The error for a family that this file does not handle yet. A default would encode wrong bytes."""
-    return TypeError(f"no encoding of {family_of(node)} values is known for {node.physical_type} column {node.name}")
+    return TypeError(
+        f"no encoding of {parquet_family(node)} values is known for {node.physical_type} column {node.name}"
+    )
 
 
 def _unsigned(node: SchemaNode) -> bool:

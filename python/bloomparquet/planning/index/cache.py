@@ -144,8 +144,8 @@ _Key = tuple[FileFormat, Hashable, Keys | None, tuple[FileInfo, ...]]
 
 
 class PlanCache:
-    """Tables of any format by their files. Safe to use from several threads; bounded by `memory_bytes`, and by the number
-    of tables. The table of the last plan stays, whatever its size."""
+    """Tables of any format by their files. Safe to use from several threads; bounded by `memory_bytes` and by
+    the number of tables. The table of the last plan stays, whatever its size."""
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes

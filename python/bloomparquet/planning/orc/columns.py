@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.orc.encoding import encode_point, encode_values, family_of
+from bloomparquet.orc.encoding import encode_point, encode_values, orc_family
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
@@ -154,7 +154,7 @@ class ColumnStatistics:
 
 
 def _bounds_format(orc_type: OrcType) -> _BoundsFormat | None:
-    family = family_of(orc_type)
+    family = orc_family(orc_type)
     if orc_type.kind == Kind.LONG and family == "timestamp_ntz":
         return _FORMATS["integer"]
     # Readers differ in the blanks at the end of a CHAR.
@@ -224,7 +224,7 @@ class OrcChunks:
 
     @property
     def family(self) -> Family:
-        return family_of(self.type)
+        return orc_family(self.type)
 
     @property
     def has_order(self) -> bool:

@@ -22,7 +22,7 @@ from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
-from bloomparquet.parquet.values.encoding import encode_point, encode_values, family_of, has_order
+from bloomparquet.parquet.values.encoding import encode_point, encode_values, has_order, parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
@@ -65,7 +65,7 @@ class ColumnChunks:
 
     @property
     def family(self) -> Family:
-        return family_of(self.leaf.node)
+        return parquet_family(self.leaf.node)
 
     @property
     def has_order(self) -> bool:
@@ -207,7 +207,7 @@ class RowGroups:
     def _mixed_timestamps(self) -> frozenset[str]:
         """The columns with UTC-adjusted timestamps in some files and local ones in others. A literal without a zone
         means different values there, and a reader of both refuses the column."""
-        columns = [(leaf, family_of(leaf.node)) for schema in self.schemas for leaf in schema.leaves]
+        columns = [(leaf, parquet_family(leaf.node)) for schema in self.schemas for leaf in schema.leaves]
         adjusted, local = (
             {fold(dotted_name(leaf.path), False) for leaf, family in columns if family == wanted}
             for wanted in ("timestamp", "timestamp_ntz")

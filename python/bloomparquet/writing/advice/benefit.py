@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.values.encoding import encode_values, family_of
+from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds
@@ -106,7 +106,7 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
     if len(holding) == 0:
         empty = "there is no row" if n else "there is no row group"
         return Benefit(False, False, "every value is null" if facts.values.any() else empty)
-    return _compare(family_of(leaf.node), facts, holding, fpp)
+    return _compare(parquet_family(leaf.node), facts, holding, fpp)
 
 
 def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:

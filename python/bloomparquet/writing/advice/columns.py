@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.ordering import Bounds
@@ -103,7 +103,7 @@ def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
     """Equal for leaves whose equal values are equal bytes, in one order."""
     node = leaf.node
     unit = (node.annotation.unit, node.annotation.scale) if node.annotation else None
-    return node.physical_type, node.type_length, family_of(node), unit, leaf.repeated
+    return node.physical_type, node.type_length, parquet_family(node), unit, leaf.repeated
 
 
 def _common_bounds(parts: Sequence[ColumnChunks], usable: Sequence[bool]) -> Bounds | None:

@@ -23,7 +23,7 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.values.encoding import family_of, float_dtype
+from bloomparquet.parquet.values.encoding import float_dtype, parquet_family
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.writing.filters.locate import ChunkId, Extent
 from bloomparquet.writing.filters.spec import Bloom
@@ -106,7 +106,7 @@ def insert_equal_floats(leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> None:
     many bit patterns, and the filter does not show which it holds. So the two NaNs that engines probe for are always
     inserted.
     """
-    if family_of(leaf.node) != "float":
+    if parquet_family(leaf.node) != "float":
         return
     stored = float_dtype(leaf.node)
     zeros = np.array([0.0, -0.0], stored)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
-from bloomparquet.parquet.values.encoding import family_of
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.query.predicate import Column
@@ -200,7 +200,7 @@ def why_unsuitable(leaf: LeafColumn, *, named: bool = False) -> str | None:
     """Why a filter of this column would be useless, or None. Floating-point columns, elements of lists and maps, and
     INT96 are suitable only if the user `named` the column."""
     node: SchemaNode = leaf.node
-    family = family_of(node)
+    family = parquet_family(node)
     if family == "boolean":
         return "has two values, for which min/max is better"
     if family == "decimal" and node.physical_type == "BYTE_ARRAY":
