@@ -71,7 +71,7 @@ MUTANTS = [
                "tests/jar/test_values.py::test_char_columns_that_spark_pads_lose_no_row",
                why="Spark compares the padded text, a function of the column, which is not translated"),
     # Elements.
-    JavaMutant("CatalystPredicate", '"<", ">", "<=", ">=", ">", "<", ">=", "<=")',
+    JavaMutant("PlannerPredicate", '"<", ">", "<=", ">=", ">", "<", ">=", "<=")',
                '"<", "<", "<=", "<=", ">", ">", ">=", ">=")', _CASTS),
     JavaMutant("CatalystPredicate", 'if (!isEquality || (op.equals("<=>") && values.values.contains(null))) {',
                "if (!isEquality) {", _ELEMENTS,

@@ -140,6 +140,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),
     WhyNot.NOT_SHREDDED: half_shredded,
     WhyNot.NO_FILTER: of("d = 20"),
+    WhyNot.DISTRUSTED_FILTER: orc("c = 30", pa.array(EVEN, pa.int8())),
     WhyNot.NO_CASE_FILTER: of("lower(c) = 'name 2'", TEXT),
     WhyNot.SATURATED: lambda tmp: bp.plan(
         write(tmp / "x.parquet", {"c": MANY["column"]}, {"c": {"ndv": 100, "fpp": 0.1}}), "c = 7919"

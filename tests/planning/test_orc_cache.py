@@ -73,7 +73,7 @@ def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) 
 
 
 def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_cache, "_cached_bytes", 1)
+    monkeypatch.setattr(process_cache, "_memory_bytes", 1)
     assert bp.plan(files, WHERE).requests > 0
     assert bp.plan(files, WHERE).requests == 0
     some = kept(bp.plan(files[:1], WHERE))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
-from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge, judge_nulls
+from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_leaf, judge_nulls
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.literals import Family
@@ -108,7 +108,7 @@ IDS = [f"{chunks.family}-{literal!r}" for chunks, literal in CASES]
 
 def judged(leaf: Predicate, chunks: FakeChunks, upwards: bool | None = None) -> tuple[NDArray[np.bool_], Any]:
     chunks.upwards = upwards
-    return judge(leaf, chunks, ZONE)
+    return judge_leaf(leaf, chunks, ZONE)
 
 
 @pytest.mark.parametrize(("chunks", "literal"), CASES, ids=IDS)

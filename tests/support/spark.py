@@ -23,7 +23,7 @@ def start(home: Path, **conf: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.bloomparquet.keyProviders", spark_kms.ALLOWED)
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "2g")
+        .config("spark.driver.memory", "3g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")

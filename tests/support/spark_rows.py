@@ -33,19 +33,18 @@ def assert_same_rows(readers: Readers, path: Any, wheres: list[str], schema: Any
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }  # starts faster
     with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
-        oracle = readers.oracle(path, schema, **options)
-        scans = [
-            readers.jar(path, schema, **options).where(where).select(F.lit(i), F.struct("*"))
-            for i, where in enumerate(wheres)
-        ]
+        oracle, jar = readers.oracle(path, schema, **options), readers.jar(path, schema, **options)
+        scans, filtered = (
+            [frame.where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)]
+            for frame in (jar, oracle)
+        )
         ours = reduce(DataFrame.unionAll, scans)
-        filtered = [oracle.where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)]
         try:
             rows = oracle.select(F.struct("*"), *map(F.expr, wheres)).collect()
         except REFUSALS:
             # A query that skips all rows does not fail; any other must fail too.
             with pytest.raises(REFUSALS):
-                readers.jar(path, schema, **options).collect()
+                jar.collect()
             for scan in (*scans, *filtered):
                 with suppress(*REFUSALS):
                     assert scan.collect() == []

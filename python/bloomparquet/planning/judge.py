@@ -119,8 +119,10 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One plan in progress. `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the
-    columns that no file has."""
+    """What a plan is made of, and what planning counts and finds while it runs.
+
+    `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the columns that no file has.
+    """
 
     dataset: Dataset
     options: PlanOptions
@@ -334,7 +336,7 @@ class LeafVerdicts:
             return
         self._request.errors.add(chunks.unreadable)
         try:
-            answers, candidates = statistics.judge(test, chunks, self._request.options.timezone)
+            answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError:
             if self.condition.strict:
                 raise

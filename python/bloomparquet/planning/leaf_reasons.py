@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, PlanError
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, RowRanges
-from bloomparquet.planning.evidence.statistics import Candidates, judge
+from bloomparquet.planning.evidence.statistics import Candidates, judge_leaf
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
 from bloomparquet.query.case_mapping import CaseIn
@@ -136,7 +136,7 @@ class _ChunkReasons:
             yield kept, self._why(WhyNot.NEGATION)
         else:
             try:
-                _, candidates = judge(leaf, chunks, self._request.options.timezone)
+                _, candidates = judge_leaf(leaf, chunks, self._request.options.timezone)
             except PlanError as error:
                 yield kept, self._why(WhyNot.LITERAL_TYPE, str(error))
                 return
@@ -204,7 +204,8 @@ class _ChunkReasons:
         usable = np.array([int(i) not in errors for i in kept], np.bool_)
         for i in kept[present & ~usable].tolist():
             yield np.array([i]), self._why_error(i)
-        yield kept[~present], self._why(WhyNot.NO_FILTER)
+        distrust = self._chunks.distrust
+        yield kept[~present], self._why(WhyNot.DISTRUSTED_FILTER if distrust else WhyNot.NO_FILTER, distrust)
         yield from self._asked(candidates, kept[present & usable])
 
     def _is_hashless(self) -> bool:

@@ -112,6 +112,10 @@ class WhyNot(Enum):
         "{count} of {total} {unit} have no Bloom filter on {column}",
         "{add}",
     )
+    DISTRUSTED_FILTER = (
+        "{count} of {total} {unit} have no Bloom filter on {column} that proves anything: {detail}",
+        "{add}",
+    )
     NO_CASE_FILTER = (
         "{count} of {total} {unit} have no Bloom filter on {detail}",
         "{add_case}",
@@ -126,7 +130,7 @@ class WhyNot(Enum):
     )
     NO_BOUNDS = (
         "{count} of {total} {unit} have no usable min/max of {column}",
-        "write the files with statistics, which pyarrow and Spark do unless told otherwise",
+        "write the files with statistics, as pyarrow and Spark do; of ORC files, no other writer's are believed",
     )
     NO_NULL_COUNT = (
         "{count} of {total} {unit} have no null count of {column}",

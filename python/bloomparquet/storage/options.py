@@ -116,8 +116,8 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
 
 
 def check_options(url: str, options: StorageOptions) -> None:
-    """Raise OptionError unless the scheme of `url` has these `options`. Schemes that fsspec serves have none: its file
-    systems may take options that name code to run."""
+    """Raise OptionError unless the scheme of `url` has these `options`. Those of Spark cannot have options for schemes
+    that fsspec serves: its file systems may take options that name code to run."""
     scheme = url.partition("://")[0].lower() if "://" in url else "file"
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in OPTIONS:

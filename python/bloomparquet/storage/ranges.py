@@ -16,6 +16,7 @@ from bloomparquet.storage.files import ReadCount, Storage
 
 _LOCAL_THREADS = 8
 _LOCAL_READS = 64  # of one job
+# A read from the page cache takes a few microseconds, one from a disk 80 or more.
 _SLOW_SECONDS = _LOCAL_READS * 80e-6  # of a job
 
 

@@ -215,5 +215,5 @@ def _other_bytes(setting: str, what: str) -> PlanError:
 
 
 _BUILDERS: dict[str, Callable[[str, Settings], Translation]] = {
-    "s3a": _s3, "s3": _s3, "s3n": _s3, "gs": _gcs, "abfs": _azure, "abfss": _azure,
+    "s3a": _s3, "s3": _s3, "gs": _gcs, "abfs": _azure, "abfss": _azure,
 }  # fmt: skip

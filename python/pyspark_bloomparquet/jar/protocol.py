@@ -15,12 +15,13 @@ listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the r
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
 milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
 agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `hadoop`
-has Hadoop's settings for the bucket or account of the files, by their general names; none for local files.
+has Hadoop's settings for the bucket or account of the files, by their general names; it is empty for local files.
 `readerTypes` follow the grammar of predicates below.
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics
 of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the ranges, -1 if unknown;
-`requests`, the reads of the storage; and `warnings`, the texts to log. The answer's data (8 bytes each, big-endian) are
+`requests`, the reads of the storage; `warnings`, the texts to log; and `withoutFilters`, the columns of equalities that
+no file has a filter on. The answer's data (8 bytes each, big-endian) are
 the byte ranges to read, sorted by file: the index of each range's file in the listing, all starts, all lengths.
 `revision` names the versions of the files that were planned, because local files may have changed since Spark listed
 them. If it is not the revision of the request, the data continue with these versions: all sizes, all modification times

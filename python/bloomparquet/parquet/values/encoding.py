@@ -69,7 +69,7 @@ _FLOATS: dict[tuple[str | None, str | None], np.dtype[Any]] = {
 }
 # families whose statistics, outside byte arrays, are signed integers; an INTEGER may also be unsigned
 _INTEGER_KEYS = frozenset[Family]({"integer", "decimal", "date", "time", "timestamp", "timestamp_ntz"})
-_MAX_DECIMAL_BYTES = 76  # the longest fixed-length decimal that gives evidence
+_MAX_DECIMAL_BYTES = 76  # the longest fixed-length decimal that gives evidence; 16 bytes hold the 38 digits of Spark
 _JULIAN_EPOCH_DAY = 2_440_588
 
 
@@ -101,7 +101,7 @@ def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
     """The values that the column can hold, and their order. None if literals cannot be encoded for it, and for INT96,
     which :func:`encode_values` encodes without an order."""
     node, family = leaf.node, parquet_family(leaf.node)
-    if node.physical_type == "INT96" or _cannot_encode(node, traits):
+    if node.physical_type == "INT96" or _is_ambiguous(node, traits):
         return None
     is_float = family == "float"
     is_number = family not in BYTES_FAMILIES and not is_float
@@ -209,7 +209,7 @@ def _has_signed_order(leaf: LeafColumn) -> bool:
     return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
-def _cannot_encode(node: SchemaNode, traits: WriterTraits) -> bool:
+def _is_ambiguous(node: SchemaNode, traits: WriterTraits) -> bool:
     """Whether the column may store equal values as different bytes, or its encoding is unknown."""
     family = parquet_family(node)
     if family == "string":

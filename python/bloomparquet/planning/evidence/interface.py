@@ -83,6 +83,10 @@ class Chunks(Protocol):
     @property
     def family(self) -> Family: ...
     @property
+    def distrust(self) -> str:
+        """Why filters of the files' writer on this column prove nothing; empty if they do."""
+
+    @property
     def has_order(self) -> bool:
         """Whether min/max of this type can prove anything: all writers order its values in one way."""
 

@@ -45,7 +45,7 @@ log = logging.getLogger("bloomparquet.index")
 Section = Mapping[str, NDArray[Any]]
 
 MAGIC = b"BLOOMPQ\n"
-_FORMAT = 2
+_FORMAT = 2  # of the head and the records; what sections mean has a version of its own, the name of the writer
 _HEAD = 24
 _ALIGN = 64
 _FIRST_READ = 256 * 1024

@@ -78,7 +78,7 @@ def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
     return has_nulls | has_values if isinstance(leaf, Not) and isinstance(leaf.child, EqNullSafe) else has_values
 
 
-def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
+def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
     """Verdicts (n,) on `leaf` for n `chunks`; and what to ask their filters if `leaf` is an equality.
 
     Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
@@ -94,11 +94,11 @@ def judge(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdic
     if isinstance(leaf, Not):  # in negation normal form, around EqNullSafe, StartsWith, Like and CaseIn only
         inner = leaf.child
         if isinstance(inner, CaseIn):
-            return judge(inner, chunks, timezone)[0], None
+            return judge_leaf(inner, chunks, timezone)[0], None
         if isinstance(inner, Like):
             return has_values, None
         if isinstance(inner, EqNullSafe):
-            differs, _ = judge(NotEq(inner.column, inner.value), chunks, timezone)
+            differs, _ = judge_leaf(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
         assert isinstance(inner, StartsWith)
         return has_values & _starts_with(inner, chunks, timezone, negated=True), None

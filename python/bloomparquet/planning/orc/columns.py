@@ -187,7 +187,7 @@ class OrcChunks:
     """A column of stripes, or of row groups, that share a schema; see
     :class:`bloomparquet.planning.evidence.interface.Chunks`.
 
-    `name` is for messages. `zones` are the time zones of the writers.
+    `name` is for messages. `zones` are the time zones of the writers. `distrust` says why their filters prove nothing.
     """
 
     name: str
@@ -199,6 +199,7 @@ class OrcChunks:
     filters: ChunkFilters
     unreadable: Sequence[BloomParquetError]
     zones: frozenset[str]
+    distrust: str
 
     @classmethod
     def of(
@@ -211,6 +212,7 @@ class OrcChunks:
         zones: Sequence[str | None] | None,
         filters: ChunkFilters,
         errors: Sequence[BloomParquetError],
+        distrust: str = "",
     ) -> OrcChunks:
         """`zones`: the time zone of each chunk's writer. If it is unknown, the bounds of the chunk prove nothing."""
         known = statistics.known
@@ -219,7 +221,16 @@ class OrcChunks:
         bounds = Bounds(statistics.lower, statistics.upper, known) if known.any() else None
         named_zones = frozenset(zone for zone in zones or () if zone is not None)
         return cls(
-            dotted_name(leaf.path), orc_type, members, bounds, statistics.nulls, rows, filters, errors, named_zones
+            dotted_name(leaf.path),
+            orc_type,
+            members,
+            bounds,
+            statistics.nulls,
+            rows,
+            filters,
+            errors,
+            named_zones,
+            distrust,
         )
 
     @property

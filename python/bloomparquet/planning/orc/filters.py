@@ -71,8 +71,8 @@ class _FilterMatrix:
 def never_filled(stripe: StripeIndexes, row_group: int, column: str) -> FormatError:
     """Why an empty filter over values cannot be used."""
     return FormatError(
-        f"{stripe.path}: stripe {stripe.id.stripe}, row group {row_group}, column {column}: its Bloom filter cannot be "
-        "used: no bit of it is set although the column has values; it was never filled"
+        f"{stripe.path}: stripe {stripe.id.stripe}, row group {row_group} of the stripe, column {column}: its "
+        "Bloom filter cannot be used: no bit of it is set although the column has values; it was never filled"
     )
 
 

@@ -375,8 +375,8 @@ class StripeRowGroups:
         stripe_positions = np.searchsorted(stripes, of)
         zones = None if by_stripe is None else [by_stripe[i] for i in stripe_positions.tolist()]
         present = np.zeros(len(members), np.bool_)
-        is_usable = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) is None
-        if is_usable and len(stripes):
+        distrust = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) or ""
+        if not distrust and len(stripes):
             present = column.filters.present(at, of, reads) & statistics.sound
         if zones is not None:
             present &= np.array([zone is not None for zone in zones], np.bool_)
@@ -384,4 +384,4 @@ class StripeRowGroups:
         filters = FiltersOfGroups(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
         orc_type = table.type_of(profile, leaf)
-        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
+        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors, distrust)

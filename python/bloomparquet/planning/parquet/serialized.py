@@ -1,9 +1,9 @@
 """Tables of row groups to and from the arrays of a segment, of an index or of the cache.
 
-A segment holds what plans need: the files and their row groups, and for each column the bounds and the null counts. A
-segment of the cache also holds what was read of the filters. Footers are not stored: they are much larger than the
-columns that queries ask about, and parsing a footer takes far longer than reading it. So a query that asks about a new
-column reads the footers again.
+A segment holds what plans need: the files and their row groups, and for each column the bounds, the counts, and the
+filters: in an index all of them as tiles, in the cache what was read of them. Of the footers, it holds one without row
+groups for each file profile: whole footers are much larger than the columns that queries ask about, and parsing one
+takes far longer than reading it. So a query that asks about a new column reads the footers again.
 """
 
 from __future__ import annotations

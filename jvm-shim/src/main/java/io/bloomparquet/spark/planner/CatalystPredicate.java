@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.ArrayContains;
 import org.apache.spark.sql.catalyst.expressions.ArrayExists;
 import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
@@ -36,8 +35,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 
 /**
- * Translates conditions that Spark's connector predicates do not have: on elements of lists and maps, on fields of
- * VARIANT columns, and on columns that are cast to another type. The result may only stand under And and Or.
+ * Translates conditions for which there is no connector predicate, or none that {@link PlannerPredicate} translates: on
+ * elements of lists and maps, on fields of VARIANT columns, and on columns that are cast to another type. The result may
+ * only stand under And and Or.
  *
  * <p>{@code contains} in the result says that a leaf column holds one of the values. It is necessary, not sufficient;
  * hence never under NOT.
@@ -47,9 +47,6 @@ final class CatalystPredicate {
   private static final String ELEMENT = "element";
   private static final String KEY = "key";
   private static final String VALUE = "value";
-
-  private static final Map<String, String> FLIPPED =
-      Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
   private final PlannerPredicate columns;
 
@@ -118,13 +115,13 @@ final class CatalystPredicate {
       List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
       return compared("in", in.child(), new Values(in.child().dataType(), values), parameter);
     }
-    if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {
+    if (!(expression instanceof BinaryComparison comparison) || !PlannerPredicate.FLIPPED.containsKey(comparison.symbol())) {
       return null;
     }
     String op = comparison.symbol();
     return comparison.right() instanceof Literal
         ? compared(op, comparison.left(), literal(comparison.right()), parameter)
-        : compared(FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
+        : compared(PlannerPredicate.FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
   }
 
   private JsonNode compared(String op, Expression operand, Values values, Parameter parameter) {

@@ -46,7 +46,8 @@ public final class PlannerPredicate {
    */
   private static final int MAX_DEPTH = 150;
 
-  private static final Map<String, String> FLIPPED =
+  /** Each comparison, and the one that is equal to it with its sides exchanged. */
+  static final Map<String, String> FLIPPED =
       Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
   /** Spark's functions that map the case of text, and their names in the planner's predicates. */

@@ -62,6 +62,9 @@ public final class PredicateText {
       String array = part.equals("element") ? column : "map_" + part + "s(" + column + ")";
       return "arrays_overlap(" + array + ", array(" + valueTexts(node.get("values"), type) + "))";
     }
+    if (op.equals("starts with")) {
+      return "startswith(" + column + ", " + valueText(node.get("value"), type) + ")";
+    }
     String text = column + " " + op.toUpperCase(Locale.ROOT);
     return node.has("value") ? text + " " + valueText(node.get("value"), type) : text;
   }
