@@ -114,7 +114,7 @@ class _Blind:
 
 
 def _without_statistics() -> _Patches:
-    judge_by_statistics = statistics.judge
+    judge_by_statistics = statistics.judge_leaf
 
     def keep(leaf: Any, chunks: Any, timezone: str | None) -> Any:
         verdicts, candidates = judge_by_statistics(leaf, _Blind(chunks), timezone)  # type: ignore[arg-type]
@@ -127,15 +127,15 @@ def _without_statistics() -> _Patches:
 
         return found
 
-    yield statistics, "judge", keep
+    yield statistics, "judge_leaf", keep
     yield statistics, "judge_nulls", lambda _, chunks: np.ones(len(chunks.members), np.bool_)
     yield judge, "find_leaf_of", unknown_if_absent(judge.find_leaf_of)
     yield judge, "find_typed_chunks", unknown_if_absent(judge.find_typed_chunks)
 
 
 def _without_bloom() -> _Patches:
-    judge_by_statistics = statistics.judge
-    yield statistics, "judge", lambda *arguments: (judge_by_statistics(*arguments)[0], None)
+    judge_by_statistics = statistics.judge_leaf
+    yield statistics, "judge_leaf", lambda *arguments: (judge_by_statistics(*arguments)[0], None)
 
 
 def _without_index() -> _Patches:
