@@ -13,7 +13,6 @@ import pytest
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.stripe_indexes import (
-    RowGroupFilters,
     StripeId,
     StripeIndexes,
     read_filters,
@@ -85,8 +84,8 @@ def test_changed_bytes_raise_only_our_errors(tmp_path: Path, codec: str) -> None
                 assert isinstance(each, BloomParquetError)
                 assert str(path) in str(each)
                 errors += 1
-            if isinstance(each, RowGroupFilters):
-                assert len(each.filters) <= 1000
+            if isinstance(each, tuple):
+                assert len(each) <= 1000
     assert errors > CHANGES / 5
     if tracemalloc.is_tracing():
         assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY

@@ -51,18 +51,20 @@ def test_both_kinds_of_streams_are_read(tmp_path: Path, utf8: bool) -> None:
     )
     filters_read = file.filters("c0")
     assert filters_read is not None
-    assert (filters_read.utf8, filters_read.bloom_encoding, len(filters_read.filters)) == (utf8, 1, 1)
-    assert filters_read.filters[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
+    (stripe,) = file.stripes
+    assert (stripe.filter_kind(1), stripe.bloom_encoding(1), len(filters_read)) == (kind, 1, 1)
+    assert filters_read[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]
     assert file.statistics("c0") == (Statistics(StatisticsKind.INTEGER, 10, False, -3, 7),)
-    assert why_filters_unusable(file.tail, 1, filters_read) is None
+    assert why_filters_unusable(file.tail, 1, stripe) is None
 
 
 def test_the_utf8_stream_is_preferred(tmp_path: Path) -> None:
     streams = {(BLOOM_FILTER, 1): filters(filled(1), utf8=False), (BLOOM_FILTER_UTF8, 1): filters(filled(2))}
-    filters_read = OrcFile.open(forge(tmp_path / "f", streams)).filters("c0")
+    file = OrcFile.open(forge(tmp_path / "f", streams))
+    assert file.stripes[0].filter_kind(1) == BLOOM_FILTER_UTF8
+    filters_read = file.filters("c0")
     assert filters_read is not None
-    assert filters_read.utf8
-    assert filters_read.filters[0].check(hash_longs(np.array([1, 2]))).tolist() == [False, True]
+    assert filters_read[0].check(hash_longs(np.array([1, 2]))).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

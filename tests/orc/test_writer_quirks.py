@@ -11,7 +11,7 @@ import pytest
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
-from bloomparquet.orc.stripe_indexes import RowGroupFilters
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, Stream, StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import are_bounds_usable, usable_bounds, why_filters_unusable
 from tests.support.orc import forge, tail_of
 
@@ -84,7 +84,9 @@ def test_filters_are_believed_by_stream_and_encoding(
     tmp_path: Path, kind: Kind, utf8: bool, encoding: int, usable: bool
 ) -> None:
     tail = with_writer(tmp_path / "f", kind, 0, "2.3.0", 9, [0, 12])
-    assert (why_filters_unusable(tail, 1, RowGroupFilters(utf8, encoding, ())) is None) == usable
+    streams = {(BLOOM_FILTER_UTF8 if utf8 else BLOOM_FILTER, 1): Stream(3, 10)}
+    stripe = StripeIndexes(tail.path, StripeId(0, 0), 1, tail.compression, streams, (0, encoding), None)
+    assert (why_filters_unusable(tail, 1, stripe) is None) == usable
 
 
 def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:

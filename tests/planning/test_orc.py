@@ -304,7 +304,7 @@ def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int
     path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(900)]}), bloom_filter_fpp=1e-5)
     drop_statistics(path)
     file = OrcFile.open(path)
-    filters = [each for stripe in range(3) for each in file.filters("x", stripe).filters]  # type: ignore[union-attr]
+    filters = [each for stripe in range(3) for each in file.filters("x", stripe)]  # type: ignore[union-attr]
     absent = np.arange(1, number * 2, 2)
     for values in (absent, np.append(absent, 1798), np.insert(absent, 0, 0)):
         held = [bool(each.check(hash_longs(values)).any()) for each in filters]

@@ -108,10 +108,18 @@ def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     rewrite(
         stream, stripe_footer=lambda footer: [setattr(each, "bloom_encoding", 0) for each in footer.columns] and None
     )
-    for path in (nameless, nowhere, old, stream):
-        assert kept_row_groups(bp.plan(path, bp.Eq("c0", clock))) == 1, path
+    for path, why in (
+        (nameless, "the writer's time zone, which is not known"),
+        (nowhere, "the writer's time zone, which is not known"),
+        (old, "in an unknown time zone (before ORC-135)"),
+        (stream, "in an unknown time zone (before ORC-135)"),
+    ):
+        plan = bp.plan(path, bp.Eq("c0", clock))
+        assert kept_row_groups(plan) == 1, path
+        assert why in str(plan.explain())
     fine = with_filters(tmp_path / "v.orc", Kind.TIMESTAMP, longs(0))
     assert kept_row_groups(bp.plan(fine, bp.Eq("c0", clock))) == 0
+    assert kept_row_groups(bp.plan([nowhere, fine], bp.Eq("c0", clock))) == 1
 
 
 def test_bounds_of_timestamps_use_the_writers_clock(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def put(jvm: Any, vector: Any, kind: str, i: int, value: Any) -> None:
 def not_held(file: OrcFile, name: str, hashes: Any) -> list[bool]:
     filters = file.filters(name)
     assert filters is not None
-    return [not each for each in filters.filters[0].check(hashes).tolist()]
+    return [not each for each in filters[0].check(hashes).tolist()]
 
 
 def longs(*values: int) -> Any:
@@ -133,7 +133,7 @@ def test_spark_names_itself_in_the_file(written: OrcFile) -> None:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_values_spark_wrote_are_held_and_absent_ones_denied(written: OrcFile, name: str) -> None:
-    assert why_filters_unusable(written.tail, written.column(name), written.filters(name)) is None
+    assert why_filters_unusable(written.tail, written.column(name), written.stripes[0]) is None
     held, values, taken, absent = count_held(written, name)
     assert held == values == ROWS - len(range(3, ROWS, 7))
     assert absent > ROWS or name == "tiny"  # its values are in every row group
@@ -233,10 +233,9 @@ def test_streams_from_before_orc_101_are_read(java: Java, spark: SparkSession) -
     assert not_held(file, "a", longs(5, 6)) == [False, True]
     assert not_held(file, "b", hash_bytes([b"xyz", b"xy"])) == [False, True]
     for name, usable in (("a", True), ("b", True), ("c", False)):
-        filters = file.filters(name)
-        assert filters is not None
-        assert not filters.utf8
-        assert (why_filters_unusable(file.tail, file.column(name), filters) is None) == usable
+        column = file.column(name)
+        assert stripe.filter_kind(column) == BLOOM_FILTER
+        assert (why_filters_unusable(file.tail, column, stripe) is None) == usable
 
 
 @pytest.mark.parametrize("codec", ["NONE", "ZLIB", "SNAPPY", "LZ4", "ZSTD"])

@@ -19,7 +19,6 @@ from bloomparquet.orc.file_tail import MAX_SECTION, Tail, read_tails
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics
 from bloomparquet.orc.stripe_indexes import (
-    RowGroupFilters,
     StripeId,
     StripeIndexes,
     read_filters,
@@ -72,9 +71,9 @@ class OrcFile:
     def column(self, name: str) -> int:
         return columns_by_path(self.tail.types)[tuple(name.split("."))]
 
-    def filters(self, name: str, stripe: int = 0) -> RowGroupFilters | None:
+    def filters(self, name: str, stripe: int = 0) -> tuple[OrcBloomFilter, ...] | None:
         wanted = [(self.stripes[stripe], self.column(name))]
-        filters: RowGroupFilters | None = unless_error(read_filters(self.storage, wanted, ReadCount())[0])
+        filters: tuple[OrcBloomFilter, ...] | None = unless_error(read_filters(self.storage, wanted, ReadCount())[0])
         return filters
 
     def statistics(self, name: str, stripe: int = 0) -> tuple[Statistics | None, ...]:
@@ -134,7 +133,7 @@ def count_held(file: OrcFile, name: str) -> tuple[int, int, int, int]:
         assert filters is not None
         groups = file.row_groups(name, stripe)
         every = {value for group in groups for value in group}
-        for group, each in zip(groups, filters.filters, strict=True):
+        for group, each in zip(groups, filters, strict=True):
             held += sum(bool(each.check(possible_hashes(value, kind)).any()) for value in group)
             written += len(group)
             others = every - set(group)

@@ -109,11 +109,10 @@ def _filters(
     filled = set(row_groups.at[(chunks.nulls >= 0) & (chunks.nulls < chunks.values)].tolist())
     for first in range(0, len(members), _STRIPES_AT_ONCE):
         stripes = members[first : first + _STRIPES_AT_ONCE].tolist()
+        stripes = [stripe for stripe in stripes if why_filters_unusable(tail, column, footers[stripe]) is None]
         results = read_filters(table.storage, [(footers[stripe], column) for stripe in stripes], reads)
         for stripe, filters in zip(stripes, map(_unless_error, results), strict=True):
-            if filters is None or why_filters_unusable(tail, column, filters) is not None:
-                continue
-            for i, bloom in enumerate(filters.filters):
+            for i, bloom in enumerate(filters or ()):
                 row_group = int(table.first_group[stripe]) + i
                 if bloom.bits_set:
                     yield row_group, bloom

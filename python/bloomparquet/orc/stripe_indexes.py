@@ -55,8 +55,7 @@ class Stream(NamedTuple):
 class StripeIndexes:
     """Where the indexes of a stripe are: `streams` by kind (one of :data:`INDEX_STREAMS`) and column.
 
-    ``bloom_encodings[column]`` is 1 if the filters of timestamps are in UTC, else 0. `writer_timezone` is the zone of
-    the timestamps, None if the footer does not name it.
+    `writer_timezone` is the zone of the timestamps, None if the footer does not name it.
     """
 
     path: str
@@ -71,14 +70,9 @@ class StripeIndexes:
         """The kind of the stream with a column's filters: BLOOM_FILTER_UTF8 if there are two, None without filters."""
         return next((kind for kind in (BLOOM_FILTER_UTF8, BLOOM_FILTER) if (kind, column) in self.streams), None)
 
-
-class RowGroupFilters(NamedTuple):
-    """A column's filters, one for each row group of a stripe. `utf8`: they are from a BLOOM_FILTER_UTF8 stream.
-    `bloom_encoding` is the column's element of :attr:`StripeIndexes.bloom_encodings`."""
-
-    utf8: bool
-    bloom_encoding: int
-    filters: tuple[OrcBloomFilter, ...]
+    def bloom_encoding(self, column: int) -> int:
+        """1 if a column's filters hold timestamps in UTC, 0 if not."""
+        return self.bloom_encodings[column] if column < len(self.bloom_encodings) else 0
 
 
 def read_stripe_footers(
@@ -119,7 +113,7 @@ def read_statistics(
 
 def read_filters(
     storage: Storage, wanted: Sequence[tuple[StripeIndexes, int]], count: ReadCount
-) -> list[RowGroupFilters | BloomParquetError | None]:
+) -> list[tuple[OrcBloomFilter, ...] | BloomParquetError | None]:
     """The Bloom filters of every row group for each pair of a stripe and a column; None if the column has none.
 
     All of them are in memory at once, about 8 KiB each: ask for some hundreds of stripes at a time.
@@ -235,12 +229,11 @@ def _parse_row_index(stripe: StripeIndexes, column: int, raw: bytes) -> tuple[St
     return tuple(statistics)
 
 
-def _parse_filters(stripe: StripeIndexes, column: int, raw: bytes) -> RowGroupFilters:
+def _parse_filters(stripe: StripeIndexes, column: int, raw: bytes) -> tuple[OrcBloomFilter, ...]:
     utf8 = stripe.filter_kind(column) == BLOOM_FILTER_UTF8
     filters: list[OrcBloomFilter] = []
     for i, element in enumerate(_elements(raw, stripe, "the Bloom filter index")):
         message = messages.parse_uncounted(messages.BloomFilter, element, f"row group {i}")
         with located(f"row group {i}"):
             filters.append(OrcBloomFilter.from_message(message, utf8=utf8))
-    encodings = stripe.bloom_encodings
-    return RowGroupFilters(utf8, encodings[column] if column < len(encodings) else 0, tuple(filters))
+    return tuple(filters)

@@ -49,7 +49,7 @@ import numpy as np
 from bloomparquet.orc.file_tail import Tail, Writer, WriterVersion
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
-from bloomparquet.orc.stripe_indexes import RowGroupFilters
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, StripeIndexes
 from bloomparquet.query.literals import NANOSECONDS_PER_SECOND
 
 _MILLISECOND = 1_000_000  # in nanoseconds
@@ -80,11 +80,9 @@ def is_known(tail: Tail) -> bool:
     return tail.writer in (Writer.JAVA, Writer.CPP)
 
 
-def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | None = None) -> str | None:
-    """Why a column's filters prove nothing; None if they do.
-
-    Without `filters`, the file alone is judged; None then means that the filters are worth reading.
-    """
+def why_filters_unusable(tail: Tail, column: int, stripe: StripeIndexes | None = None) -> str | None:
+    """Why a column's filters in `stripe` prove nothing; None if they do, or if there are none. Without `stripe`: why
+    those of no stripe do."""
     orc_type = tail.types[column]
     kind = orc_type.kind
     if kind not in _HASHED:
@@ -103,15 +101,19 @@ def why_filters_unusable(tail: Tail, column: int, filters: RowGroupFilters | Non
             return "it is not known which text of decimals was hashed: the file does not name its writer's release"
     if kind == Kind.TIMESTAMP and tail.writer_version < WriterVersion.ORC_135:
         return "timestamps are hashed in an unknown time zone (before ORC-135)"
-    return None if filters is None else _why_stream_unusable(kind, filters)
+    return None if stripe is None else _why_stream_unusable(kind, column, stripe)
 
 
-def _why_stream_unusable(kind: int, filters: RowGroupFilters) -> str | None:
-    if filters.bloom_encoding not in (0, 1):
-        return f"the filters have the unknown encoding {filters.bloom_encoding}"
-    if kind in _TIMESTAMPS and not (filters.utf8 and filters.bloom_encoding == 1):
+def _why_stream_unusable(kind: int, column: int, stripe: StripeIndexes) -> str | None:
+    stream, encoding = stripe.filter_kind(column), stripe.bloom_encoding(column)
+    if stream is None:
+        return None
+    utf8 = stream == BLOOM_FILTER_UTF8
+    if encoding not in (0, 1):
+        return f"the filters have the unknown encoding {encoding}"
+    if kind in _TIMESTAMPS and not (utf8 and encoding == 1):
         return "timestamps are hashed in an unknown time zone (before ORC-135)"
-    if kind in _STRINGS | {Kind.DECIMAL} and not filters.utf8:
+    if kind in _STRINGS | {Kind.DECIMAL} and not utf8:
         return "strings and decimals are hashed in an unknown character set (before ORC-101)"
     return None
 

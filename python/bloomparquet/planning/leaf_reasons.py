@@ -195,6 +195,10 @@ class _ChunkReasons:
         if candidates is None and self._chunks.family == "boolean":
             yield kept, self._why(WhyNot.BOOLEAN)
             return
+        distrust = self._chunks.distrust
+        if candidates is None and distrust:
+            yield kept, self._why(WhyNot.DISTRUSTED_FILTER, distrust)
+            return
         if candidates is None:
             reason = WhyNot.TYPE if self._proves_nothing() or self._is_hashless() else WhyNot.LITERAL
             yield kept, self._why(reason, self._type)
@@ -204,7 +208,6 @@ class _ChunkReasons:
         usable = np.array([int(i) not in errors for i in kept], np.bool_)
         for i in kept[present & ~usable].tolist():
             yield np.array([i]), self._why_error(i)
-        distrust = self._chunks.distrust
         yield kept[~present], self._why(WhyNot.DISTRUSTED_FILTER if distrust else WhyNot.NO_FILTER, distrust)
         yield from self._asked(candidates, kept[present & usable])
 

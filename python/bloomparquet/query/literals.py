@@ -296,6 +296,15 @@ def _make(kind: Callable[..., _Made], *parts: int) -> _Made:
         raise _MisfitError(f"there is no such date or time: {error}") from None
 
 
+def is_zone(name: str) -> bool:
+    """Whether :func:`find_zone` knows the time zone `name`."""
+    try:
+        find_zone(name)
+    except PlanError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=64)
 def find_zone(name: str) -> dt.tzinfo:
     """The time zone `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
 from bloomparquet.orc import rows, stripe_indexes
-from bloomparquet.orc.bloom_filter import Hashes
+from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter
 from bloomparquet.orc.encoding import encode_value, orc_family
 from bloomparquet.orc.file_tail import JULIAN_GREGORIAN
-from bloomparquet.orc.stripe_indexes import RowGroupFilters, StripeId, StripeIndexes
+from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -78,9 +78,9 @@ class OrcReader:
             column, tail = self._table.column_of(schema_index, leaf), self._table.tails[stripe.id.file]
             kind = stripe.filter_kind(column)
             assert kind is not None
-            unusable = why_filters_unusable(tail, column, filters)
+            unusable = why_filters_unusable(tail, column, stripe)
             stripe_rows, stride = tail.stripes[stripe.id.stripe].rows, tail.row_index_stride
-            for i, bloom in enumerate(filters.filters):
+            for i, bloom in enumerate(filters):
                 yield FilterRow(
                     tail.path, int(numbers[at]) + i, stripe.id.stripe, dotted_name(leaf.path),
                     tail.types[column].describe(), min(stride, stripe_rows - i * stride),
@@ -103,19 +103,19 @@ class OrcReader:
         has_filter = np.zeros_like(might_match)
         shares: list[float] = []
         for schema_index, leaf, at, stripe, filters in self._read_filters(leaves):
-            if not filters.filters:
+            if not filters:
                 continue
             tail = self._table.tails[stripe.id.file]
-            unusable = why_filters_unusable(tail, self._table.column_of(schema_index, leaf), filters)
+            unusable = why_filters_unusable(tail, self._table.column_of(schema_index, leaf), stripe)
             if unusable is not None:
                 raise UnsupportedError(
                     f"{tail.path}: the Bloom filters of column {dotted_name(leaf.path)} cannot be used to skip: "
                     f"{unusable}"
                 )
             wanted = hashes(schema_index, leaf, stripe.writer_timezone)
-            end = at + len(filters.filters)
-            might_match[at:end] = [bloom.check(wanted).any() for bloom in filters.filters]
-            shares += [bloom.estimated_fpp for bloom, maybe in zip(filters.filters, might_match[at:end]) if maybe]
+            end = at + len(filters)
+            might_match[at:end] = [bloom.check(wanted).any() for bloom in filters]
+            shares += [bloom.estimated_fpp for bloom, maybe in zip(filters, might_match[at:end]) if maybe]
             has_filter[at:end] = True
         return Probed(might_match, has_filter, float(np.mean(shares)) if shares else 0.0)
 
@@ -134,7 +134,7 @@ class OrcReader:
 
     def _read_filters(
         self, leaves: Sequence[tuple[int, LeafColumn]]
-    ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, RowGroupFilters]]:
+    ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, tuple[OrcBloomFilter, ...]]]:
         """The filters of `leaves` in every stripe that has some: the index of the schema, the leaf, the position of the
         stripe's first row group among all row groups of the table, the stripe, and its filters."""
         table = self._table

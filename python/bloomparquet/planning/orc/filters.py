@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions
-from bloomparquet.orc.stripe_indexes import MAX_STREAM, RowGroupFilters, StripeIndexes, read_filters
+from bloomparquet.orc.stripe_indexes import MAX_STREAM, StripeIndexes, read_filters
 from bloomparquet.planning.evidence.filter_store import PAIRS_AT_ONCE, RESIDENT_BYTES, FilterStore, check_in_rounds
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
@@ -102,7 +102,8 @@ class OrcFilters(FilterStore):
     """The filters of `column`, called `name`, in all n row groups of a table.
 
     The row groups of stripe s are ``first[s]`` to ``first[s + 1]``. ``read_footers(stripes, reads)`` gives the footers
-    of stripes. `why_unusable` says why a stripe's filters prove nothing; None if they do.
+    of stripes. `why_unusable` says why a stripe's filters prove nothing; None if they do. `distrust` is
+    one such reason, of a stripe that was looked up; empty if there is none.
     """
 
     def __init__(
@@ -112,11 +113,12 @@ class OrcFilters(FilterStore):
         name: str,
         first: NDArray[np.int64],
         read_footers: ReadFooters,
-        why_unusable: Callable[[RowGroupFilters], str | None],
+        why_unusable: Callable[[StripeIndexes], str | None],
     ) -> None:
         self._storage, self._column, self._name, self._first = storage, column, name, first
         self._read_footers, self._why_unusable = read_footers, why_unusable
         self._stripes: dict[int, StripeIndexes] = {}
+        self.distrust = ""
         n = int(first[-1])
         # The filter of row group i is row ``_row[i]`` of the matrix ``_matrices[_key[i]]``.
         self._key, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
@@ -135,8 +137,14 @@ class OrcFilters(FilterStore):
                 isinstance(footer, StripeIndexes)
                 and footer.row_groups > 0
                 and footer.filter_kind(self._column) is not None
+                and not self._is_distrusted(footer)
             )
         return self._present[groups] > 0
+
+    def _is_distrusted(self, footer: StripeIndexes) -> bool:
+        reason = self._why_unusable(footer)
+        self.distrust = reason or self.distrust
+        return reason is not None
 
     def read_so_far(self, groups: NDArray[np.int64]) -> ReadFilters:
         """What was read of `groups`, without errors: they are met again."""
@@ -222,10 +230,12 @@ class OrcFilters(FilterStore):
     def _find(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
         """Find out where the filters of `stripes` are."""
         for stripe, footer in zip(stripes.tolist(), self._read_footers(stripes, reads), strict=True):
-            if isinstance(footer, StripeIndexes):
-                self._stripes[stripe] = footer
-            else:
+            if not isinstance(footer, StripeIndexes):
                 self._fail(stripe, footer)
+            elif self._is_distrusted(footer):
+                self._key[self._first[stripe] : self._first[stripe + 1]] = _NO_FILTER
+            else:
+                self._stripes[stripe] = footer
 
     def _fail(self, stripe: int, error: BloomParquetError) -> None:
         """The filters of a stripe cannot be used."""
@@ -254,8 +264,8 @@ class OrcFilters(FilterStore):
             if isinstance(filters, BloomParquetError):
                 self._fail(stripe, filters)
                 self._warn(self._stripes[stripe].path, filters)
-            elif filters is not None and self._why_unusable(filters) is None:
-                for group, each in zip(groups, filters.filters, strict=True):
+            elif filters is not None:
+                for group, each in zip(groups, filters, strict=True):
                     by_size.setdefault((each.k, each.bits), []).append((group, each))
         keys = []
         for (k, _), members in by_size.items():

@@ -38,6 +38,7 @@ from bloomparquet.planning.orc.stripe_arrays import (
 )
 from bloomparquet.planning.orc.stripe_footers import StripeFooters
 from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.literals import is_zone
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -136,14 +137,16 @@ class Stripes:
     def zones(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> list[str | None] | None:
-        """The time zone of the writer of each stripe, None if unknown; None if the column is no TIMESTAMP."""
+        """The time zone of the writer of each stripe, None if the file names none or one that is not known here. None
+        if the column is no TIMESTAMP."""
         if self.type_of(profile, leaf).kind != Kind.TIMESTAMP:
             return None
         zones = self.known_zones(stripes)
         missing = np.array([i for i in stripes.tolist() if i not in zones], np.int64)
         for i, footer in zip(missing.tolist(), self.footers.read(missing, reads), strict=True):
             zones[i] = footer.writer_timezone if isinstance(footer, StripeIndexes) else None
-        return [zones[i] for i in stripes.tolist()]
+        named = {name for name in zones.values() if name is not None and is_zone(name)}
+        return [zones[i] if zones[i] in named else None for i in stripes.tolist()]
 
     def row_group_column(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
@@ -288,7 +291,7 @@ class Stripes:
         statistics.set(row_groups.at, of_stripe.for_parts(in_stripe, row_groups.rows))
         filters = OrcFilters(
             self.storage, column, dotted_name(leaf.path), self.first_group, self.footers.read,
-            lambda loaded: why_filters_unusable(tail, column, loaded),
+            lambda stripe: why_filters_unusable(tail, column, stripe),
         )  # fmt: skip
         return RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
 
@@ -378,8 +381,12 @@ class StripeRowGroups:
         distrust = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) or ""
         if not distrust and len(stripes):
             present = column.filters.present(at, of, reads) & statistics.sound
+            distrust = column.filters.distrust
         if zones is not None:
-            present &= np.array([zone is not None for zone in zones], np.bool_)
+            in_zone = np.array([zone is not None for zone in zones], np.bool_)
+            if (present & ~in_zone).any():
+                distrust = "timestamps are hashed in the writer's time zone, which is not known"
+            present &= in_zone
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
         filters = FiltersOfGroups(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
