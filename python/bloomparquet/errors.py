@@ -22,10 +22,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 _MOST_NAME_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 4_000
 _MOST_NAMES = 20
+
+_Result = TypeVar("_Result")
 
 
 class BloomParquetError(Exception):
@@ -91,6 +94,13 @@ def located(place: str) -> Iterator[None]:
         yield
     except BloomParquetError as error:
         raise type(error)(f"{place}: {error}") from error
+
+
+def unless_error(result: _Result | BloomParquetError) -> _Result:
+    """`result`; raised if it is an error."""
+    if isinstance(result, BloomParquetError):
+        raise result
+    return result
 
 
 def shorten(text: str, most: int = _MOST_NAME_CHARACTERS) -> str:

@@ -11,10 +11,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from bloomparquet.errors import unless_error
 from bloomparquet.orc.stripe_indexes import read_filters
 from bloomparquet.storage.files import ReadCount
 from pyspark_bloomparquet import last_plan
-from tests.support.orc import OrcFile, columns_by_path, unless_error
+from tests.support.orc import OrcFile, columns_by_path
 from tests.support.scenarios import scans
 from tests.support.spark import conf, rows
 

@@ -17,13 +17,13 @@ import pyarrow.fs
 import pyarrow.orc as orc
 import pytest
 
-from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, FormatError, UnsupportedError, unless_error
 from bloomparquet.orc import rows as rows_module
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.orc.rows import arrow_schema, coerce_all, read_stripes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
-from tests.support.orc import forge, list_files, unless_error
+from tests.support.orc import forge, list_files
 
 UTC = dt.timezone.utc
 DAY, CLOCK = dt.date(2024, 5, 17), dt.datetime(2024, 5, 17, 10, 0, 0, 1)

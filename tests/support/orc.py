@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import unless_error
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter, bit_positions, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Compression
@@ -36,13 +36,6 @@ TIMESTAMPS = (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
 def list_files(path: Path | str) -> tuple[Storage, list[FileInfo]]:
     storage, inner = open_storage(str(path))
     return storage, storage.list_files(inner, recursive=True)
-
-
-def unless_error(result: Any) -> Any:
-    """`result`; raised if it is an error."""
-    if isinstance(result, BloomParquetError):
-        raise result
-    return result
 
 
 def tail_of(path: Path | str) -> Tail:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import unless_error
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet, readable
 from bloomparquet.indexing.segment import Contents, Reader, Report, require_room
@@ -30,8 +29,6 @@ from bloomparquet.storage.staleness import may_be_cached
 
 _STRIPES_AT_ONCE = 16  # bounds the memory that streams of filters take, which may be compressed well
 _DIVISORS = (2, 3, 5, 7, 11, 13)
-
-_Result = TypeVar("_Result")
 
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Tail]]:
@@ -63,7 +60,7 @@ def _contents(
 ) -> Contents:
     require_room(sum(stripe.index_length for tail in tails for stripe in tail.stripes), files)
     table = Stripes.of_tails(storage, files, tails)
-    footers = list(map(_unless_error, table.footers.read(np.arange(len(table)), report.reads)))
+    footers = list(map(unless_error, table.footers.read(np.arange(len(table)), report.reads)))
     relative = [file._replace(path=file.path.removeprefix(root)) for file in files]
     sections: dict[str, Section] = table_sections(table, Listing(storage, relative))
     tiles: dict[str, NewTile] = {}
@@ -111,7 +108,7 @@ def _filters(
         stripes = members[first : first + _STRIPES_AT_ONCE].tolist()
         stripes = [stripe for stripe in stripes if why_filters_unusable(tail, column, footers[stripe]) is None]
         results = read_filters(table.storage, [(footers[stripe], column) for stripe in stripes], reads)
-        for stripe, filters in zip(stripes, map(_unless_error, results), strict=True):
+        for stripe, filters in zip(stripes, map(unless_error, results), strict=True):
             for i, bloom in enumerate(filters or ()):
                 row_group = int(table.first_group[stripe]) + i
                 if bloom.bits_set:
@@ -135,12 +132,6 @@ def _folded(bloom: OrcBloomFilter) -> NDArray[np.uint64]:
                 break
             words = smaller
     return words
-
-
-def _unless_error(result: _Result | BloomParquetError) -> _Result:
-    if isinstance(result, BloomParquetError):
-        raise result
-    return result
 
 
 ORC = Reader(_read_files, _row_groups, _contents)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, UnsupportedError, quoted
+from bloomparquet.errors import UnsupportedError, quoted, unless_error
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter
 from bloomparquet.orc.encoding import encode_value, orc_family
@@ -29,8 +29,6 @@ from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.storage.files import ReadCount
 
 _STRIPES_AT_ONCE = 256  # with the filters of one column in memory
-
-_Result = TypeVar("_Result")
 
 
 class OrcReader:
@@ -144,19 +142,13 @@ class OrcReader:
                 stripes = members[start : start + _STRIPES_AT_ONCE].tolist()
                 ids = [StripeId(int(table.file[i]), int(table.index[i])) for i in stripes]
                 indexes = [
-                    _unless_error(index)
+                    unless_error(index)
                     for index in stripe_indexes.read_stripe_footers(table.storage, table.tails, ids, ReadCount())
                 ]
                 for leaf in columns:
                     wanted = [(index, self._table.column_of(schema_index, leaf)) for index in indexes]
                     results = stripe_indexes.read_filters(table.storage, wanted, ReadCount())
                     for i, index, result in zip(stripes, indexes, results, strict=True):
-                        filters = _unless_error(result)
+                        filters = unless_error(result)
                         if filters is not None:
                             yield schema_index, leaf, int(table.first_group[i]), index, filters
-
-
-def _unless_error(result: _Result | BloomParquetError) -> _Result:
-    if isinstance(result, BloomParquetError):
-        raise result
-    return result

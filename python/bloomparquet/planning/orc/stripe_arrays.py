@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
+from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
@@ -91,18 +92,12 @@ class StripeArrays:
         of part p gets the number ``profiles[p][k]``."""
         file = np.cumsum([0, *(len(each.counts) for each in parts)])[part] + source
         counts = np.concatenate([each.counts for each in parts])
-        stripe = ranges((np.cumsum(counts) - counts)[file], counts[file])
+        stripe = positions_of((np.cumsum(counts) - counts)[file], counts[file])
         profile = np.concatenate([numbers[each.profile] for each, numbers in zip(parts, profiles, strict=True)])
         stride, rows, offset, length = (
             np.concatenate([getattr(each, name) for each in parts]) for name in ("stride", "rows", "offset", "length")
         )
         return cls(counts[file], profile[file], stride[file], rows[stripe], offset[stripe], length[stripe])
-
-
-def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from ``first[i]`` to ``first[i] + counts[i]`` of every i, one after another."""
-    ends = np.cumsum(counts)
-    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
 
 
 @dataclass

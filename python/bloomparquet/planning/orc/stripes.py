@@ -23,6 +23,7 @@ from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
+from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters, ReadFilters
@@ -34,7 +35,6 @@ from bloomparquet.planning.orc.stripe_arrays import (
     StoredColumns,
     StripeArrays,
     StripeColumn,
-    ranges,
 )
 from bloomparquet.planning.orc.stripe_footers import StripeFooters
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -190,7 +190,7 @@ class Stripes:
         """Copy what `other` has read of `files`, which are the files `there` in it, instead of reading it again, as
         long as `other` exists; a segment stays. `files` ascend."""
         counts = self.arrays.counts[files]
-        self._share(other, ranges(self.first[files], counts), ranges(other.first[there], counts))
+        self._share(other, positions_of(self.first[files], counts), positions_of(other.first[there], counts))
 
     def _share(self, other: Stripes, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         self._others.add(other, here, there)
@@ -348,7 +348,7 @@ class StripeRowGroups:
         counts = np.diff(stripes.first_group)[units]
         self.total = int(stripes.first_group[-1])
         self.stripe_index = np.repeat(units, counts)
-        index = np.arange(len(self.stripe_index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        index = positions_of(np.zeros_like(counts), counts)
         self.at = stripes.first_group[self.stripe_index] + index
         self.file = stripes.file[self.stripe_index]
         stride = stripes.stride[self.stripe_index]

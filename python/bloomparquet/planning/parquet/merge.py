@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import KnownFilters
@@ -43,7 +44,7 @@ def merge(
     limit = np.concatenate([table.arrays.limit[some] for table, some in zip(parts, taken, strict=True)])
     rows = np.concatenate([table.rows[some] for table, some in zip(parts, groups, strict=True)])
     extents = np.concatenate([table.arrays.extents[some] for table, some in zip(parts, groups, strict=True)])
-    group_order = _expand(np.cumsum(counts) - counts, counts, order)
+    group_order = positions_of((np.cumsum(counts) - counts)[order], counts[order])
     arrays = GroupArrays(counts[order], profile_of_file, limit[order], rows[group_order], extents[group_order])
     cached = zip((table.cached_footers for table in parts), taken, strict=True)
     footers = [of_part[file] for of_part, some in cached for file in some.tolist()]
@@ -84,14 +85,7 @@ def _merge_profiles(
 
 def _groups_of(table: RowGroups, files: NDArray[np.int64]) -> NDArray[np.int64]:
     """The row groups of `files`, file after file."""
-    return _expand(table.first[:-1], table.arrays.counts, files)
-
-
-def _expand(first: NDArray[np.int64], counts: NDArray[np.int64], files: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The ranges ``first[file]`` to ``first[file] + counts[file]`` of `files`, one after another."""
-    sizes = counts[files]
-    ends = np.cumsum(sizes)
-    return np.repeat(first[files] - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
+    return positions_of(table.first[files], table.arrays.counts[files])
 
 
 class _ProfileColumns:
