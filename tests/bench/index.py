@@ -29,7 +29,7 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, serialise
-from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, VERSION, WRITER, SegmentEntry
@@ -37,7 +37,7 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.planning.parquet.row_groups import GroupArrays, RowGroups
-from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
+from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount

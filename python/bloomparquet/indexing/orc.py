@@ -16,11 +16,11 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.section_file import NewTile, Section
-from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.orc.filters import never_filled
 from bloomparquet.planning.orc.open import read_stripes
-from bloomparquet.planning.orc.serialized import column_name, column_section, table_sections
+from bloomparquet.planning.orc.serialized import column_section, table_sections
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import dotted_name

@@ -16,11 +16,11 @@ from bloomparquet.indexing.filters import FilterSet, made_filters, readable, sto
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
-from bloomparquet.planning.evidence.stored_arrays import tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
-from bloomparquet.planning.parquet.serialized import column_name, column_section, table_section
+from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached

@@ -16,8 +16,16 @@ from bloomparquet.planning.evidence.tiles import BitPositions, Tile, TiledFilter
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError, DamagedFileError, OSError)
 """Errors of arrays that are not what their reader expects."""
 
+ColumnKey = tuple[int, int]
+"""A column of a table: the index of the file profile, and of the leaf column in its schema."""
+
 TILE = "/tile"
 _AT, _TILES = "/at", "/tiles"
+
+
+def column_name(key: ColumnKey) -> str:
+    """The name of a column's section."""
+    return f"{key[0]}/{key[1]}"
 
 
 def as_bytes(raw: bytes) -> NDArray[np.uint8]:

@@ -21,13 +21,23 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
-from bloomparquet.planning.evidence.stored_arrays import MALFORMED, as_bytes, flat_keys, keys_of, pack, tiled_of, unpack
+from bloomparquet.planning.evidence.stored_arrays import (
+    MALFORMED,
+    ColumnKey,
+    as_bytes,
+    column_name,
+    flat_keys,
+    keys_of,
+    pack,
+    tiled_of,
+    unpack,
+)
 from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.file_profile import find_profiles
 from bloomparquet.planning.orc.filters import ReadFilters
-from bloomparquet.planning.orc.stripe_arrays import ColumnKey, LazyTails, StoredColumn, StripeArrays
+from bloomparquet.planning.orc.stripe_arrays import LazyTails, StoredColumn, StripeArrays
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
@@ -36,11 +46,6 @@ _STRIPES, _ROW_GROUPS = "stripe", "group"
 _ARRAYS = tuple(field.name for field in fields(StripeArrays))
 
 log = logging.getLogger("bloomparquet")
-
-
-def column_name(key: ColumnKey) -> str:
-    """The name of a column's section."""
-    return f"{key[0]}/{key[1]}"
 
 
 def table_sections(table: Stripes, listing: Listing) -> dict[str, Section]:

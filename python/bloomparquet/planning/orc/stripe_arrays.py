@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.planning.evidence.positions import positions_of
+from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
 from bloomparquet.storage.files import ReadCount
 
 T = TypeVar("T")
-
-ColumnKey = tuple[int, int]
-"""A column of a table: the index of its profile, and of its leaf in there."""
-
 
 StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
 """The statistics of a column in stripes, and the errors of stripes whose statistics cannot be read."""

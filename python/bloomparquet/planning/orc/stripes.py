@@ -24,11 +24,11 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.positions import positions_of
+from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
-    ColumnKey,
     LazyTails,
     OtherTables,
     RowGroupColumn,

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.positions import positions_of
+from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import KnownFilters
-from bloomparquet.planning.parquet.row_groups import ColumnKey, Extract, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.ranges import in_threads

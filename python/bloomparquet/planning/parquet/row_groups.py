@@ -25,6 +25,7 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, has_order, parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
+from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.extract import damaged, extract_column
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
@@ -42,9 +43,6 @@ _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, by their bits
-
-ColumnKey = tuple[int, int]
-"""A column of a table: the index of the file profile, and of the leaf column in its schema."""
 
 
 @dataclass(frozen=True)

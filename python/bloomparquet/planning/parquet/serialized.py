@@ -24,12 +24,21 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
-from bloomparquet.planning.evidence.stored_arrays import MALFORMED, TILE, as_bytes, flat_keys, keys_of, tiled_of
+from bloomparquet.planning.evidence.stored_arrays import (
+    MALFORMED,
+    TILE,
+    ColumnKey,
+    as_bytes,
+    column_name,
+    flat_keys,
+    keys_of,
+    tiled_of,
+)
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, ColumnKey, Extract, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import ColumnChunks, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -175,7 +184,3 @@ def _error(kind: str, text: str) -> BloomParquetError:
     if not issubclass(error, BloomParquetError):
         raise ValueError(f"{kind} is not an error class of this package")
     return error(text)
-
-
-def column_name(key: ColumnKey) -> str:
-    return f"{key[0]}/{key[1]}"
