@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
 from bloomparquet.indexing.commit import begin_build
+from bloomparquet.indexing.parquet import PARQUET
 from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
-    PARQUET,
     Reader,
     Report,
     Target,
