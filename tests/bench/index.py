@@ -244,7 +244,13 @@ def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups
     table.put(
         (0, 0),
         ColumnArrays(
-            bounds, 0 * every_chunk, 1_000 * every_chunk, offset, 1_050 * every_chunk, every_chunk > 0, unread
+            bounds=bounds,
+            nulls=0 * every_chunk,
+            values=1_000 * every_chunk,
+            offset=offset,
+            length=1_050 * every_chunk,
+            filled=every_chunk > 0,
+            known_filters=unread,
         ),
     )
     return table

@@ -14,7 +14,7 @@ from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.query.ordering import Bounds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnArrays:
     """The evidence about n column chunks; arrays of shape (n,).
 

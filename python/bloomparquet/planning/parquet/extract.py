@@ -42,7 +42,16 @@ def extract_column(
     bounds = bounds_of(leaf, profile.traits, columns)
     known_filters = KnownFilters.unread(offset, encrypted.errors)
     ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
-    return ColumnArrays(bounds, nulls, values, offset, columns.bloom_length, filled, known_filters, ciphers)
+    return ColumnArrays(
+        bounds=bounds,
+        nulls=nulls,
+        values=values,
+        offset=offset,
+        length=columns.bloom_length,
+        filled=filled,
+        known_filters=known_filters,
+        ciphers=ciphers,
+    )
 
 
 def damaged(path: str, error: FormatError) -> FormatError:

@@ -196,7 +196,17 @@ def _concatenate(
         name: _expression(name, arrays, chosen).take(order)
         for name in sorted({name for part in arrays for name in part.expressions})
     }
-    return ColumnArrays(joined, nulls, values, offset, length, filled, known_filters, ciphers, expressions)
+    return ColumnArrays(
+        bounds=joined,
+        nulls=nulls,
+        values=values,
+        offset=offset,
+        length=length,
+        filled=filled,
+        known_filters=known_filters,
+        ciphers=ciphers,
+        expressions=expressions,
+    )
 
 
 def _expression(name: str, parts: Sequence[ColumnArrays], chosen: Sequence[NDArray[np.int64]]) -> TiledFilters:

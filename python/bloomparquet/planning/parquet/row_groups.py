@@ -81,10 +81,16 @@ class ColumnChunks:
         """A copy of the evidence, with all that was read of the filters."""
         filters = self.filters
         return ColumnArrays(
-            self.bounds, self.nulls, self.values, filters.offset, filters.length, filters.filled,
-            filters.known_filters(), filters.ciphers,
-            {case: each.tiled for case, each in self.expressions.items()},
-        )  # fmt: skip
+            bounds=self.bounds,
+            nulls=self.nulls,
+            values=self.values,
+            offset=filters.offset,
+            length=filters.length,
+            filled=filters.filled,
+            known_filters=filters.known_filters(),
+            ciphers=filters.ciphers,
+            expressions={case: each.tiled for case, each in self.expressions.items()},
+        )
 
     def expression_filters(self, case: Case) -> ExpressionFilters | None:
         return self.expressions.get(case)

@@ -160,7 +160,16 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         for name in section
         if name.endswith(TILE) and name != TILE
     }
-    return ColumnArrays(bounds, nulls, values, offset, length, filled, known, None, expressions)
+    return ColumnArrays(
+        bounds=bounds,
+        nulls=nulls,
+        values=values,
+        offset=offset,
+        length=length,
+        filled=filled,
+        known_filters=known,
+        expressions=expressions,
+    )
 
 
 def _is_consistent(
