@@ -21,38 +21,6 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.struct import Field
 
-_META = ColumnChunk.meta_data
-_STATISTICS = _META, ColumnMetaData.statistics
-_CRYPTO = ColumnChunk.crypto_metadata
-_COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
-_PATHS: tuple[tuple[Field[Any], ...], ...] = (
-    (_META, ColumnMetaData.num_values),
-    (*_STATISTICS, Statistics.null_count),
-    (_META, ColumnMetaData.bloom_filter_offset),
-    (_META, ColumnMetaData.bloom_filter_length),
-    (_META, ColumnMetaData.total_compressed_size),
-    (_META, ColumnMetaData.data_page_offset),
-    (_META, ColumnMetaData.dictionary_page_offset),
-    (*_STATISTICS, Statistics.max),
-    (*_STATISTICS, Statistics.min),
-    (*_STATISTICS, Statistics.max_value),
-    (*_STATISTICS, Statistics.min_value),
-    (_CRYPTO,),
-    (_CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_FOOTER_KEY),
-    _COLUMN_KEY,
-    (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
-    (ColumnChunk.encrypted_column_metadata,),
-)
-"""The path of each field of :class:`ChunkFields`, in the order of these fields."""
-SLOTS = {tuple(each.id for each in path): i for i, path in enumerate(_PATHS)}  # path -> position in ChunkFields
-NUMBERS = 7  # the first fields are numbers, the others bytes
-BOUNDS = range(7, 11)
-DEPRECATED_BOUNDS, ORDERED_BOUNDS = (8, 7), (10, 9)  # lower, upper
-# Of these fields only the presence is kept.
-PRESENCE_ONLY = {path for path, i in SLOTS.items() if i in range(11, 14)}
-PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
-ENCLOSING_STRUCTS = {path[:depth] for path in SLOTS for depth in range(1, len(path))}
-
 
 class ChunkFields(NamedTuple):
     """The fields of a column chunk that planning needs; None if the footer lacks one. The bounds are raw bytes.
@@ -88,6 +56,44 @@ class ChunkFields(NamedTuple):
         return f"ChunkFields({', '.join(f'{name}={self[i]!r}' for i, name in enumerate(self._fields[:NUMBERS]))})"
 
 
+_META = ColumnChunk.meta_data
+_STATISTICS = _META, ColumnMetaData.statistics
+_CRYPTO = ColumnChunk.crypto_metadata
+_COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
+_PATHS: dict[str, tuple[Field[Any], ...]] = {
+    "values": (_META, ColumnMetaData.num_values),
+    "nulls": (*_STATISTICS, Statistics.null_count),
+    "bloom_offset": (_META, ColumnMetaData.bloom_filter_offset),
+    "bloom_length": (_META, ColumnMetaData.bloom_filter_length),
+    "compressed_size": (_META, ColumnMetaData.total_compressed_size),
+    "data_page_offset": (_META, ColumnMetaData.data_page_offset),
+    "dictionary_page_offset": (_META, ColumnMetaData.dictionary_page_offset),
+    "deprecated_max": (*_STATISTICS, Statistics.max),
+    "deprecated_min": (*_STATISTICS, Statistics.min),
+    "max_value": (*_STATISTICS, Statistics.max_value),
+    "min_value": (*_STATISTICS, Statistics.min_value),
+    "crypto": (_CRYPTO,),
+    "footer_key": (_CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_FOOTER_KEY),
+    "column_key": _COLUMN_KEY,
+    "key_metadata": (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
+    "encrypted_metadata": (ColumnChunk.encrypted_column_metadata,),
+}
+"""Where each field of :class:`ChunkFields` is stored."""
+
+
+def _slots(*names: str) -> tuple[int, ...]:
+    return tuple(map(ChunkFields._fields.index, names))
+
+
+SLOTS = {tuple(each.id for each in path): slot for path, slot in zip(_PATHS.values(), _slots(*_PATHS), strict=True)}
+"""Position in :class:`ChunkFields` by path."""
+(NUMBERS,) = _slots("deprecated_max")  # the fields before it are numbers, the others bytes
+DEPRECATED_BOUNDS = _slots("deprecated_min", "deprecated_max")
+ORDERED_BOUNDS = _slots("min_value", "max_value")
+BOUNDS = DEPRECATED_BOUNDS + ORDERED_BOUNDS
+PRESENCE_ONLY = {path for path, slot in SLOTS.items() if slot in _slots("crypto", "footer_key", "column_key")}
+PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
+ENCLOSING_STRUCTS = {path[:depth] for path in SLOTS for depth in range(1, len(path))}
 NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
 """The fields of a chunk that cannot be read."""
 
