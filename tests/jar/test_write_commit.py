@@ -19,7 +19,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
-from tests.support.spark import conf, rows
+from tests.support.spark import conf, rows, wait_for_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +79,7 @@ def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: 
         pytest.raises(PythonException, match="this value is bad"),
     ):
         routes[how]()
+    wait_for_tasks(jar_spark)
     assert all_files(table) == before
     assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
     jar_spark.sql("REFRESH TABLE committed")

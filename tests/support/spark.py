@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,6 +70,15 @@ def forget_sources(session: SparkSession) -> None:
     notes = hadoop.getClass().getDeclaredField("updatingResource")
     notes.setAccessible(True)
     notes.get(hadoop).clear()
+
+
+def wait_for_tasks(spark: SparkSession) -> None:
+    """Wait until no task runs. Those of a failed job are told to stop, and end later than the job."""
+    tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # type: ignore[union-attr]
+    deadline = time.monotonic() + 60
+    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+        assert time.monotonic() < deadline, "a task still runs after a minute"
+        time.sleep(0.01)
 
 
 @contextmanager
