@@ -308,7 +308,7 @@ def test_stripe_statistics_must_match_stripes_and_columns(tmp_path: Path) -> Non
 def test_missing_statistics_are_none(message: Any, expected: tuple[Any, ...]) -> None:
     statistics = parse_statistics(message.SerializeToString(), "it")
     assert (statistics.kind, statistics.minimum, statistics.maximum) == expected
-    assert (statistics.values, statistics.has_null) == (None, None)
+    assert (statistics.non_nulls, statistics.has_null) == (None, None)
 
 
 @pytest.mark.parametrize("text", [b"", b"abc", b"NaN", b"Infinity", b"\xff"])

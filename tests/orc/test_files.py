@@ -99,7 +99,7 @@ def test_bounds_and_null_counts_of_row_groups_fit_the_values(written: OrcFile, n
     assert len(statistics) == ROWS // STRIDE == len(written.row_groups(name, 0))
     for group, each in zip(written.row_groups(name, 0), statistics, strict=True):
         assert each is not None
-        assert (each.values, each.has_null) == (len(group), True)
+        assert (each.non_nulls, each.has_null) == (len(group), True)
         minimum, maximum = usable_bounds(written.tail, column, each)
         if kind == Kind.BINARY:
             assert (minimum, maximum) == (None, None)
@@ -116,7 +116,7 @@ def test_bounds_of_stripes_hold_those_of_row_groups(written: OrcFile) -> None:
         each = written.tail.stripe_statistics(0, written.column(name))
         groups = written.statistics(name)
         assert each is not None
-        assert each.values == ROWS - TABLE[name].null_count
+        assert each.non_nulls == ROWS - TABLE[name].null_count
         if each.minimum is not None:
             assert each.minimum <= min(group.minimum for group in groups if group)
             assert each.maximum >= max(group.maximum for group in groups if group)
@@ -288,7 +288,7 @@ def test_filters_before_the_first_release_are_refused(orc_examples_dir: Path) ->
         for name in ("_col0", "_col3", "_col5", "_col7"):
             (group,), (statistics,) = file.row_groups(name, stripe), file.statistics(name, stripe)
             assert statistics is not None
-            assert (statistics.values, statistics.minimum, statistics.maximum) == (
+            assert (statistics.non_nulls, statistics.minimum, statistics.maximum) == (
                 len(group),
                 min(group, default=None),
                 max(group, default=None),

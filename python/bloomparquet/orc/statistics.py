@@ -47,12 +47,12 @@ _UNBOUNDED = (StatisticsKind.BOOLEAN, StatisticsKind.BINARY, StatisticsKind.COLL
 class Statistics:
     """What the file says of a column; None for what it does not say.
 
-    `values` counts the values that are not null. Every value v except NaN has ``minimum <= v <= maximum``, as far as
+    `non_nulls` counts the values that are not null. Every value v except NaN has ``minimum <= v <= maximum``, as far as
     the writer can be believed. `total` is the sum of floating-point values, NaN if one of them may be NaN.
     """
 
     kind: StatisticsKind
-    values: int | None = None
+    non_nulls: int | None = None
     has_null: bool | None = None
     minimum: Any = None
     maximum: Any = None
@@ -64,18 +64,18 @@ def parse_statistics(data: bytes | memoryview, what: str) -> Statistics:
     if len(data) > MAX_BYTES:
         raise LimitError(f"{what}: statistics of {len(data)} bytes; at most {MAX_BYTES} are read")
     message = messages.parse_uncounted(messages.ColumnStatistics, data, what)
-    values = message.number_of_values if message.HasField("number_of_values") else None
+    non_nulls = message.number_of_values if message.HasField("number_of_values") else None
     has_null = message.has_null if message.HasField("has_null") else None
     kinds = [kind for name, kind in _FIELDS if message.HasField(name)]
     if not kinds:
-        return Statistics(StatisticsKind.NONE, values, has_null)
+        return Statistics(StatisticsKind.NONE, non_nulls, has_null)
     if len(kinds) > 1:
         raise FormatError(f"{what}: statistics of two kinds, {kinds[0].name} and {kinds[1].name}; expected one")
     (kind,) = kinds
     inner = getattr(message, f"{kind.value}_statistics")
     minimum, maximum = _bounds(kind, inner, what)
     total = inner.sum if kind is StatisticsKind.DOUBLE and inner.HasField("sum") else None
-    return Statistics(kind, values, has_null, minimum, maximum, total)
+    return Statistics(kind, non_nulls, has_null, minimum, maximum, total)
 
 
 def _bounds(kind: StatisticsKind, inner: Any, what: str) -> tuple[Any, Any]:

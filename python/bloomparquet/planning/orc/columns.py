@@ -174,12 +174,12 @@ def _may_hide_nan(statistics: Statistics) -> bool:
 def _nulls(statistics: Statistics, rows: int, is_top_level: bool) -> int:
     """The number of rows in which the column is null. Within a struct, a null struct counts too, though `has_null` does
     not include it."""
-    values = statistics.values
-    if values is None or values > rows or (values == 0 and statistics.minimum is not None):
+    non_nulls = statistics.non_nulls
+    if non_nulls is None or non_nulls > rows or (non_nulls == 0 and statistics.minimum is not None):
         return UNKNOWN
-    if values == rows:
+    if non_nulls == rows:
         return 0 if statistics.has_null is False else UNKNOWN
-    return UNKNOWN if is_top_level and statistics.has_null is False else rows - values
+    return UNKNOWN if is_top_level and statistics.has_null is False else rows - non_nulls
 
 
 @dataclass(frozen=True)
