@@ -148,7 +148,7 @@ def test_bounds_that_spark_wrote_hold_the_values(written: OrcFile, name: str) ->
         minimum, maximum = usable_bounds(written.tail, written.column(name), each)
         assert minimum <= min(group)
         assert max(group) <= maximum
-        assert (each.values, each.has_null) == (len(group), True)
+        assert (each.non_nulls, each.has_null) == (len(group), True)
 
 
 def test_a_field_of_a_struct_has_filters_of_its_own(written: OrcFile) -> None:
