@@ -138,7 +138,7 @@ random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py
+	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py tests
 
 # mutmut needs many packages, so only this target installs it.
 $(VENV)/.mutants-stamp: $(STAMP)

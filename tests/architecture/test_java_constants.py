@@ -9,7 +9,7 @@ import pytest
 
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
-from bloomparquet.writing.retrofit.retrofit import ShrinkFilters
+from bloomparquet.writing.retrofit.change import ShrinkFilters
 from pyspark_bloomparquet.jar import protocol
 from pyspark_bloomparquet.options import load
 from pyspark_bloomparquet.options.option import Option

@@ -44,11 +44,11 @@ def engines(rounds: int, shape: Shape) -> Iterator[Row]:
         contenders += [Contender(name, run_alone), Contender(f"{name}, through a plan", run_planned)]
     timings = take_turns(contenders, rounds, agree)
     for name in _ENGINES:
-        alone, planned = timings[name], timings[f"{name}, through a plan"]
-        yield milliseconds("engines", "long hit", alone)
-        ratio = planned.times_faster_than(alone)
+        by_itself, by_plan = timings[name], timings[f"{name}, through a plan"]
+        yield milliseconds("engines", "long hit", by_itself)
+        ratio = by_plan.times_faster_than(by_itself)
         aim = Aim(f"faster than {name} alone", ratio > 1)
-        yield milliseconds("engines", "long hit", planned, ratios={name: ratio}, aims=(aim,))
+        yield milliseconds("engines", "long hit", by_plan, ratios={name: ratio}, aims=(aim,))
 
 
 def _polars(frame: pl.LazyFrame, value: int) -> pa.Table:

@@ -68,7 +68,11 @@ def take_turns(
             results[contender.name] = result
             if number >= 0:
                 seconds[contender.name].append(took)
-    return {name: Timing(name, *zip(*taken, strict=True), results[name]) for name, taken in seconds.items()}
+    timings = {}
+    for name, taken in seconds.items():
+        elapsed, of_cores = zip(*taken, strict=True)
+        timings[name] = Timing(name, elapsed, of_cores, results[name])
+    return timings
 
 
 @dataclass(frozen=True)

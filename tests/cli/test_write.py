@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.cli.render import human_bytes
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
+from bloomparquet.report.texts import human_bytes
 from tests.support import files
 from tests.support.commands import Run
 

@@ -16,6 +16,7 @@ from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBu
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
+from bloomparquet.parquet.thrift.template import compile_template
 from bloomparquet.parquet.thrift.writer import write_struct
 from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
 from tests.support.files import write
@@ -180,7 +181,7 @@ def test_structs_to_rewrite_have_no_limit() -> None:
 
 def test_columns_of_one_type_share_their_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[int] = []
-    learn = chunks.compile_template
+    learn = compile_template
     monkeypatch.setattr(
         chunks, "compile_template", lambda *arguments, **options: learned.append(1) or learn(*arguments, **options)
     )

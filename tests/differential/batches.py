@@ -97,12 +97,12 @@ def _ours(spark: SparkSession, load: Load, asked: list[Statement], way: str, tal
     """The rows of each statement by a way in; None to those that fail. Those that it does not support are missing."""
     if way in (READ_TABLE, PYTHON_WHERE):
         outcomes = [pairs.run(spark, Pair(load, each, way), way) for each in asked]
-        for each in outcomes:
-            pairs.count_plans(each.plans, way, tally)
+        for outcome in outcomes:
+            pairs.count_plans(outcome.plans, way, tally)
         return {
-            i: None if each.error else pairs.as_structs(each.rows)
-            for i, each in enumerate(outcomes)
-            if not pairs.is_refusal(way, each)
+            i: None if outcome.error else pairs.as_structs(outcome.rows)
+            for i, outcome in enumerate(outcomes)
+            if not pairs.is_refusal(way, outcome)
         }
     try:
         with contextlib.ExitStack() as stack:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from bloomparquet.query.predicate import (
     And,
+    Column,
     Eq,
     EqNullSafe,
     Gt,
@@ -35,7 +36,7 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )  # fmt: skip
-from tests.differential.cases import ROW_ID, Column, Data, File, partition_value
+from tests.differential.cases import ROW_ID, Data, File, partition_value
 from tests.differential.kinds import Kind, row_key
 from tests.differential.literals import literal_key
 

@@ -14,9 +14,10 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
+from bloomparquet.query.predicate import Column
 from pyspark_bloomparquet import DefaultSource
 from tests.differential import writers
-from tests.differential.cases import ROW_ID, Column, Data
+from tests.differential.cases import ROW_ID, Data
 from tests.differential.kinds import Kind
 from tests.support.spark import conf
 

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.differential.cases import ROW_ID, Column, Data, File
+from bloomparquet.query.predicate import Column
+from tests.differential.cases import ROW_ID, Data, File
 from tests.differential.kinds import to_arrow
 from tests.differential.oracle import is_group_valid
 from tests.support import orc_rewriting

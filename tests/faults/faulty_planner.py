@@ -20,7 +20,7 @@ def main(seed: int) -> None:
     """Run the planner. Its answer of a random number has a fault."""
     random, kind = Random(seed), KINDS[seed % len(KINDS)]
     at = random.choice((1, 1, 2, 3))
-    real, answered = planner_worker.write_frame, 0
+    real, answered = planner_worker.write_frame, 0  # type: ignore[attr-defined]
     held: list[bytes] = []
 
     def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
@@ -40,7 +40,7 @@ def main(seed: int) -> None:
         if answered > at:
             held.clear()
 
-    planner_worker.write_frame = write_frame
+    planner_worker.write_frame = write_frame  # type: ignore[attr-defined]
     planner_worker.main()
 
 

@@ -161,7 +161,7 @@ def _check_table(draws: st.DataObject) -> None:
 
 def _run_table(data: bytes) -> None:
     """Bytes that hypothesis makes a data set and predicates of; see :mod:`tests.differential.test_core`."""
-    _check_table.hypothesis.fuzz_one_input(data)
+    _check_table.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined]
     if next(_numbers) % 100 == 0:
         process_cache.clear()
 

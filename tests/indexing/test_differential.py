@@ -43,7 +43,7 @@ def test_random_data_gives_the_same_plans_and_rows(what: str) -> None:
         try:
             with pytest.MonkeyPatch.context() as patch:
                 if what == "filters of values":
-                    patch.setattr(writers.pq, "write_table", without_filters)
+                    patch.setattr(pq, "write_table", without_filters)
                 files = writers.write(data, root)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(build, "MOST_ROW_GROUPS", most_row_groups)

@@ -16,6 +16,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.planning.index.manifest import read_manifest
 from tests.support.file_systems import mounted, needs_root
 from tests.support.files import write
 from tests.support.kill import every_point, killed_at
@@ -175,7 +176,7 @@ def test_the_index_changes_between_manifest_and_segments(
     for number in range(2):
         write_file(root, number)  # so that a refresh makes the segment anew
     before = kept(root, 2, index="off")
-    read = lookup.read_manifest
+    read = read_manifest
 
     def read_then_change(*arguments: Any) -> Any:
         monkeypatch.undo()

@@ -110,7 +110,7 @@ def test_a_file_with_damaged_pages_is_left_out(tmp_path: Path) -> None:
     assert plan_by("auto", tmp_path, "x = 7").kept == 1
 
 
-TEXTS = [
+TEXTS: list[list[str | None]] = [
     ["Anna", "BERT", None, "x"],
     ["", "KELVIN", "a b"],
     ["straße", "ANNA"],

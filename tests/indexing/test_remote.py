@@ -16,8 +16,9 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import section_file
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache
+from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.planning.planner import PlanOptions, plan_dataset
+from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.storage.exact_reads import fill_views
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server

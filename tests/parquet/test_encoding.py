@@ -23,6 +23,7 @@ from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.domains import arrow_family
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
+from tests.support.parquet_table import parquet_table
 
 _EVERY_TYPE = {
     "boolean": pa.array([True]),
@@ -220,7 +221,7 @@ def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) 
 @pytest.mark.parametrize("wider", [4, 9, 16])
 def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
     """Writers may use more bytes than the precision needs. The file's type_length decides."""
-    traits = bp.plan(write(tmp_path / "x.parquet", {"x": [1]})).table.profiles[0].traits
+    traits = parquet_table(bp.plan(write(tmp_path / "x.parquet", {"x": [1]}))).profiles[0].traits
     node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
     encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
     assert encoded is not None

@@ -21,6 +21,7 @@ from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns, 
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column
+from bloomparquet.planning.index.cache import process_cache
 from tests.support.core import Field, column_metadata, decode, encode
 
 MANY = 64
@@ -186,7 +187,7 @@ def test_a_plan_is_the_same_whether_footers_are_parsed_together(
     wheres = ["i = -1", "i IS NULL", "s = 'x'", "i > 5 AND s IS NOT NULL", "i IN (0, 7)"]
 
     def kept() -> list[Any]:
-        bp.planning.index.cache.process_cache.clear()
+        process_cache.clear()
         return [[(group.path, group.index) for group in bp.plan(tmp_path, where).kept_row_groups()] for where in wheres]
 
     together = kept()

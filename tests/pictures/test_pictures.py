@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def days(tmp_path_factory: pytest.TempPathFactory) -> str:
     """In each of eight partitions, a row group of even numbers, one of nulls, and one of larger numbers."""
     root = tmp_path_factory.mktemp("pictures") / "t"
-    groups = [{"a": EVEN, "b": EVEN}, {"a": [None] * 50, "b": EVEN}, {"a": [n + 1000 for n in EVEN], "b": EVEN}]
+    groups: list[dict[str, list[Any]]] = [
+        {"a": EVEN, "b": EVEN}, {"a": [None] * 50, "b": EVEN}, {"a": [n + 1000 for n in EVEN], "b": EVEN},
+    ]  # fmt: skip
     tables = [pa.table({name: pa.array(values, pa.int64()) for name, values in group.items()}) for group in groups]
     for day in range(8):
         write_groups(root / f"day={day}" / "x.parquet", tables, ["a"])

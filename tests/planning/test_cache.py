@@ -27,6 +27,7 @@ from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
 from tests.support.files import hive, write
+from tests.support.parquet_table import parquet_table
 
 
 def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:
@@ -140,8 +141,8 @@ def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None
 
 
 def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory: Path) -> None:
-    whole = bp.plan(data, "x = 31").table.cached_columns()[0, 0].filters
-    part = bp.plan(f"{data}/[0-3].parquet", "x = 31").table.cached_columns()[0, 0].filters
+    whole = parquet_table(bp.plan(data, "x = 31")).cached_columns()[0, 0].filters
+    part = parquet_table(bp.plan(f"{data}/[0-3].parquet", "x = 31")).cached_columns()[0, 0].filters
     assert 0.35 < len(part.known_filters().resident) / len(whole.known_filters().resident) < 0.45
 
 
@@ -153,7 +154,7 @@ def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: P
     plan = bp.plan(data, "x = 33")
     assert summary(plan) == expected
     assert plan.filter_reads.requests > 0
-    assert plan.table.cached_columns()[0, 0].filters.known_filters().resident.nbytes <= 4 * 1024
+    assert parquet_table(plan).cached_columns()[0, 0].filters.known_filters().resident.nbytes <= 4 * 1024
 
 
 def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory: Path) -> None:
@@ -163,7 +164,7 @@ def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory
             bp.plan(tmp_path / "data", "x = 4")
             file_profile._profiles.clear()
             file_profile._tails.clear()
-    assert len(bp.plan(tmp_path / "data", "x = 4").table.profiles) == 3
+    assert len(parquet_table(bp.plan(tmp_path / "data", "x = 4")).profiles) == 3
     restart()
     write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])
     for _ in range(2):

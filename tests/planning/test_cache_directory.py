@@ -31,6 +31,7 @@ from tests.support.disk_cache import (
     use_disk,
 )
 from tests.support.files import write
+from tests.support.parquet_table import parquet_table
 
 
 def test_cache_files_are_readable_by_the_owner_only(data: Path, directory: Path) -> None:
@@ -90,7 +91,7 @@ def test_least_recently_used_cache_files_are_removed_first(tmp_path: Path, direc
 def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
-    table = bp.plan(data, "x = 31").table
+    table = parquet_table(bp.plan(data, "x = 31"))
     bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
     small = PlanCache(memory_bytes=1)

@@ -207,7 +207,9 @@ def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -
 def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> None:
     directory = CacheDirectory(tmp_path, ROOM)
     for count in (0, 1, 2, 9, 40):
-        sections = {f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)}
+        sections: dict[str, dict[str, np.ndarray[Any, Any]]] = {
+            f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)
+        }
         assert directory.write(directory.path("x"), sections)
         entry = open_cache_file(directory.path("x"))
         assert {

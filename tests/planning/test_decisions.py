@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,9 @@ EVEN = list(range(0, 100, 2))
 @pytest.fixture
 def days(tmp_path: Path) -> str:
     """In each of two partitions, a row group of even numbers, one of nulls, and one of larger numbers."""
-    groups = [{"a": EVEN, "b": EVEN}, {"a": [None] * 50, "b": EVEN}, {"a": [n + 1000 for n in EVEN], "b": EVEN}]
+    groups: list[dict[str, list[Any]]] = [
+        {"a": EVEN, "b": EVEN}, {"a": [None] * 50, "b": EVEN}, {"a": [n + 1000 for n in EVEN], "b": EVEN},
+    ]  # fmt: skip
     tables = [pa.table({name: pa.array(values, pa.int64()) for name, values in group.items()}) for group in groups]
     for day in (1, 2):
         write_groups(tmp_path / "t" / f"day={day}" / "x.parquet", tables, ["a"])

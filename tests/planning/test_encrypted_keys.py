@@ -13,6 +13,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
 from tests.support.encrypted_table import FOOTER, GROUPS, OTHER, OWN, ROWS, write
+from tests.support.parquet_table import parquet_table
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +163,7 @@ def test_no_repr_reveals_encrypted_values(tmp_path: Path) -> None:
     bp.write_table(table, tmp_path / "x.parquet", bloom=["id"], encryption=bp.Keys(FOOTER))
     keys = bp.Keys(FOOTER)
     plan = bp.plan(tmp_path / "x.parquet", "id = 1 AND text = 'x'", keys=keys)
-    footer = plan.table.footer(0)
+    footer = parquet_table(plan).footer(0)
     text = "".join(
         map(
             repr,
@@ -172,7 +173,7 @@ def test_no_repr_reveals_encrypted_values(tmp_path: Path) -> None:
                 footer.read_chunk_with_cipher(0, 0),
                 footer.read_chunk_with_cipher(0, 1),
                 plan,
-                plan.table.cached_columns(),
+                parquet_table(plan).cached_columns(),
                 plan.dataset,
             ),
         )

@@ -411,7 +411,7 @@ def test_a_panic_of_polars_is_an_error_and_an_interrupt_is_not(path: str, monkey
 
 def test_fields_of_structs_match_by_the_rules_of_the_library(tmp_path: Path) -> None:
     """Null structs, null fields, fields whose names hide columns, and fields of fields; a row group each."""
-    values = [
+    values: list[list[Any]] = [
         [None, {"a": 1, "in": {"b": 1}}], [{"a": None, "in": None}] * 2, [{"a": 2, "in": {"b": None}}] * 2, [None] * 2,
         [{"a": 7, "in": {"b": 7}}] * 2,
     ]  # fmt: skip

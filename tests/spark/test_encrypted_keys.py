@@ -16,7 +16,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import OptionError, PlanError
-from bloomparquet.writing.retrofit.retrofit import AddFilters
+from bloomparquet.writing.retrofit.change import AddFilters
 from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
 from pyspark_bloomparquet.options.load import Options, PlannerOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -17,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage import locks
 from bloomparquet.storage.atomic import remove_leftover, replacing, temporary_name
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
@@ -247,7 +247,7 @@ def test_a_file_system_without_locks_is_an_error(parquet: Path, monkeypatch: pyt
     def flock(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(OSError, match="No locks available"):
         add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.fs as fs
 import pytest
 
 import bloomparquet as bp
 from tests.support.files import write
 
 moto_server = pytest.importorskip("moto.server")
-fs = pytest.importorskip("pyarrow.fs")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.stop()
 
 
-def filesystem(endpoint: str) -> object:
+def filesystem(endpoint: str) -> fs.S3FileSystem:
     return fs.S3FileSystem(endpoint_override=endpoint, scheme="http", region="us-east-1", allow_bucket_creation=True)
 
 

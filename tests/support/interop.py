@@ -28,6 +28,7 @@ from bloomparquet.parquet.values.encoding import encode_values
 from bloomparquet.planning.plan import REASONS
 from bloomparquet.query.columns import LeafColumn
 from tests.support.core import plan_with
+from tests.support.parquet_table import parquet_table
 
 EPOCH = dt.datetime(1970, 1, 1)
 UTC = dt.timezone.utc
@@ -187,7 +188,7 @@ def reasons(path: str, predicate: bp.Predicate | str) -> list[str | None]:
 
 
 def leaf_of(path: str, column: str) -> tuple[LeafColumn, WriterTraits]:
-    (layout,) = bp.plan(path).table.profiles
+    (layout,) = parquet_table(bp.plan(path)).profiles
     (leaf,) = (leaf for leaf in layout.schema.leaves if ".".join(leaf.path) == column)
     return leaf, layout.traits
 

@@ -20,10 +20,11 @@ from bloomparquet.planning import judge, planner
 from bloomparquet.planning import open as opening
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence import statistics
+from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
-from bloomparquet.query.resolve import NoLeaf
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 
 EVIDENCE = ("partitions", "statistics", "bloom")
 SWITCHES = (*EVIDENCE, "index", "caches", "planning")
@@ -129,8 +130,8 @@ def _without_statistics() -> _Patches:
 
     yield statistics, "judge_leaf", keep
     yield statistics, "judge_nulls", lambda _, chunks: np.ones(len(chunks.members), np.bool_)
-    yield judge, "find_leaf_of", unknown_if_absent(judge.find_leaf_of)
-    yield judge, "find_typed_chunks", unknown_if_absent(judge.find_typed_chunks)
+    yield judge, "find_leaf_of", unknown_if_absent(find_leaf_of)
+    yield judge, "find_typed_chunks", unknown_if_absent(find_typed_chunks)
 
 
 def _without_bloom() -> _Patches:

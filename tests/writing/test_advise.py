@@ -18,7 +18,7 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.cli.json_rows import write_json_lines
-from bloomparquet.parquet.bloom_filter.split_block import smallest_num_bytes
+from bloomparquet.parquet.bloom_filter.sizes import smallest_num_bytes
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import ReadCount

@@ -13,7 +13,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit.retrofit import AddFilters, Job, add_filters, change_file, shrink_filters
+from bloomparquet.writing.retrofit.change import AddFilters, Job, change_file
+from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ from bloomparquet.storage.table_formats import (
     require_no_log,
     require_no_stream_log,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = PathLike | Sequence[PathLike]
@@ -117,7 +120,7 @@ class Dataset:
         keys: Keys | None = None,
         table_log: OnTableLog = "error",
         allow_named_files: bool = False,
-    ) -> Dataset:
+    ) -> Self:
         """List the files at `path`: a file, a directory with its subdirectories, a glob, or a list of those. Names that
         begin with ``_`` or ``.`` are left out.
 
@@ -188,7 +191,7 @@ class Dataset:
         paths = tuple(items) if isinstance(filesystem, Mapping | None) else ()
         return cls(storage, tuple(files), names, partition_values, keys=keys, paths=paths)
 
-    def with_keys(self, keys: Keys | None) -> Dataset:
+    def with_keys(self, keys: Keys | None) -> Self:
         """This data set, decrypted with `keys`. None keeps its own keys."""
         return self if keys is None else replace(self, keys=keys)
 

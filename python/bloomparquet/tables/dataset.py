@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
     from pyiceberg.table import Table as IcebergTable
+    from typing_extensions import Self
 
 
 class Dataset(files.Dataset):
@@ -41,7 +42,7 @@ class Dataset(files.Dataset):
         storage_options: dict[str, str] | None = None,
         filesystem: Any = None,
         keys: Keys | None = None,
-    ) -> Dataset:
+    ) -> Self:
         """The rows of a Delta Lake table: its live files, without the rows that deletion vectors delete.
 
         Columns have the names and types of the table's schema, whatever the files call them (column mapping), and are
@@ -66,7 +67,7 @@ class Dataset(files.Dataset):
         snapshot_id: int | None = None,
         filesystem: Any = None,
         keys: Keys | None = None,
-    ) -> Dataset:
+    ) -> Self:
         """The rows of an Iceberg table: its live files, without the rows that position deletes and deletion vectors
         delete.
 

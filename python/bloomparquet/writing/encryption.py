@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, did_you_mean, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher, FileCrypto
@@ -20,6 +20,9 @@ from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import names_of
 from bloomparquet.query.predicate import Column
 from bloomparquet.storage.files import Storage
+
+if TYPE_CHECKING:
+    from bloomparquet.parquet.encryption.keys.keys import ByColumn
 
 ALGORITHMS = ("AES_GCM_V1", "AES_GCM_CTR_V1")
 
@@ -55,12 +58,12 @@ class Encryption:
         algorithm: str = "AES_GCM_V1",
         store_aad_prefix: bool = True,
         footer_key_metadata: bytes | None = None,
-        column_key_metadata: Mapping[str | Column, bytes] | None = None,
+        column_key_metadata: ByColumn | None = None,
     ) -> None:
         if algorithm not in ALGORITHMS:
             raise OptionError(f"the algorithm is {algorithm!r}; expected {' or '.join(ALGORITHMS)}")
         self._algorithm, self._plaintext_footer = algorithm, bool(plaintext_footer)
-        metadata = dict(column_key_metadata or {})
+        metadata: dict[str | Column, bytes] = dict((column_key_metadata or {}).items())
         _require_writable(keys, footer_key_metadata, metadata)
         self._keys_of_file: _KeysOfFile = partial(_given_keys, keys, footer_key_metadata, metadata)
         self._keys_name = repr(keys)

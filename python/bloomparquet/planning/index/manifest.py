@@ -68,8 +68,9 @@ class Manifest:
         for each in self.segments:
             if not isinstance(each.name, str) or "/" in each.name:
                 raise TypeError(f"a segment is called {each.name!r}")
-            if not all(isinstance(number, int) for number in (each.bytes, each.files, each.row_groups)):
-                raise TypeError(f"the segment {each.name} has sizes that are no integers")
+            sizes = (each.bytes, each.files, each.row_groups, each.start_bytes)
+            if not all(isinstance(number, int) and number >= 0 for number in sizes):
+                raise TypeError(f"the segment {each.name} has the sizes {sizes}; expected integers from 0")
         if not isinstance(self.root, str | None) or not isinstance(self.columns, Mapping):
             raise TypeError("root or columns have an unexpected type")
 

@@ -25,6 +25,8 @@ from bloomparquet.query.names import names_of
 
 if TYPE_CHECKING:
     from bloomparquet.query.predicate import Column
+
+    ByColumn = Mapping[str, bytes] | Mapping[Column, bytes] | Mapping[str | Column, bytes]
     from bloomparquet.storage.files import Storage
 
 
@@ -67,7 +69,7 @@ class Keys:
     """
 
     footer: bytes | None = None
-    columns: Mapping[str | Column, bytes] = field(default_factory=dict)
+    columns: ByColumn = field(default_factory=dict)
     _: KW_ONLY
     retriever: Retriever | None = None
     aad_prefix: bytes | None = None
@@ -170,7 +172,8 @@ class FileKeys:
         """The key of a leaf column with its own key. Raises EncryptionError if there is none."""
         name = self._keys.name_of(column)
         if name is not None:
-            return self._keys.columns[name]
+            by_name: Mapping[Any, bytes] = self._keys.columns
+            return by_name[name]
         return self._retrieved(metadata, f"the key of column {_dotted(column)}")
 
     def require_no_own_key(self, column: Column) -> None:
@@ -246,7 +249,7 @@ def load_keys(provider: str) -> Keys:
     return keys
 
 
-def _check_columns(columns: Mapping[str | Column, bytes] | None) -> dict[str | Column, bytes]:
+def _check_columns(columns: ByColumn | None) -> dict[str | Column, bytes]:
     if columns is None:
         return {}
     if not isinstance(columns, Mapping):
