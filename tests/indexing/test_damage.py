@@ -254,10 +254,6 @@ def test_hostile_manifests_are_not_used(data: Data) -> None:
     for path, content in mutations(sound, 100):
         data.replace(data.manifest, json.dumps({"checksum": _digest(content), **content}).encode())
         data.assert_right((path, content))
-    for hostile in HOSTILE:
-        start = {**sound, "segments": [{**each, "start_bytes": hostile} for each in sound["segments"]]}
-        data.replace(data.manifest, json.dumps({"checksum": _digest(start), **start}).encode())
-        data.assert_right(("start_bytes", hostile))
     for other in ([], 1, None, "x", {}, {"checksum": 1}, {**sound, "version": 2}, {**sound, "version": None}):
         data.replace(data.manifest, json.dumps(other).encode())
         data.assert_right(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import section_file
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache
+from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import plan_dataset
@@ -223,3 +225,18 @@ def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypat
     with pytest.raises(PermissionError, match=r"ACCESS_DENIED .* to=DIRECTORY") as caught:
         bp.build_index(s3.url(small))
     assert caught.value.filename == f"bucket/{small}/{DIRECTORY}"
+
+
+@pytest.mark.parametrize("field", ["bytes", "files", "row_groups", "start_bytes"])
+def test_a_manifest_may_lie_about_the_sizes_of_a_segment(field: str, s3: S3Server, small: str) -> None:
+    bp.build_index(s3.url(small), ["x"])
+    manifest = f"bucket/{small}/{DIRECTORY}/manifest.json"
+    content = json.loads(s3.filesystem.open_input_file(manifest).read())
+    del content["checksum"]
+    for lie in (-1, 0, 1, 2**62, 10**30, 1.5, "", "512", None, [], {}):
+        for each in content["segments"]:
+            each[field] = lie
+        with s3.filesystem.open_output_stream(manifest) as out:
+            out.write(json.dumps({"checksum": _digest(content), **content}).encode())
+        lookup.forget_indexes()
+        assert Planned(s3, small, f"x = '{text(2)}'").kept == [(f"bucket/{small}/2.parquet", 0)], lie
