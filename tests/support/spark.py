@@ -29,6 +29,8 @@ def start(home: Path, **conf: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
+        .config("spark.broadcast.blockSize", "64k")
+        .config("spark.buffer.pageSize", "1m")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
@@ -61,15 +63,15 @@ def remember_names() -> None:
 def forget_sources(session: SparkSession) -> None:
     """Make Hadoop's configuration cheap to serialise, which Spark does for each query.
 
-    Hadoop notes which file set each of its 1,500 properties, and compresses each of these notes by itself.
+    Hadoop notes which file set each of its 1,500 properties, and compresses each of these notes by itself. It reads all
+    properties again whenever a library adds a file of defaults, so the notes go to a map that holds one.
     """
     context: Any = session.sparkContext
-    context._jvm.org.apache.hadoop.mapred.JobConf()  # else its class reads all properties again when it is loaded
     hadoop = context._jsc.hadoopConfiguration()
-    hadoop.size()  # properties are read when they are needed
+    one = context._jvm.org.apache.commons.collections4.map.LRUMap(1)
     notes = hadoop.getClass().getDeclaredField("updatingResource")
     notes.setAccessible(True)
-    notes.get(hadoop).clear()
+    notes.set(hadoop, context._jvm.java.util.Collections.synchronizedMap(one))
 
 
 def wait_for_tasks(spark: SparkSession) -> None:
