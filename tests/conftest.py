@@ -35,11 +35,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session for the whole run. Tests change its configuration with `support.spark.conf` only."""
-    from tests.support.spark import forget_sources, remember_names, start
+    from tests.support.spark import FOR_SMALL_QUERIES, forget_sources, remember_names, start
 
     remember_names()
-    # Each query's plan as text, which the UI would show, is cheaper in this mode.
-    session = start(tmp_path_factory.mktemp("spark"), **{"spark.sql.ui.explainMode": "simple"})
+    session = start(tmp_path_factory.mktemp("spark"), **FOR_SMALL_QUERIES)
     forget_sources(session)
     yield session
     session.stop()

@@ -80,14 +80,9 @@ def session(home: Path) -> SparkSession:
     """A session with the jar. Only the way `PLAIN` turns pruning of Spark's own scans on."""
     from pyspark_bloomparquet import attach
     from tests.support.python_source import register
-    from tests.support.spark import forget_sources, start
+    from tests.support.spark import FOR_SMALL_QUERIES, forget_sources, start
 
-    more = {
-        "spark.bloomparquet.cacheDirectory": str(home / "cache"),
-        "spark.broadcast.compress": "false",
-        "spark.sql.ui.explainMode": "simple",  # a query's plan as text, which the UI would show, is cheaper
-    }
-    spark = start(home, **more)
+    spark = start(home, **FOR_SMALL_QUERIES, **{"spark.bloomparquet.cacheDirectory": str(home / "cache")})
     forget_sources(spark)
     spark.sparkContext.setLogLevel("OFF")
     register(spark)

@@ -15,6 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support import spark_kms
 
 
+FOR_SMALL_QUERIES = {
+    "spark.broadcast.compress": "false",
+    "spark.broadcast.blockSize": "64k",  # what each broadcast allocates at least
+    "spark.buffer.pageSize": "1m",  # likewise for joins and aggregates
+    "spark.sql.ui.explainMode": "simple",  # the plan as text, which the UI would show
+}
+"""Settings with which thousands of small queries cost less. Benchmarks keep Spark's own."""
+
+
 def start(home: Path, **conf: str) -> SparkSession:
     """A session with two threads, which writes its own files under `home`."""
     os.environ["BLOOMPARQUET_KEY_PROVIDERS"] = spark_kms.ALLOWED  # for Spark's Python workers, which inherit it
@@ -29,8 +38,6 @@ def start(home: Path, **conf: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
-        .config("spark.broadcast.blockSize", "64k")
-        .config("spark.buffer.pageSize", "1m")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
