@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import spark_kms
 
-
 FOR_SMALL_QUERIES = {
     "spark.broadcast.compress": "false",
     "spark.broadcast.blockSize": "64k",  # what each broadcast allocates at least
