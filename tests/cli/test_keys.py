@@ -143,7 +143,7 @@ def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> No
     # A plan keeps a file that it cannot decrypt.
     plan = run("plan", file, "--where", "id = 1001", "--json")
     assert (plan.code, json.loads(plan.out)["unopened_files"]) == (0, {"skipped": 0, "read_whole": 1})
-    assert run("plan", file, "--where", "id = 1001", "--strict").code == 1
+    assert run("plan", file, "--where", "id = 1001", "--on-filter-error", "fail").code == 1
 
 
 @pytest.mark.parametrize("function", ["another", "footer_only"])

@@ -46,6 +46,7 @@ from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
+    from bloomparquet.planning.options import OnFilterError
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
@@ -63,7 +64,11 @@ def _predicate(command: _Command) -> _Command:
         ),
         click.option("--ignore-case", is_flag=True, help="Ignore case in column names, as Spark does by default."),
         click.option(
-            "--strict", is_flag=True, help="Fail on a filter that cannot be used. By default, its row group is kept."
+            "--on-filter-error",
+            type=click.Choice(["keep", "fail"]),
+            default="keep",
+            show_default=True,
+            help="If a Bloom filter cannot be used: keep its row group, or fail.",
         ),
         click.option(
             "--index",
@@ -304,7 +309,7 @@ def _planning(
     where: str | None,
     timezone: str,
     ignore_case: bool,
-    strict: bool,
+    on_filter_error: OnFilterError,
     index: str,
     keys: Keys | None,
     table_log: OnTableLog,
@@ -313,7 +318,7 @@ def _planning(
         "where": where,
         "timezone": timezone,
         "case_sensitive": not ignore_case,
-        "on_filter_error": "fail" if strict else "keep",
+        "on_filter_error": on_filter_error,
         "index": index,
         "keys": keys,
         "table_log": table_log,
