@@ -6,6 +6,7 @@ For each predicate the rows equal those of ``spark.read.parquet``.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
@@ -41,7 +42,7 @@ TIMESTAMPS = [
 
 
 CONVERTED: dict[str, tuple[pa.DataType, list[Any]]] = {
-    "decimal(9, 2)": (pa.decimal128(9, 2), [Decimal("1.50"), Decimal("9999999.99"), Decimal("0.01")]),
+    "decimal(9, 2)": (pa.decimal128(9, 2), [Decimal("1.50"), Decimal("9999999.99"), Decimal("0.01"), Decimal("-1.25")]),
     "decimal(18, 6)": (pa.decimal128(18, 6), [Decimal("1.5"), Decimal("999999999999.999999"), Decimal("0.000001")]),
     "decimal(38, 10)": (pa.decimal128(38, 10), [Decimal("1.5"), Decimal(10) ** 27, Decimal("0.0000000001")]),
     "int": (pa.int32(), [1, -(2**31), 150]),
@@ -49,6 +50,25 @@ CONVERTED: dict[str, tuple[pa.DataType, list[Any]]] = {
     "unsigned short": (pa.uint16(), [1, 60_000, 5]),
     "unsigned long": (pa.uint64(), [1, 2**63, 150]),
 }
+NUMBERS = ("DECIMAL(5,2)", "DECIMAL(20,0)", "DOUBLE")
+
+
+def assert_reads_lose_no_row(readers: Readers, path: str, types: Sequence[str], vectorized: str) -> int:
+    """Read the column `c` as each of `types`, and ask for what Spark shows then. Gives how many types it can read."""
+    read = 0
+    with conf(readers.spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
+        for read_as in types:
+            try:
+                rows = readers.oracle(path, f"c {read_as}").distinct().selectExpr("CAST(c AS STRING)").collect()
+            except (Py4JJavaError, PySparkException):  # Spark refuses the conversion, or one of the values
+                continue
+            read += 1
+            wheres = ["c IS NULL", "c <=> NULL"]
+            for text in {row[0] for row in rows if row[0] is not None} | {"1", "0", "-1"}:
+                value = f"try_cast('{text}' AS {read_as})"
+                wheres += [f"c {operator} {value}" for operator in ("=", "<", ">=")]
+            assert_same_rows(readers, path, wheres, f"c {read_as}")
+    return read
 
 
 @pytest.mark.parametrize(("stored", "vectorized"), [*((stored, "false") for stored in CONVERTED), ("unsigned", "true")])
@@ -58,16 +78,15 @@ def test_numbers_that_the_reader_converts_lose_no_row(
     """Spark's row reader makes NULL of a number with too many digits, and cuts digits after the point."""
     kind, values = CONVERTED[stored]
     path = one_value_per_group(tmp_path, "c", [*values, None], kind)
-    with conf(readers.spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
-        for read_as in ("DECIMAL(5,2)", "DECIMAL(20,0)", "DOUBLE"):
-            try:
-                readers.oracle(path, f"c {read_as}").collect()
-            except (Py4JJavaError, PySparkException):  # Spark refuses the conversion, or one of the values
-                continue
-            wheres = ["c IS NULL", "c <=> NULL"]
-            for literal in ("1", "0", "-1"):
-                wheres += [f"c {operator} CAST({literal} AS {read_as})" for operator in ("=", "<", ">=")]
-            assert_same_rows(readers, path, wheres, f"c {read_as}")
+    assert assert_reads_lose_no_row(readers, path, NUMBERS, vectorized)
+
+
+@pytest.mark.parametrize("stored", ["decimal(9, 2)", "decimal(18, 6)"])
+def test_decimals_read_without_their_point_lose_no_row(readers: Readers, tmp_path: Path, stored: str) -> None:
+    """Spark's vectorized reader shows 1.50, stored as the integer 150, as the BIGINT 150."""
+    kind, values = CONVERTED[stored]
+    path = one_value_per_group(tmp_path, "c", [*values, None], kind, store_decimal_as_integer=True)
+    assert assert_reads_lose_no_row(readers, path, ("INT", "BIGINT", "DOUBLE"), "true") > 0
 
 
 STORED = ("ntz", "utc", "int96")

@@ -41,6 +41,13 @@ UNKNOWN = -1
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
+_TIMESTAMPS = ("timestamp", "timestamp_ntz")
+# family, or physical type of floating-point numbers -> types of Spark that show the stored values, but for numbers'
+_READER_TYPES: dict[str | None, tuple[str, ...]] = {
+    "boolean": ("boolean",), "FLOAT": ("float", "double"), "DOUBLE": ("double",), "string": ("string", "binary"),
+    "binary": ("binary", "string"), "uuid": ("binary",), "date": ("date",), "time": ("time(6)",),
+    "timestamp": _TIMESTAMPS, "timestamp_ntz": _TIMESTAMPS,
+}  # fmt: skip
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, by their bits
 
@@ -199,17 +206,11 @@ class RowGroups:
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that gives the column `reader_type` (None: the type in the files) shows the stored values.
         False if it would cut an INT64 to 32 bits, for example, and if the files have two types of timestamps."""
-        if leaf is not None and reader_type is None and fold(dotted_name(leaf.path), False) in self._mixed_timestamps:
-            return False
-        if leaf is not None and reader_type is not None and not _holds_values(leaf.node, reader_type):
-            return False
-        bits = _INTEGER_BITS.get(reader_type or "")
-        if bits is None or leaf is None or leaf.node.physical_type not in ("INT32", "INT64"):
+        if leaf is None:
             return True
-        annotation = leaf.node.annotation
-        if annotation is None or annotation.bit_width is None or annotation.signed is None:
-            return bits >= (64 if leaf.node.physical_type == "INT64" else 32)
-        return bits > annotation.bit_width - annotation.signed
+        if reader_type is None:
+            return fold(dotted_name(leaf.path), False) not in self._mixed_timestamps
+        return _is_lossless(leaf.node, reader_type)
 
     @cached_property
     def _mixed_timestamps(self) -> frozenset[str]:
@@ -395,19 +396,39 @@ def _memory_of(array: NDArray[Any]) -> int:
     return array.nbytes + len(array) * sum(map(getsizeof, sample)) // len(sample)
 
 
-def _holds_values(node: SchemaNode, reader_type: str) -> bool:
-    """Whether a reader's DECIMAL or DOUBLE holds all values of the column. Spark makes NULL of a value with too many
-    digits, cuts digits after the point, and takes an unsigned integer of 32 bits for a signed one."""
-    annotation, decimal = node.annotation, _DECIMAL.fullmatch(reader_type)
-    is_unsigned = annotation is not None and annotation.signed is False
-    if decimal is None:
-        return not (is_unsigned and reader_type in ("float", "double"))
-    precision, scale = int(decimal[1]), int(decimal[2])
-    if annotation is not None and annotation.kind == "DECIMAL":
+def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
+    """Whether Spark shows all stored values of a column that it reads as `reader_type`.
+
+    Spark's readers convert to many types, and differ: one shows the digits of a DECIMAL as a BIGINT, without the point;
+    another makes NULL of a number with too many digits. So only what is known to be lossless counts.
+    """
+    family, decimal = parquet_family(node), _DECIMAL.fullmatch(reader_type)
+    if decimal is not None:
+        return _is_held_by(node, family, precision=int(decimal[1]), scale=int(decimal[2]))
+    if family == "integer":
+        is_signed, bits = _integer_type(node)
+        if reader_type == "double":
+            return is_signed and bits <= 32
+        return _INTEGER_BITS.get(reader_type, 0) > bits - is_signed
+    return reader_type in _READER_TYPES.get(node.physical_type if family == "float" else family, ())
+
+
+def _is_held_by(node: SchemaNode, family: Family, *, precision: int, scale: int) -> bool:
+    """Whether a DECIMAL of this precision and scale holds all values of the column."""
+    annotation = node.annotation
+    if family == "decimal" and annotation is not None:
         digits, stored_scale = annotation.precision or 0, annotation.scale or 0
         return stored_scale <= scale and digits - stored_scale <= precision - scale
-    bits = {"INT32": 32, "INT64": 64}.get(node.physical_type or "")
-    if bits is None or (annotation is not None and annotation.bit_width is None):
+    if family != "integer":
         return False
-    bits = (annotation and annotation.bit_width) or bits
-    return _DIGITS[bits] <= precision - scale and not (is_unsigned and bits == 32)
+    is_signed, bits = _integer_type(node)
+    # Spark takes an unsigned integer of 32 bits for a signed one.
+    return _DIGITS[bits] <= precision - scale and (is_signed or bits != 32)
+
+
+def _integer_type(node: SchemaNode) -> tuple[bool, int]:
+    """Whether an integer column is signed, and its bits."""
+    annotation = node.annotation
+    if annotation is None or annotation.bit_width is None:
+        return True, 64 if node.physical_type == "INT64" else 32
+    return annotation.signed is not False, annotation.bit_width
