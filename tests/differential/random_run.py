@@ -71,8 +71,10 @@ def summary(tally: Counter[str]) -> str:
     """Counts by way in."""
     lines = [f"{way:>12}: {tally[way]:,} pairs, {tally[f'{way}: scans that skipped']:,} scans skipped row groups, "
              f"{tally[f'{way}: refused by name']:,} not supported" for way in WAYS]  # fmt: skip
-    others = ("data sets", "with rows", "row groups", "statistics", "bloom", "both fail", "rows for Spark's error",
-              "Spark's pushdown fails as well", "Spark's pushdown differs as well")  # fmt: skip
+    others = (
+        "data sets", "with rows", "row groups", "statistics", "bloom", "both fail", "rows for Spark's error",
+        "Spark's pushdown fails as well", "Spark's pushdown differs as well", "other days than Spark's",
+    )  # fmt: skip
     return "\n".join([*lines, ", ".join(f"{key}: {tally[key]:,}" for key in others)])
 
 
