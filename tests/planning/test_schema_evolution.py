@@ -199,3 +199,43 @@ def test_file_is_judged_if_the_reader_type_holds_all_values(
     for where in ("n = 4", "n > 5", "n IN (4, 6)"):
         assert plan_with(path, where, reader_types={("n",): INTEGERS[bits]}).kept == (0 if judged else 1)
     assert plan_with(path, "n = 3", reader_types={("n",): INTEGERS[bits]}).kept == 1
+
+
+SPARK_TYPES = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+    "timestamp_ntz", "time(3)", "time(6)", "decimal(5,2)", "decimal(9,2)", "decimal(20,0)", "decimal(38,18)", "char(5)",
+    "varchar(5)", "void", "interval day to second", "interval year to month", "string collate UTF8_LCASE", "",
+)  # fmt: skip
+TIMESTAMPS = {"timestamp", "timestamp_ntz"}
+LOSSLESS: list[tuple[pa.DataType, set[str]]] = [
+    (pa.int32(), {"int", "bigint", "double", "decimal(20,0)", "decimal(38,18)"}),
+    (pa.int64(), {"bigint", "decimal(20,0)", "decimal(38,18)"}),
+    (pa.uint32(), {"bigint"}),
+    (pa.float16(), set()),
+    (pa.float32(), {"float", "double"}),
+    (pa.float64(), {"double"}),
+    (pa.decimal128(4, 1), {"decimal(5,2)", "decimal(9,2)", "decimal(38,18)"}),
+    (pa.decimal128(9, 2), {"decimal(9,2)", "decimal(38,18)"}),
+    (pa.decimal128(38, 18), {"decimal(38,18)"}),
+    (pa.string(), {"string", "binary"}),
+    (pa.binary(), {"string", "binary"}),
+    (pa.binary(4), {"string", "binary"}),
+    (pa.bool_(), {"boolean"}),
+    (pa.date32(), {"date"}),
+    (pa.time64("us"), {"time(6)"}),
+    (pa.time32("ms"), {"time(6)"}),
+    (pa.timestamp("us"), TIMESTAMPS),
+    (pa.timestamp("ms", "UTC"), TIMESTAMPS),
+]
+
+
+@pytest.mark.parametrize("as_integer", [False, True], ids=["bytes", "integers"])
+@pytest.mark.parametrize(("stored", "lossless"), LOSSLESS, ids=str)
+def test_only_lossless_reader_types_are_judged(
+    tmp_path: Path, stored: pa.DataType, lossless: set[str], as_integer: bool
+) -> None:
+    """A DECIMAL, however it is stored, is not judged if it is read as an integer, which may lack its point."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": pa.nulls(3, stored)}), path, store_decimal_as_integer=as_integer)
+    judged = {name for name in SPARK_TYPES if plan_with(path, "x IS NOT NULL", reader_types={("x",): name}).kept == 0}
+    assert judged == lossless
