@@ -110,10 +110,9 @@ def _index(random: Random, data: DataSet) -> DataSet:
             table = pq.ParquetFile(chosen).read()
         except (pa.ArrowException, OSError):  # a damaged file
             return replace(data, notes=f"{data.notes}; index")
-        rows = list(range(table.num_rows))
-        random.shuffle(rows)
+        rows = random.sample(range(table.num_rows), table.num_rows)
         copied = chosen if change < 0.4 else chosen.with_name("part-new.parquet")
         rids = pa.array(range(1000, 1000 + len(rows)), pa.int64())
-        table = table.take(rows).set_column(table.column_names.index("rid"), "rid", rids)
+        table = table.take(pa.array(rows, pa.int64())).set_column(table.column_names.index("rid"), "rid", rids)
         pq.write_table(table, copied, row_group_size=random.randint(1, 8))
     return replace(data, notes=f"{data.notes}; stale index")

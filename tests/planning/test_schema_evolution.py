@@ -230,7 +230,7 @@ LOSSLESS: list[tuple[pa.DataType, set[str]]] = [
 
 
 @pytest.mark.parametrize("as_integer", [False, True], ids=["bytes", "integers"])
-@pytest.mark.parametrize(("stored", "lossless"), LOSSLESS, ids=str)
+@pytest.mark.parametrize(("stored", "lossless"), [pytest.param(*case, id=str(case[0])) for case in LOSSLESS])
 def test_only_lossless_reader_types_are_judged(
     tmp_path: Path, stored: pa.DataType, lossless: set[str], as_integer: bool
 ) -> None:
