@@ -81,6 +81,7 @@ class Storage(Protocol):
     access: Hashable  # differs for other credentials: only storages with equal ones share objects that read files
     merge_gap: int  # bytes: ranges at most this far apart are read as one
     threads: int  # how many reads at a time are worthwhile
+    batch_bytes: int  # how much of many files to read before it is used
     filesystem: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
@@ -126,6 +127,7 @@ class LocalStorage:
     access: Hashable = "file"
     merge_gap = 8 * 1024
     threads = 1
+    batch_bytes = 16 * 1024 * 1024  # buffers that the allocator uses again are filled in half the time
     filesystem: pyarrow.fs.FileSystem
 
     def __init__(self) -> None:
@@ -230,6 +232,7 @@ class ArrowStorage:
 
     merge_gap = 256 * 1024
     threads = 16
+    batch_bytes = 64 * 1024 * 1024  # enough reads for all threads
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable, access: Hashable = None) -> None:
         self.filesystem = filesystem

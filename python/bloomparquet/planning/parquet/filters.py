@@ -29,7 +29,6 @@ from bloomparquet.storage.ranges import Ranges, read_ranges
 
 _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
-_BATCH_BYTES = 64 * 1024 * 1024
 _ROUNDS = (32, 256)  # how many values all filters are asked for at once
 _FIRST_VALUES = 2048
 
@@ -121,7 +120,7 @@ class ParquetFilters(FilterStore):
             yield self._with_bits(
                 resident, self._resident.view(np.uint8).reshape(-1), self._resident_at[resident] * BYTES_PER_BLOCK
             )
-            batch = np.cumsum(self.num_bytes[others]) // _BATCH_BYTES
+            batch = np.cumsum(self.num_bytes[others]) // storage.batch_bytes
             for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
                 buffer, starts = self._bitsets(storage, some, count)
                 yield self._with_bits(some, buffer, starts)
@@ -155,7 +154,8 @@ class ParquetFilters(FilterStore):
         if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _FIRST_READ_BYTES)
         size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
-        for batch in np.split(np.arange(len(chunks)), np.flatnonzero(np.diff(np.cumsum(size) // _BATCH_BYTES)) + 1):
+        piece = np.cumsum(size) // storage.batch_bytes
+        for batch in np.split(np.arange(len(chunks)), np.flatnonzero(np.diff(piece)) + 1):
             self._read_header_batch(storage, chunks[batch], size[batch], count)
 
     def _read_header_batch(
@@ -228,7 +228,7 @@ class ParquetFilters(FilterStore):
         whole = self.num_bytes[some.chunks]
         cost = np.where(self._ciphers.encrypted[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
         cost[self._resident_at[some.chunks] >= 0] = 0
-        piece = (np.cumsum(cost) - cost) // _BATCH_BYTES
+        piece = (np.cumsum(cost) - cost) // question.storage.batch_bytes
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
@@ -298,7 +298,7 @@ class ParquetFilters(FilterStore):
                 return
             any_bit = np.zeros(len(chunks), np.bool_)
             length = np.minimum(size, end - at)
-            for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // _BATCH_BYTES + 1):
+            for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // storage.batch_bytes + 1):
                 ranges = read_ranges(storage, self._paths, self._file[chunks[some]], at[some], length[some], count)
                 any_bit[some] = any_set(ranges.buffer, ranges.starts, length[some])
             self._not_empty[chunks[any_bit]] = True
