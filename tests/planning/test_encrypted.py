@@ -15,7 +15,7 @@ from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet import filters, known_filters
-from bloomparquet.storage.files import ReadCount, open_storage
+from bloomparquet.storage.files import LocalStorage, ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
 from tests.support.encrypted_table import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write
@@ -195,7 +195,7 @@ def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, mon
     path = write(tmp_path / "x.parquet")
     for module in (filters, known_filters):
         monkeypatch.setattr(module, "RESIDENT_BYTES", 0)
-    monkeypatch.setattr(filters, "_BATCH_BYTES", 600)
+    monkeypatch.setattr(LocalStorage, "batch_bytes", 600)
     for _ in range(2):
         assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
         assert bp.plan(path, "id IN (7, 9, 11)", keys=KEYS).skipped["bloom"] >= GROUPS - 1
