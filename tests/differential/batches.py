@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ def pairs_of(
     rows = [Statement(ROWS, random_sql.predicate(random, data)) for _ in range(PREDICATES)]
     yield from screen(load, rows, [PLAIN, JAR])
     if "bloom" not in load.settings.get("spark.sql.sources.useV1SourceList", ""):
-        yield from screen(load, rows[:MOST_WHERE], [WHERE])
+        at_once = replace(load, at_load=load.settings)  # the condition is resolved at the load
+        yield from screen(at_once, rows[:MOST_WHERE], [WHERE])
     statements = [random_sql.statement(random, data) for _ in range(STATEMENTS)]
     yield from screen(load, statements, [PLAIN, JAR])
 

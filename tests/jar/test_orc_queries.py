@@ -224,3 +224,16 @@ def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReade
     assert zone() is None
     assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None
     assert zone(default="-Duser.timezone=UTC", extra="-Duser.timezone=Asia/Tokyo -ea") == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("condition", ["k IN ({}, 7, NULL)", "k IN ({}, 1, 2, 3, 4, 5, 6, 7, 8, 9, NULL, 10, 11)"])
+@pytest.mark.parametrize("negated", ["", "p = 3 OR NOT (n NOT IN (2059, NULL)) AND "])
+def test_null_in_a_list_of_values(readers: OrcReaders, lake: str, condition: str, negated: str) -> None:
+    """Spark's own ORC filters fail for it, even where no file has the column."""
+    frame = readers.jar(lake).where(negated + condition.format(key(readers, 2059)))
+    assert rows(frame.select("n")) == [(2059,)]
+    assert sum(plan.kept for plan in last_plan(frame)) < 60
+    missing = readers.spark.read.format("bloomorc").schema("n long, absent int, p int").load(lake)
+    assert rows(missing.where("absent IN (1, NULL)")) == []
+    assert rows(missing.where("p IN (1, NULL) AND n = 1001").select("p")) == [(1,)]
+    assert " IN (1,null)]" in explained(missing.where("p IN (1, NULL)")).split("PartitionFilters")[1]

@@ -97,7 +97,7 @@ public final class PlannerPredicate {
   }
 
   /** Whether these columns, at least one, are all partition columns. */
-  boolean isOfPartitions(Set<String> columns) {
+  public boolean isOfPartitions(Set<String> columns) {
     return !columns.isEmpty() && columns.stream().allMatch(column -> find(partitions, column) != null);
   }
 

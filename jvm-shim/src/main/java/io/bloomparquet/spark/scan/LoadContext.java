@@ -3,9 +3,15 @@ package io.bloomparquet.spark.scan;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.Scala;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 
 /**
  * What all scans of one load share.
@@ -26,5 +32,24 @@ record LoadContext(SparkSession session, ScanOptions options, LoadPredicate wher
   List<Expression> pushable() {
     boolean byName = format() == FileFormat.PARQUET && predicates.unplannableReason() == null;
     return where.pushable(predicates.partitions(), byName);
+  }
+
+  /**
+   * Whether Spark's scan builder takes a condition of the query. ORC's fails for NULL in a list of values, even if no
+   * file has the column ({@code OrcFilters.castLiteralValue}). The query filters by such a condition itself.
+   */
+  boolean isPushable(Expression condition) {
+    return format() != FileFormat.ORC
+        || !listsNull(condition)
+        || predicates.isOfPartitions(
+            Scala.list(condition.references().toSeq()).stream().map(Attribute::name).collect(Collectors.toSet()));
+  }
+
+  private static boolean listsNull(Expression expression) {
+    boolean itself =
+        expression instanceof In in
+                && Scala.list(in.list()).stream().anyMatch(each -> each instanceof Literal one && one.value() == null)
+            || expression instanceof InSet set && set.hset().contains(null);
+    return itself || Scala.list(expression.children()).stream().anyMatch(LoadContext::listsNull);
   }
 }

@@ -52,10 +52,13 @@ class PrunedScanBuilder extends FileScanBuilder {
   @Override
   public Seq<Expression> pushFilters(Seq<Expression> pushed) {
     filters = Scala.list(pushed);
+    List<Expression> pushable = filters.stream().filter(context::isPushable).toList();
     List<Expression> all = new ArrayList<>(context.pushable());
-    all.addAll(filters);
-    List<Expression> remaining = new ArrayList<>(Scala.list(files.pushFilters(Scala.seq(all))));
-    remaining.retainAll(filters);
+    all.addAll(pushable);
+    List<Expression> applied = new ArrayList<>(pushable);
+    applied.removeAll(Scala.list(files.pushFilters(Scala.seq(all))));
+    List<Expression> remaining = new ArrayList<>(filters);
+    remaining.removeAll(applied);
     return Scala.seq(remaining);
   }
 
