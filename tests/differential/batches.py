@@ -52,8 +52,9 @@ def pairs_of(
     rows = [Statement(ROWS, random_sql.predicate(random, data)) for _ in range(PREDICATES)]
     yield from screen(load, rows, [PLAIN, JAR])
     if "bloom" not in load.settings.get("spark.sql.sources.useV1SourceList", ""):
-        at_once = replace(load, at_load=load.settings)  # the condition is resolved at the load
-        yield from screen(at_once, rows[:MOST_WHERE], [WHERE])
+        # The option is one of a reader, and is resolved when that loads.
+        read = replace(load, entry="files" if load.entry == "files" else "load", at_load=load.settings)
+        yield from screen(read, rows[:MOST_WHERE], [WHERE])
     statements = [random_sql.statement(random, data) for _ in range(STATEMENTS)]
     yield from screen(load, statements, [PLAIN, JAR])
 

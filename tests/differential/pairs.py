@@ -120,8 +120,6 @@ def random_load(random: Random, data: DataSet) -> Load:
         columns = [replace(c, type=random.choice(list(random_files.TYPES.values()))) for c in data.columns]
         schema = replace(data, columns=(*data.columns[1:], columns[0])).ddl()
     entry = random.choice(_ENTRIES)
-    if entry == "path":  # SQL has no place for them there
-        schema, options = None, {}
     if schema and entry == "table" and not data.partitions and random.random() < 0.5:
         kind = random.choice(("CHAR(3)", "VARCHAR(3)", "STRING COLLATE UTF8_LCASE"))
         schema = re.sub(r"(?<=` )STRING", kind, schema)
@@ -210,21 +208,20 @@ def table(spark: SparkSession, load: Load, way: str | None, name: str, where: st
         reader = reader.options(timeZone=load.zone, pushFilters="on")  # it cannot see the session's zone
     if way == WHERE:
         reader = reader.option("where", where)
-    entry = "load" if way in (WHERE, PYTHON) and load.entry != "files" else load.entry
     columns = "" if load.schema is None else f"({load.schema})"
     given = ", ".join(f"`{key}` '{value}'" for key, value in {**load.options, "path": root}.items())
     with conf(spark, {**load.at_load, **_pruning(way)}):
-        if entry == "path":
+        if load.entry == "path":
             name = f"{format_}.`{root}`"
-        elif entry == "using":
+        elif load.entry == "using":
             spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} {columns} USING {format_} OPTIONS ({given})")
-        elif entry == "table":
+        elif load.entry == "table":
             name = f"pair_{name}"
             spark.sql(f"DROP TABLE IF EXISTS {name}")
             spark.sql(f"CREATE TABLE {name} {'' if data.partitions else columns} USING {format_} OPTIONS ({given})")
             if data.partitions and "recursiveFileLookup" not in load.options:
                 spark.sql(f"ALTER TABLE {name} RECOVER PARTITIONS")
-        elif entry == "files":
+        elif load.entry == "files":
             files = sorted(str(p) for p in data.root.rglob(f"*.{data.format}") if "_bloomparquet" not in str(p))
             reader.option("basePath", root).load(files).createOrReplaceTempView(name)
         else:
@@ -232,7 +229,7 @@ def table(spark: SparkSession, load: Load, way: str | None, name: str, where: st
     try:
         yield name
     finally:
-        if entry == "table":
+        if load.entry == "table":
             spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
