@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -88,6 +90,7 @@ class Outcome:
     rows: tuple[str, ...] = ()
     error: str = ""
     message: str = field(default="", compare=False)
+    is_of_task: bool = field(default=False, compare=False)  # the error is one of reading, not of the statement
     plans: tuple[Any, ...] = field(default=(), compare=False)
 
 
@@ -138,7 +141,10 @@ def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
             return Outcome(rows, plans=() if way in (None, PYTHON) else tuple(last_plan(frame)))
     except ERRORS as error:
         causes = re.findall(r"(?m)^Caused by: (.*)|^([\w.]*Error: .*)", str(error))
-        return Outcome(error=kind_of_error(error), message=("".join(causes[-1]) if causes else str(error))[:400])
+        message = ("".join(causes[-1]) if causes else str(error))[:400]
+        return Outcome(
+            error=kind_of_error(error), message=message, is_of_task="executor.Executor$TaskRunner" in str(error)
+        )
 
 
 def settings(spark: SparkSession, load: Load, way: str | None) -> contextlib.AbstractContextManager[None]:
@@ -247,7 +253,7 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
         tally["rows for Spark's error"] += 1
         # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
         in_python = pair.way in (PYTHON, PYTHON_WHERE, READ_TABLE)
-        hidden = right.error.startswith("FAILED_READ_FILE") and (any(p.skipped.total() for p in ours.plans))
+        hidden = right.is_of_task and any(plan.kept < plan.total or plan.total == 0 for plan in ours.plans)
         if hidden or in_python or right.error in _ROW_ERRORS:
             return None
         if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
@@ -271,6 +277,9 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     if pair.way == READ_TABLE and _names_old_days(pair):
         tally["other days than Spark's"] += 1
         return None
+    if pair.way in (READ_TABLE, PYTHON_WHERE) and _names_mixed_integers(pair):
+        tally["other integers than Spark's"] += 1
+        return None
     lost, extra = Counter(right.rows) - Counter(ours.rows), Counter(ours.rows) - Counter(right.rows)
     return f"{len(ours.rows)} rows for {len(right.rows)}; lost {list(lost)[:5]}, extra {list(extra)[:5]}"
 
@@ -281,6 +290,18 @@ def _names_old_days(pair: Pair) -> bool:
     data = pair.load.data
     old = [c for c in data.columns if c.type.name == "date" and min(c.pool) < _GREGORIAN]
     return data.format == "orc" and any(column.sql in pair.statement.predicate.sql() for column in old)
+
+
+def _names_mixed_integers(pair: Pair) -> bool:
+    """Whether a statement names a column of integers of several widths. Spark reads the low bits of those that do not
+    fit the first file's."""
+    data, where = pair.load.data, pair.statement.predicate.sql()
+    types: dict[str, set[pa.DataType]] = {column.name: set() for column in data.columns if column.sql in where}
+    for path in data.root.rglob("*.parquet"):
+        with contextlib.suppress(pa.ArrowException, OSError):  # a damaged file
+            for name in types.keys() & set((schema := pq.read_schema(path)).names):
+                types[name].add(schema.field(name).type)
+    return any(len(each) > 1 and all(map(pa.types.is_integer, each)) for each in types.values())
 
 
 def count_plans(plans: Any, way: str, tally: Counter[str]) -> None:
