@@ -277,8 +277,8 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     if pair.way == READ_TABLE and _names_old_days(pair):
         tally["other days than Spark's"] += 1
         return None
-    if pair.way in (READ_TABLE, PYTHON_WHERE) and _names_mixed_integers(pair):
-        tally["other integers than Spark's"] += 1
+    if pair.way in (READ_TABLE, PYTHON_WHERE) and _names_mixed_numbers(pair):
+        tally["other numbers than Spark's"] += 1
         return None
     lost, extra = Counter(right.rows) - Counter(ours.rows), Counter(ours.rows) - Counter(right.rows)
     return f"{len(ours.rows)} rows for {len(right.rows)}; lost {list(lost)[:5]}, extra {list(extra)[:5]}"
@@ -292,16 +292,19 @@ def _names_old_days(pair: Pair) -> bool:
     return data.format == "orc" and any(column.sql in pair.statement.predicate.sql() for column in old)
 
 
-def _names_mixed_integers(pair: Pair) -> bool:
-    """Whether a statement names a column of integers of several widths. Spark reads the low bits of those that do not
-    fit the first file's."""
+def _names_mixed_numbers(pair: Pair) -> bool:
+    """Whether a statement names a column of several types of integers and decimals. Spark reads other numbers where a
+    value does not fit the first file's type."""
     data, where = pair.load.data, pair.statement.predicate.sql()
     types: dict[str, set[pa.DataType]] = {column.name: set() for column in data.columns if column.sql in where}
     for path in data.root.rglob("*.parquet"):
         with contextlib.suppress(pa.ArrowException, OSError):  # a damaged file
             for name in types.keys() & set((schema := pq.read_schema(path)).names):
                 types[name].add(schema.field(name).type)
-    return any(len(each) > 1 and all(map(pa.types.is_integer, each)) for each in types.values())
+    return any(
+        len(each) > 1 and all(pa.types.is_integer(one) or pa.types.is_decimal(one) for one in each)
+        for each in types.values()
+    )
 
 
 def count_plans(plans: Any, way: str, tally: Counter[str]) -> None:

@@ -6,6 +6,7 @@ Its writer loses nothing: the new file stays, with or without the change that wa
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tests.faults.injector import IS_REPEATED, Injector, keyword, repeat, seeds
 from tests.faults.local_calls import faulty
 from tests.faults.work import ERRORS, WORKS, LocalPlace, Work, forget, parquet, random_of, unlogged
 from tests.support import changes
+from tests.support.disk_cache import restart, use_disk
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,50 @@ def test_a_file_replaced_at_any_call_gives_one_version(file_format: str, tmp_pat
                 each.unlink()
     print(f"\n{file_format}: {dict(ends)}")
     assert IS_REPEATED or (ends["error"] and ends["old rows"] + ends["new rows"])
+    process_cache.clear()
+
+
+@pytest.mark.parametrize("after", ["the same process", "another process"])
+@pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("file_format", changes.FORMATS)
+def test_a_link_that_leads_back_loses_nothing(file_format: str, is_warm: bool, after: str, tmp_path: Path) -> None:
+    """A plan during which a link leads to another file reads evidence of that file. No later plan may use it, when the
+    link leads to the listed file again."""
+    use_disk(tmp_path / "cache" if after == "another process" else None)
+    root, link = tmp_path / "t", tmp_path / "t" / f"x.{file_format}"
+    root.mkdir()
+    for name, units in (("first", changes.KEPT), ("second", (0, 1, 3))):
+        changes.write(tmp_path / f"{name}.{file_format}", units, "a")
+
+    def lead_to(name: str) -> None:
+        new = tmp_path / "link"
+        new.symlink_to(tmp_path / f"{name}.{file_format}")
+        os.replace(new, link)
+
+    ids = [changes.BASE + 2000 + i for i in range(3)]
+    call = 0
+    while True:
+        call += 1
+        lead_to("first")
+        forget()
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        if is_warm:
+            bp.plan(root, f"id = {changes.BASE + 5000}")
+        replacing = Replacing(call, lambda: lead_to("second"))
+        with faulty(root, replacing):
+            try:
+                bp.plan(root, f"id = {ids[0]}")
+            except ERRORS as error:
+                require_named(error, "/x.")
+        lead_to("first")
+        if after == "another process":
+            restart()
+        for each in ids:
+            assert bp.read_table(root, f"id = {each}", columns=["id"])["id"].to_pylist() == [each], call
+        if not replacing.done:
+            break
+    assert call > 4
+    use_disk(None)
     process_cache.clear()
 
 

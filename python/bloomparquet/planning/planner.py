@@ -223,11 +223,12 @@ def plan_row_groups(
 
 
 def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
-    """Keep all row groups of files that changed since they were listed: the evidence just read may be of the new
-    version. Cached evidence needs no check; it belongs to the listed version."""
-    skipped = np.unique(table.file[codes != KEPT])
-    changed = skipped[changed_files(storage, [table.files[file] for file in skipped.tolist()])]
-    codes[np.isin(table.file, changed)] = KEPT
+    """Keep all row groups of files that changed since they were listed: the evidence just read may be of another
+    version. Then no later plan may use it: a link, for example, may lead to the listed version again."""
+    changed = np.flatnonzero(changed_files(storage, table.files))
+    if len(changed):
+        table.outdated = True
+        codes[np.isin(table.file, changed)] = KEPT
 
 
 def _resolve(

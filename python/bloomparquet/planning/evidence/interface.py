@@ -146,7 +146,12 @@ class Units(RowRanges, Protocol):
 
 
 class Table(Units, Protocol):
-    """The units of `files`. `index` (n,): the position of each unit in its file."""
+    """The units of `files`. `index` (n,): the position of each unit in its file.
+
+    `outdated`: whether a file changed since it was listed. Then what was read for the table serves no later plan.
+    """
+
+    outdated: bool
 
     @property
     def files(self) -> Sequence[FileInfo]: ...

@@ -327,7 +327,7 @@ def _is_worth_storing(cached: _Cached[Any], directory: Path) -> bool:
     """Whether to write the segment of a table. A large one is not written again for a few filters, which are cheaper to
     read again."""
     stored, table = cached.stored[directory], cached.table
-    if not table.is_storable:
+    if table.outdated or not table.is_storable:
         return False
     if stored is None:
         return True

@@ -50,7 +50,6 @@ class Stripes:
     """
 
     format = FileFormat.ORC
-    outdated = False
     keys: Keys | None = None  # encrypted ORC files are not supported
 
     def __init__(
@@ -65,6 +64,7 @@ class Stripes:
         self.storage, self.files, self.tails, self.arrays = storage, files, tails, arrays
         self.profiles, self.stored = profiles, stored
         self.indexed = 0
+        self.outdated = False
         self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts)))  # stripe of each file, and the end

@@ -167,7 +167,6 @@ class RowGroups:
         self.indexed = 0
         """How many of the files were found in an index."""
         self.outdated = False
-        """Whether a file changed since it was listed. The cache then builds another table for the next plan."""
         self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
