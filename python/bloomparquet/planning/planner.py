@@ -189,9 +189,13 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
             RowCondition(_to_provable(rename(condition.predicate, paths)), condition.strict) for condition in conditions
         ]
         request = replace(request, unknown=frozenset(resolved.unknown))
-        codes, row_group_counts = judge(units, conditions, request)
-        if footer_reads.requests or filter_reads.requests:
-            _keep_changed_files(dataset.storage, table, codes)
+        changed: NDArray[np.int64] = np.array([], np.int64)
+        try:
+            codes, row_group_counts = judge(units, conditions, request)
+        finally:
+            if footer_reads.requests or filter_reads.requests:
+                changed = _find_changed_files(dataset.storage, table)
+        codes[np.isin(table.file, changed)] = KEPT
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
     judged = JudgedConditions(tuple(conditions), normalized, paths, request)
@@ -222,13 +226,12 @@ def plan_row_groups(
     return ScanPlan(dataset, where, seconds, (), table, codes, (), positions, reads, filter_reads, {}, judged)
 
 
-def _keep_changed_files(storage: Storage, table: Table, codes: NDArray[np.uint8]) -> None:
-    """Keep all row groups of files that changed since they were listed: the evidence just read may be of another
+def _find_changed_files(storage: Storage, table: Table) -> NDArray[np.int64]:
+    """The files of `table`, by index, that changed since they were listed: the evidence just read may be of another
     version. Then no later plan may use it: a link, for example, may lead to the listed version again."""
     changed = np.flatnonzero(changed_files(storage, table.files))
-    if len(changed):
-        table.outdated = True
-        codes[np.isin(table.file, changed)] = KEPT
+    table.outdated |= len(changed) > 0
+    return changed
 
 
 def _resolve(

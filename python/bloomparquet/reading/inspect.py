@@ -16,6 +16,7 @@ from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import NotUsed
+from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -232,7 +233,8 @@ def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: 
 
 
 def _open_files(dataset: Dataset) -> Table:
-    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
+    # A cache of its own: plans must not use filters that were read here, of files that may change meanwhile.
+    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False, cache=PlanCache())
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
