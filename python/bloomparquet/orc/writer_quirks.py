@@ -30,6 +30,8 @@ of a signed 64-bit number, "bytes" is Murmur3:
 * BLOOM_FILTER streams, which Java wrote in addition until ORC-101 and still writes on request, have strings and
   decimals in the JVM's character set and timestamps in its zone. Numbers, dates and binary values do not differ.
 * C++ 1.6.0 to 1.6.11 and 1.7.0 shifted without sign, so that large or negative numbers set other bits (ORC-1024).
+* pyarrow writes the values that lie under a null struct within a struct, and C++ counts them. Readers show them as the
+  values of later rows.
 * Decimals of format 2 ("UNSTABLE") would be hashed as longs. Java releases that do not name themselves in the file may
   hash another text of decimals.
 * The filters of ``over1k_bloom.orc`` have a layout and hashes of before the first release;
@@ -80,6 +82,18 @@ def is_known(tail: Tail) -> bool:
     return tail.writer in (Writer.JAVA, Writer.CPP)
 
 
+def may_misplace_values(tail: Tail, column: int) -> bool:
+    """Whether the values of a column may belong to later rows of their stripe than they were written for, maybe in
+    other row groups than the statistics and filters that include them, and whether the null count may be too small."""
+    if tail.writer == Writer.JAVA:
+        return False
+    parents = {child: parent for parent, each in enumerate(tail.types) for child in each.children}
+    structs = 0
+    while (column := parents.get(column, 0)) > 0:
+        structs += tail.types[column].kind == Kind.STRUCT
+    return structs > 1
+
+
 def why_filters_unusable(tail: Tail, column: int, stripe: StripeIndexes | None = None) -> str | None:
     """Why a column's filters in `stripe` prove nothing; None if they do, or if there are none. Without `stripe`: why
     those of no stripe do."""
@@ -92,6 +106,8 @@ def why_filters_unusable(tail: Tail, column: int, stripe: StripeIndexes | None =
             return f"ORC C++ {tail.software_version or 'before 1.6.12'} set the wrong bits (ORC-1024)"
         if kind in (Kind.BYTE, Kind.CHAR, Kind.FLOAT):
             return f"ORC C++ hashes {orc_type.name} columns, but not the values that it stores"
+        if may_misplace_values(tail, column):
+            return "values of structs in structs may lie in other row groups than their filters (pyarrow)"
     elif tail.writer != Writer.JAVA:
         return f"it is not known what writer {tail.writer} hashes"
     if kind == Kind.DECIMAL:

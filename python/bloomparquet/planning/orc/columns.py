@@ -23,7 +23,7 @@ from bloomparquet.orc.encoding import encode_point, encode_values, orc_family
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
-from bloomparquet.orc.writer_quirks import is_known, usable_bounds
+from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
@@ -131,11 +131,12 @@ class ColumnStatistics:
         bounds = _bounds_format(orc_type)
         if not is_known(tail):
             return
+        may_be_misplaced = may_misplace_values(tail, column)
         for i, each in enumerate(statistics, first):
             if each is None:
                 continue
             nulls = _nulls(each, int(rows[i - first]), is_top_level)
-            if nulls != UNKNOWN:
+            if nulls != UNKNOWN and not (nulls == 0 and may_be_misplaced):
                 self.nulls[i] = nulls
             if bounds is None or each.kind is not bounds.kind or _may_hide_nan(each):
                 continue

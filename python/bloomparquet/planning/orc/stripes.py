@@ -19,7 +19,7 @@ from bloomparquet.orc.encoding import is_lossless
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_statistics
-from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.orc.writer_quirks import may_misplace_values, why_filters_unusable
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
@@ -318,8 +318,12 @@ class Stripes:
         self, column: RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> None:
         """Read the row index of a column in `stripes`."""
+        number = self.column_of(profile, leaf)
+        if may_misplace_values(self.profiles[profile].tail, number):
+            column.loaded[stripes] = True  # with what the stripes' own statistics prove
+            return
         self._stripes_read += len(stripes)
-        number, footers = self.column_of(profile, leaf), self.footers.read(stripes, reads)
+        footers = self.footers.read(stripes, reads)
         pairs = list(zip(stripes.tolist(), footers, strict=True))
         readable = [(i, footer) for i, footer in pairs if isinstance(footer, StripeIndexes)]
         column.errors |= {i: error for i, error in pairs if isinstance(error, BloomParquetError)}
