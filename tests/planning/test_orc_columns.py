@@ -41,8 +41,8 @@ def test_leaves_of_null_structs_are_null(tmp_path: Path) -> None:
 
 
 def test_values_that_pyarrow_misplaces_are_found(tmp_path: Path) -> None:
-    """pyarrow writes what lies under a null struct within a struct. Readers, Spark too, show these values in later rows,
-    which may lie in other row groups than their statistics and filters say."""
+    """pyarrow writes what lies under a null struct within a struct. Readers show these values in later rows, which may
+    lie in other row groups than their statistics and filters say."""
     rows = 4000
     inner = pa.StructArray.from_arrays(
         [pa.array(range(rows), pa.int64())], names=["u"], mask=pa.array([i % 2 == 1 for i in range(rows)])
