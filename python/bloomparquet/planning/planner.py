@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.changed import find_changed_files
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Table, Units
+from bloomparquet.planning.evidence.interface import Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
@@ -44,9 +45,8 @@ from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql import parse_where
 from bloomparquet.query.variants import to_provable_conditions
 from bloomparquet.query.verdict import Reason, might_match
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, given_one
-from bloomparquet.storage.staleness import changed_files
 from bloomparquet.storage.table_formats import OnTableLog
 
 Condition = tuple[str | Column, str, Any]
@@ -194,7 +194,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
             codes, row_group_counts = judge(units, conditions, request)
         finally:
             if footer_reads.requests or filter_reads.requests:
-                changed = _find_changed_files(dataset.storage, table)
+                changed = find_changed_files(table)
         codes[np.isin(table.file, changed)] = KEPT
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
@@ -224,14 +224,6 @@ def plan_row_groups(
     request = Request(dataset, options, partitions, positions, frozenset(), reads, filter_reads, Errors("keep"))
     judged = JudgedConditions((), (), {}, request)
     return ScanPlan(dataset, where, seconds, (), table, codes, (), positions, reads, filter_reads, {}, judged)
-
-
-def _find_changed_files(storage: Storage, table: Table) -> NDArray[np.int64]:
-    """The files of `table`, by index, that changed since they were listed: the evidence just read may be of another
-    version. Then no later plan may use it: a link, for example, may lead to the listed version again."""
-    changed = np.flatnonzero(changed_files(storage, table.files))
-    table.outdated |= len(changed) > 0
-    return changed
 
 
 def _resolve(

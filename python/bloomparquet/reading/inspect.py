@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import NotUsed
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -97,7 +97,8 @@ def inspect(
             if all(name not in names_of(leaf.path) for _, leaf in leaves):
                 raise unknown_column((name,) if isinstance(name, str) else name, table.schemas, ())
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
-    rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
+    with reading(table):
+        rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
     filters = pa.Table.from_pylist([row._asdict() for row in rows], FILTER_SCHEMA_OF_ORC)
     return filters if table.format is FileFormat.ORC else filters.select(FILTER_SCHEMA.names)
 
@@ -154,7 +155,8 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
     leaves = leaves or []
     reader = reader_of(table)
     file, number = reader.row_groups()
-    might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
+    with reading(table):
+        might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
     answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
     probes = [
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
@@ -233,8 +235,7 @@ def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: 
 
 
 def _open_files(dataset: Dataset) -> Table:
-    # A cache of its own: plans must not use filters that were read here, of files that may change meanwhile.
-    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False, cache=PlanCache())
+    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:

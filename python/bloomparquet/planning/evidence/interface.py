@@ -152,6 +152,7 @@ class Table(Units, Protocol):
     """
 
     outdated: bool
+    storage: Storage
 
     @property
     def files(self) -> Sequence[FileInfo]: ...

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, smallest_num_bytes
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.names import dotted_name
@@ -106,15 +106,15 @@ def advise(
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
     dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     count = ReadCount()
-    # A cache of its own: plans must not use filters that were read here, of files that may change meanwhile.
-    table = open_table(dataset, dataset.files, count, skip_corrupt=False, cache=PlanCache())
+    table = open_table(dataset, dataset.files, count, skip_corrupt=False)
     if table.format is not FileFormat.PARQUET:
         raise UnsupportedError(
             f"{table.paths[0]} is an ORC file. Filters of ORC are made as a file is written, so there is nothing to "
             f"advise on existing files; {WRITE_ORC}"
         )
     assert isinstance(table, RowGroups)
-    return advise_on(dataset, table, fpp, sample, count)
+    with reading(table):
+        return advise_on(dataset, table, fpp, sample, count)
 
 
 def advise_on(dataset: Dataset, table: RowGroups, fpp: Fpp, sample: int, count: ReadCount) -> pa.Table:
