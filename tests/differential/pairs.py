@@ -143,9 +143,9 @@ def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
     except ERRORS as error:
         causes = re.findall(r"(?m)^Caused by: (.*)|^([\w.]*Error: .*)", str(error))
         message = ("".join(causes[-1]) if causes else str(error))[:400]
-        return Outcome(
-            error=kind_of_error(error), message=message, is_of_task="executor.Executor$TaskRunner" in str(error)
-        )
+        # The JVM leaves out the stack of an error that it throws often.
+        is_of_task = re.search(r"executor\.Executor\$TaskRunner|aborted due to stage failure", str(error)) is not None
+        return Outcome(error=kind_of_error(error), message=message, is_of_task=is_of_task)
 
 
 def settings(spark: SparkSession, load: Load, way: str | None) -> contextlib.AbstractContextManager[None]:
