@@ -14,7 +14,7 @@ import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.planning.parquet import filters, known_filters
+from bloomparquet.planning.parquet import filters, folded_filters, known_filters
 from bloomparquet.storage.files import LocalStorage, ReadCount, open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
@@ -195,6 +195,7 @@ def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, mon
     path = write(tmp_path / "x.parquet")
     for module in (filters, known_filters):
         monkeypatch.setattr(module, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 0)
     monkeypatch.setattr(LocalStorage, "batch_bytes", 600)
     for _ in range(2):
         assert bp.plan(path, "id = 7", keys=KEYS).kept == 0

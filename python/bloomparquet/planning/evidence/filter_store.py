@@ -60,7 +60,7 @@ class FilterStore(ABC):
         with self._lock:
             answers = np.ones(len(question.chunks), np.bool_)
             undecided = self._ask_tiles(question, answers)
-            is_absent = self.absent.known(question)
+            is_absent = self._known_absent(question)
             answers[is_absent & undecided] = False
             (others,) = np.nonzero(undecided & ~is_absent)
             rest = question.about(others)
@@ -75,6 +75,10 @@ class FilterStore(ABC):
         if self.tiled.tiles:
             self.tiled = self.tiled.ask(question, answers)
         return ~self.tiled.present[question.chunks]
+
+    def _known_absent(self, question: Question) -> Booleans:
+        """Which chunks of `question` are known to hold none of its values, without a read."""
+        return self.absent.known(question)
 
     @abstractmethod
     def _load(self, question: Question) -> Iterator[Integers]:

@@ -2,8 +2,9 @@
 
 A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are.
 The first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
-query asks for so many blocks that their reads would touch, the bitset is read whole. Headers and small bitsets are
-kept.
+query asks for so many blocks that their reads would touch, the bitset is read whole. So it is if all lookups together
+have asked for so many: then a folded copy of it is kept, which answers most of the lookups to come. Headers and small
+bitsets are kept too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; b
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
 _ROUNDS = (32, 256)  # how many values all filters are asked for at once
 _FIRST_VALUES = 2048
+_COPIED_BYTES = 64 * 1024 * 1024  # of filters that a question reads only to copy them
 
 
 class ParquetFilters(FilterStore):
@@ -49,7 +51,9 @@ class ParquetFilters(FilterStore):
         self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
         self._resident, self._resident_at = known.resident, known.resident_at.copy()
         super().__init__(known.tiled, dict(known.errors), known.warned)
-        self.absent = known.absent
+        self.absent, self._folded = known.absent, known.folded
+        self._cost_of_blocks = np.zeros(len(arrays.offset), np.int64)  # that were read so far
+        self._is_chosen = np.zeros(len(arrays.offset), np.bool_)  # to be read whole and copied
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._paths[self._file[chunk]], error)
@@ -70,9 +74,9 @@ class ParquetFilters(FilterStore):
 
     @property
     def cached_bytes(self) -> int:
-        """The memory of the resident bitsets, the arrays, and what is known to be absent."""
+        """The memory of the resident and folded bitsets, the arrays, and what is known to be absent."""
         arrays = (self._resident, self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
-        return sum(array.nbytes for array in arrays) + self.absent.cached_bytes
+        return sum(array.nbytes for array in arrays) + self.absent.cached_bytes + self._folded.cached_bytes
 
     @property
     def revision(self) -> int:
@@ -86,7 +90,7 @@ class ParquetFilters(FilterStore):
             return KnownFilters(
                 self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
                 self._resident_at.copy(), self._resident, dict(self.errors), self.tiled, self.absent.copy(),
-                frozenset(self._warned),
+                self._folded.copy(), frozenset(self._warned),
             )  # fmt: skip
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
@@ -225,8 +229,8 @@ class ParquetFilters(FilterStore):
         self._read_headers(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
         ready = np.flatnonzero(self._state[chunks] == READY)
         some = question.about(ready)
-        whole = self.num_bytes[some.chunks]
-        cost = np.where(self._ciphers.encrypted[some.chunks], whole, np.minimum(whole, _cost_of_blocks(some)))
+        self._choose_copies(some)
+        cost = np.where(self._are_read_whole(some), self.num_bytes[some.chunks], _cost_of_blocks(some))
         cost[self._resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // question.storage.batch_bytes
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
@@ -234,14 +238,36 @@ class ParquetFilters(FilterStore):
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         result = np.zeros(len(question.chunks), np.bool_)
         resident = self._resident_at[question.chunks] >= 0
-        blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[question.chunks]
-        whole = ~resident & (blocks_cost_more | self._ciphers.encrypted[question.chunks])
+        whole = ~resident & self._are_read_whole(question)
         ways = ((resident, self._probe_whole), (whole, self._probe_whole), (~resident & ~whole, self._probe_blocks))
         for chosen, probe in ways:
             if chosen.any():
                 result[chosen] = probe(question.about(np.flatnonzero(chosen)))
         result[self._state[question.chunks] != READY] = True
         return result
+
+    def _known_absent(self, question: Question) -> NDArray[np.bool_]:
+        result = super()._known_absent(question)
+        (others,) = np.nonzero(~result)
+        result[others] = self._folded.excluded(question.about(others))
+        return result
+
+    def _choose_copies(self, question: Question) -> None:
+        """Choose filters to read whole because their blocks cost as much in all questions so far. A folded copy of each
+        is kept, so that it happens once. A few for each question: none may take much longer than the others."""
+        chunks = question.chunks
+        in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= self.num_bytes[chunks]
+        chosen = chunks[in_all & (self._resident_at[chunks] < 0) & ~self._folded.present[chunks]]
+        if self._folded.is_full:
+            chosen = chosen[:0]
+        self._is_chosen = np.zeros(len(self.offset), np.bool_)
+        self._is_chosen[chosen[np.cumsum(self.num_bytes[chosen]) <= _COPIED_BYTES]] = True
+
+    def _are_read_whole(self, question: Question) -> NDArray[np.bool_]:
+        """Which bitsets are read whole, if they are not resident."""
+        chunks = question.chunks
+        blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[chunks]
+        return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
         """Probe whole bitsets. Either all of the chunks are resident, or none is.
@@ -254,6 +280,10 @@ class ParquetFilters(FilterStore):
         else:
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             self._not_empty[chunks] |= any_set(buffer, starts, self.num_bytes[chunks])
+            (new,) = np.nonzero(
+                self._not_empty[chunks] & (self._state[chunks] == READY) & ~self._folded.present[chunks]
+            )
+            self._folded.add(chunks[new], Ranges(buffer, starts[new]), self.num_bytes[chunks[new]])
         hit: NDArray[np.bool_] = self._state[chunks] == UNUSABLE  # those whose bitset could not be decrypted
         n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
 
@@ -273,6 +303,7 @@ class ParquetFilters(FilterStore):
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
         """Probe by reading one block for each chunk and value. None of the chunks is encrypted."""
         chunks, hashes, storage = question.chunks, question.hashes, question.storage
+        self._cost_of_blocks[chunks] += _cost_of_blocks(question)
         row, value = pairs(question.first, question.last)
         pair = chunks[row]
         block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)

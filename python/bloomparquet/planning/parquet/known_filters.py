@@ -16,6 +16,7 @@ from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.planning.parquet.folded_filters import FoldedFilters
 
 NO_FILTER, UNREAD, READY, UNUSABLE = range(4)
 """The states of a filter: there is none; nothing was read; its header was read; it cannot be used."""
@@ -30,8 +31,8 @@ class KnownFilters:
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
     in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: by chunk, why its filter cannot be used.
-    `tiled`: the filters that are in an index. `absent`: values that filters proved to be absent. `warned`: the paths of
-    files that a warning was logged for.
+    `tiled`: the filters that are in an index. `absent`: values that filters proved to be absent. `folded`: smaller
+    copies of filters that were read whole. `warned`: the paths of files that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -43,6 +44,7 @@ class KnownFilters:
     errors: Mapping[int, BloomParquetError]
     tiled: TiledFilters
     absent: Absences
+    folded: FoldedFilters
     warned: frozenset[str] = frozenset()
 
     @classmethod
@@ -63,6 +65,7 @@ class KnownFilters:
             errors or {},
             TiledFilters.none(len(offset)),
             Absences(len(offset)),
+            FoldedFilters.none(len(offset)),
         )
 
     @property
@@ -76,7 +79,7 @@ class KnownFilters:
         return KnownFilters(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
             self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.absent.take(chunks),
-            self.warned,
+            self.folded.take(chunks), self.warned,
         )  # fmt: skip
 
     def compact(self) -> KnownFilters:
@@ -110,5 +113,6 @@ class KnownFilters:
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
             TiledFilters.concatenate([part.tiled for part in parts]),
             Absences.concatenate([part.absent for part in parts]),
+            FoldedFilters.concatenate([part.folded for part in parts]),
             frozenset().union(*(part.warned for part in parts)),
         )  # fmt: skip

@@ -37,6 +37,7 @@ from bloomparquet.planning.evidence.stored_arrays import (
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
+from bloomparquet.planning.parquet.folded_filters import FoldedFilters
 from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
 from bloomparquet.planning.parquet.row_groups import ColumnChunks, Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
@@ -151,8 +152,10 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _KNOWN_FILTERS)
         if not _is_consistent(state, num_bytes, resident_at, len(resident), errors):
             raise ValueError("what it says of its filters does not fit together")
-        absent = Absences(len(state))
-        known = KnownFilters(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent)
+        absent, folded = Absences(len(state)), FoldedFilters.none(len(state))
+        known = KnownFilters(
+            state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent, folded
+        )
     else:
         known = replace(KnownFilters.unread(offset), tiled=tiled)
     expressions = {

@@ -1,0 +1,138 @@
+"""Folded copies of Bloom filters in memory. They answer most questions about filters that are asked often.
+
+Folding halves a filter: the OR of neighbouring blocks. It loses no inserted value, so what a folded filter excludes is
+proven. It lets more other values pass, so the filter in the file decides about what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
+from bloomparquet.parquet.bloom_filter.split_block import block_index, block_mask, check_blocks
+from bloomparquet.planning.evidence.filter_store import check_in_rounds, pairs
+from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.storage.ranges import Ranges
+
+FOLDED_BYTES = 192 * 1024 * 1024
+"""The most bytes of folded filters that are kept for each column."""
+
+_MOST_VALUES = 128  # more of them pass most folded filters
+_MOST_SET = 1 / 2  # of the bits: a filter of a size tells most if half of its bits are set
+
+
+class FoldedFilters:
+    """Folded copies of some of the filters of n chunks.
+
+    ``at[i]``: the first block of the copy of chunk i in `blocks` (…, 8), -1 if there is none. ``n_blocks[i]``: its
+    number of blocks.
+    """
+
+    def __init__(self, at: NDArray[np.int64], n_blocks: NDArray[np.int64], blocks: NDArray[np.uint32]) -> None:
+        self._at, self._n_blocks, self._blocks = at, n_blocks, blocks
+        self._added: list[NDArray[np.uint32]] = []  # blocks that follow `blocks`
+        self._count = len(blocks)  # with the added ones
+        self.is_full = False  # since a copy did not fit
+
+    @classmethod
+    def none(cls, n: int) -> FoldedFilters:
+        """No copies of the filters of n chunks."""
+        return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros((0, 8), np.uint32))
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which chunks have a copy, shape (n,)."""
+        return self._at >= 0
+
+    @property
+    def cached_bytes(self) -> int:
+        """The memory of the copies."""
+        return self._count * BYTES_PER_BLOCK
+
+    def add(self, chunks: NDArray[np.int64], bitsets: Ranges, num_bytes: NDArray[np.int64]) -> None:
+        """Copy the filters of `chunks`, none of which has a copy, up to FOLDED_BYTES. Each must have a set bit: a
+        filter without one was not filled, and proves nothing.
+
+        ``bitsets.starts[i]``: where the bitset of ``chunks[i]`` begins in the buffer; it has ``num_bytes[i]``.
+        """
+        for size in np.unique(num_bytes).tolist() if not self.is_full else ():
+            (some,) = np.nonzero(num_bytes == size)
+            rows = Ranges(bitsets.buffer, bitsets.starts[some]).rows(size).view("<u8")
+            folded = _folded(rows.reshape(len(some), -1, 4))
+            n_blocks = folded.shape[1]
+            fit = (FOLDED_BYTES - self.cached_bytes) // (BYTES_PER_BLOCK * n_blocks)
+            self.is_full |= fit < len(some)
+            some = some[:fit]
+            self._at[chunks[some]] = self._count + n_blocks * np.arange(len(some))
+            self._n_blocks[chunks[some]] = n_blocks
+            self._added.append(np.ascontiguousarray(folded[:fit]).view("<u4").reshape(-1, 8))
+            self._count += n_blocks * len(some)
+
+    def excluded(self, question: Question) -> NDArray[np.bool_]:
+        """Which chunks of `question` are proven to hold none of its values."""
+        result = np.zeros(len(question.chunks), np.bool_)
+        few = (question.first < question.last) & (question.last - question.first <= _MOST_VALUES)
+        (some,) = np.nonzero(self.present[question.chunks] & few)
+        if not len(some):
+            return result
+        asked, blocks = question.about(some), self._all_blocks()
+        at, n_blocks = self._at[asked.chunks], self._n_blocks[asked.chunks]
+        low, high = int(asked.first.min()), int(asked.last.max())
+        masks = block_mask(question.hashes[low:high])
+
+        def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
+            block = at[row] + block_index(question.hashes[value], n_blocks[row])
+            return row[check_blocks(blocks[block], masks[value - low])]
+
+        hit = np.zeros(len(some), np.bool_)
+        check_in_rounds(hit, asked.first, asked.last, (_MOST_VALUES,), find_hits)
+        result[some] = ~hit
+        return result
+
+    def copy(self) -> FoldedFilters:
+        """What is here now. The blocks are shared."""
+        return FoldedFilters(self._at.copy(), self._n_blocks.copy(), self._all_blocks())
+
+    def take(self, chunks: NDArray[np.int64]) -> FoldedFilters:
+        """The copies of the filters of `chunks`, in that order. The blocks are shared."""
+        return FoldedFilters(self._at[chunks], self._n_blocks[chunks], self._all_blocks())
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[FoldedFilters]) -> FoldedFilters:
+        """The copies of all `parts`, one after another, up to FOLDED_BYTES."""
+        joined = cls.none(sum(map(len, parts)))
+        bounds = np.cumsum([0, *map(len, parts)]).tolist()
+        for part, (begin, end) in zip(parts, pairwise(bounds), strict=True):
+            (some,) = np.nonzero(part.present)
+            room = FOLDED_BYTES // BYTES_PER_BLOCK - joined._count
+            some = some[np.cumsum(part._n_blocks[some]) <= room]
+            sizes = part._n_blocks[some]
+            joined._at[begin:end][some] = joined._count + np.cumsum(sizes) - sizes
+            joined._n_blocks[begin:end][some] = sizes
+            _, blocks = pairs(part._at[some], part._at[some] + sizes)
+            joined._added.append(part._all_blocks()[blocks])
+            joined._count += len(blocks)
+        return joined
+
+    def _all_blocks(self) -> NDArray[np.uint32]:
+        if self._added:
+            self._blocks, self._added = np.concatenate([self._blocks, *self._added]), []
+        return self._blocks
+
+
+def _folded(filters: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Filters of one size, shape (filters, blocks, 4), folded until half of their bits are set. At most that many are
+    set after the last fold, in the mean of the filters."""
+    while filters.shape[1] % 2 == 0:
+        half = filters[:, 0::2] | filters[:, 1::2]
+        if np.bitwise_count(half).mean() > 64 * _MOST_SET:
+            break
+        filters = half
+    return filters
