@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_bloomparquet.jar import planner_worker
+from bloomparquet.storage.staleness import local_versions
+from pyspark_bloomparquet.jar import listing, planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, to_predicate, write_frame
 from tests.support import files, orc_rewriting
@@ -73,6 +76,7 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "offsets": [],
         "options": {"cacheDirectory": str(cache)},
         "hadoop": {},
+        "execution": None,
     }
 
 
@@ -240,7 +244,8 @@ def test_the_least_recent_listing_is_forgotten(planner: Planner, lake: list[Path
 def test_printed_text_does_not_mix_with_frames(tmp_path: Path, lake: list[Path]) -> None:
     noisy = """
 import os
-from pyspark_bloomparquet.jar import planner_worker
+from bloomparquet.storage.staleness import local_versions
+from pyspark_bloomparquet.jar import listing, planner_worker
 plan = planner_worker.planner.plan_dataset
 def loud(*args, **kwargs):
     print("a line", flush=True)
@@ -337,3 +342,44 @@ def test_a_new_process_starts_warm_over_orc_files(tmp_path: Path) -> None:
     assert first["bloomFilterBytes"] > second["bloomFilterBytes"] == 0
     same = ("numStripesTotal", "numStripesRead", "numStripesSkippedByBloomFilter", "rows")
     assert [first[name] for name in same] == [second[name] for name in same] == [6, 1, 5, 20]
+
+
+def test_a_plan_goes_by_a_look_of_its_own_query(
+    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jar has the planner look at files when a query begins. Only the plans of that query go by the look, and only
+    for a second."""
+    looks: list[int] = []
+    monkeypatch.setattr(listing, "local_versions", lambda paths: looks.append(1) or local_versions(paths))
+    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in lake]
+    request = request_of(paths, equals(103), tmp_path / "cache")
+
+    def look(query: str) -> None:
+        with ThreadPoolExecutor() as threads:
+            worker._look(threads, {"look": request["listing"], "execution": query})
+
+    def plan(query: str | None, data: bytes = b"") -> tuple[int, int, list[int]]:
+        before = len(looks)
+        head, body, _ = worker._plan({**request, "execution": query}, data)
+        numbers = np.frombuffer(body, ">i8")[3 * head["ranges"] :]
+        return len(looks) - before, head["plan"]["numRowGroupsRead"], numbers[: len(paths)].tolist()
+
+    def sizes() -> list[int]:
+        return [path.stat().st_size for path in paths]
+
+    plan(None, listing_of(paths))
+    look("12")
+    assert plan("12") == (0, 1, sizes())
+    files.write(paths[4], {"id": [103] * 60}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
+    for query in ("13", None):
+        assert plan(query) == (1, 4, sizes())
+    look("14")
+    assert plan("14") == (0, 4, sizes())
+    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
+    assert plan("12") == (1, 4, sizes())
+    assert plan("14") == (1, 4, sizes())
+
+
+def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:
+    write_frame(planner.requests, {"version": VERSION, "look": "0" * 64, "execution": "15"}, b"")
+    assert planner.ask(lake, equals(3), execution="15")["plan"]["numRowGroupsRead"] == 1

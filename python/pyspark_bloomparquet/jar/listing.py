@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,9 @@ _ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authorit
 _storage_errors: dict[tuple[str, str], tuple[str, float]] = {}
 _revisions = count(1)
 
+LocalVersions: TypeAlias = Sequence[tuple[int, int, int, int]]
+"""Size, modification time, inode and change time of each file."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScanListing:
@@ -41,7 +45,7 @@ class ScanListing:
 
     dataset: Dataset
     paths: Sequence[str]
-    known: Sequence[tuple[int, int, int, int]] = ()
+    known: LocalVersions = ()
     revision: int = UNKNOWN
     versions: bytes = b""
     unused: tuple[str, ...] = ()
@@ -64,15 +68,16 @@ class ScanListing:
         dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
         return cls(dataset, inner, unused=unused)
 
-    def refreshed(self) -> ScanListing:
-        """This listing with the present versions of its local files; the same object if none has changed.
+    def present_versions(self) -> LocalVersions | None:
+        """The present versions of its files; None if they are not local. Raises FileNotFoundError.
 
-        Spark lists files when a DataFrame is loaded, without inodes and change times. Raises FileNotFoundError.
+        Spark lists files when a DataFrame is loaded, without inodes and change times.
         """
-        if not isinstance(self.dataset.storage, LocalStorage):
-            return self
-        now = local_versions(self.paths)
-        if now == self.known:
+        return local_versions(self.paths) if isinstance(self.dataset.storage, LocalStorage) else None
+
+    def of_versions(self, now: LocalVersions | None) -> ScanListing:
+        """This listing with the versions `now` of its files; the same object if none has changed."""
+        if now is None or now == self.known:
             return self
         files = [
             file if file[1:] == version else FileInfo(file.path, *version)

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Lock, Thread
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
-from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, ScanListing, first_line
+from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, LocalVersions, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
     VERSION,
@@ -43,6 +43,8 @@ from pyspark_bloomparquet.options.load import PlannerOptions
 
 _THREADS = 4
 _CACHED_LISTINGS = 16
+_CACHED_LOOKS = 16
+_LOOK_SECONDS = 1.0  # how old a look at files may be for a plan of the same query
 _MAX_ERRORS = 3
 _MAX_INDEX_WARNINGS = 16
 _FORMATS = {each.value: each for each in FileFormat}
@@ -89,6 +91,17 @@ class _IndexWarnings(logging.Handler):
 _index_warnings = _IndexWarnings()
 
 
+class _Look(NamedTuple):
+    """A look at the versions of files: when it `began`, by the monotonic clock, and its result."""
+
+    began: float
+    versions: Future[LocalVersions | None]
+
+    @property
+    def is_recent(self) -> bool:
+        return time.monotonic() - self.began <= _LOOK_SECONDS
+
+
 class Worker:
     """Plans several requests at a time, with a shared cache."""
 
@@ -97,6 +110,7 @@ class Worker:
         self._lock = Lock()
         self._unanswered = 0  # requests
         self._listings: OrderedDict[tuple[str, str], ScanListing] = OrderedDict()  # by digests of files and access
+        self._looks: OrderedDict[tuple[str, str], _Look] = OrderedDict()  # by digest of files and query
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -104,6 +118,9 @@ class Worker:
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="plan")
         unfinished = set[Future[None]]()  # requests without an answer, or whose cache entries are not on disk
         while (frame := read_frame(requests)) is not None:
+            if "look" in frame[0]:
+                self._look(threads, frame[0])
+                continue
             with self._lock:
                 self._unanswered += 1
             future = threads.submit(self._answer, *frame)
@@ -143,7 +160,7 @@ class Worker:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
             access = StorageAccess(options.storage_options, request["hadoop"])
-            listing = self._listing(request["listing"], data, request["files"], access)
+            listing = self._listing(request["listing"], data, request["files"], access, request["execution"])
             if listing is None:
                 return {"unknown": "listing"}, b"", cache
             keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
@@ -185,16 +202,35 @@ class Worker:
             message = f"{type(error).__name__}: {first_line(error, access)}"
             return {"error": access.explain(message, _unused(listing))}, b"", cache
 
-    def _listing(self, digest: str, data: bytes, files: int, access: StorageAccess) -> ScanListing | None:
-        """The listing with this digest, in the present versions of its files; None if it must be sent."""
+    def _look(self, threads: ThreadPoolExecutor, request: dict[str, Any]) -> None:
+        """Begin to look at the present versions of a listing's files, for a plan of the same query.
+
+        That plan may wait for the look: it comes later, so one of `threads` has begun with the look by then.
+        """
+        digest, key = request["look"], (request["look"], request["execution"])
+        with self._lock:
+            known = next((each for (of_files, _), each in self._listings.items() if of_files == digest), None)
+            if known is None or (key in self._looks and self._looks[key].is_recent):
+                return
+            self._looks[key] = _Look(time.monotonic(), threads.submit(known.present_versions))
+            while len(self._looks) > _CACHED_LOOKS:
+                self._looks.popitem(last=False)
+
+    def _listing(
+        self, digest: str, data: bytes, files: int, access: StorageAccess, query: str | None
+    ) -> ScanListing | None:
+        """The listing with this digest, in the versions that its files have had since `query` began; None if it must be
+        sent."""
         key = digest, access.digest
         with self._lock:
             known = self._listings.get(key)
+            look = None if query is None else self._looks.get((digest, query))
         if known is None:
             if not data:
                 return None
             known = ScanListing.parse(data, files, digest, access)
-        listing = known.refreshed()
+        is_looked_at = look is not None and look.is_recent
+        listing = known.of_versions(look.versions.result() if look and is_looked_at else known.present_versions())
         with self._lock:
             self._listings[key] = listing
             self._listings.move_to_end(key)

@@ -3,12 +3,12 @@
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
 Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
 
-A request is ``{"id": 7, "version": 9, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
+A request is ``{"id": 7, "version": 10, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
 "predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
-"hadoop": {…}, "explain": false}``. With `explain`, the counts of the answer have an `explanation`: that of
-``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all sizes
-and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a zero
-byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the
+"hadoop": {…}, "explain": false, "execution": "12"}``. With `explain`, the counts of the answer have an `explanation`:
+that of ``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all
+sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a
+zero byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the
 listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
 
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
@@ -27,6 +27,10 @@ the byte ranges to read, sorted by file: the index of each range's file in the l
 them. If it is not the revision of the request, the data continue with these versions: all sizes, all modification times
 in milliseconds, all inodes, all change times in nanoseconds. For files that are not local `revision` is 0, and there
 are no versions.
+
+`execution` names the running query; null if there is none. ``{"version": 10, "look": "1f0c…", "execution": "12"}`` says
+that a plan of the listing `look` will be asked for in that query. The planner looks at the present versions of the
+files at once, so that the plan need not. There is no answer.
 
 If only filters of ``lower(column)`` or ``upper(column)`` could skip something, and no index has them, the answer is
 ``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An error is ``{"id": 7, "error": "…"}``, with
@@ -73,7 +77,7 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
-VERSION = 9
+VERSION = 10
 """The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
 of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan.
 A new option needs no new version: ``PlannerOptions.parse`` refuses names that it does not know."""

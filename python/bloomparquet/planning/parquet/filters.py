@@ -32,7 +32,7 @@ _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; b
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
 _ROUNDS = (32, 256)  # how many values all filters are asked for at once
 _FIRST_VALUES = 2048
-_COPIED_BYTES = 64 * 1024 * 1024  # of filters that a question reads only to copy them
+_COPIED_BYTES = 128 * 1024 * 1024  # of filters that a question reads only to copy them
 
 
 class ParquetFilters(FilterStore):

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.files.ConnectorsRule;
+import io.bloomparquet.spark.plain.EarlyLook;
 import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.scan.LoadedFilesRule;
@@ -32,6 +33,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     if (EXTENDED.add(extensions)) {
       extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
       extensions.injectPlannerStrategy(PlainScans::new);
+      extensions.injectOptimizerRule(EarlyLook::new);
       extensions.injectOptimizerRule(JoinKeys::install);
       extensions.injectOptimizerRule(WriteRule::new);
       extensions.injectOptimizerRule(session -> new LoadedFilesRule());

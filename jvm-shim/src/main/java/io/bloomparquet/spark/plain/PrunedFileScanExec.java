@@ -154,6 +154,7 @@ public final class PrunedFileScanExec extends SparkPlan {
                 predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
             : null;
     PlanResult result = Planner.plan(session(), files, predicates, predicate, options);
+    files.rememberFor(relation.location());
     return new Outcome(predicate, result, options.pushFilters() ? files : null);
   }
 

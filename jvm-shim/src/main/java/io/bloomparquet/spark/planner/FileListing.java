@@ -11,8 +11,11 @@ import java.util.Deque;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 
 /**
@@ -24,6 +27,7 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 public final class FileListing {
   private static final int MAX_RECENT = 16;
   private static final Deque<SoftReference<FileListing>> RECENT = new ArrayDeque<>(); // the latest is first
+  private static final Map<FileIndex, SoftReference<FileListing>> LATEST = new WeakHashMap<>();
 
   private final FileStatus[] files;
   private String digest;
@@ -53,6 +57,21 @@ public final class FileListing {
         RECENT.removeLast();
       }
       return listing;
+    }
+  }
+
+  /** The files that a scan of {@code location} read last; null if that is unknown. */
+  public static FileListing latestOf(FileIndex location) {
+    synchronized (LATEST) {
+      SoftReference<FileListing> latest = LATEST.get(location);
+      return latest == null ? null : latest.get();
+    }
+  }
+
+  /** Remembers these files as the latest of {@code location}. */
+  public void rememberFor(FileIndex location) {
+    synchronized (LATEST) {
+      LATEST.put(location, new SoftReference<>(this));
     }
   }
 

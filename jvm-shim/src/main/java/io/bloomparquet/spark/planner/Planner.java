@@ -3,6 +3,7 @@ package io.bloomparquet.spark.planner;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import java.util.Set;
@@ -11,6 +12,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,6 +24,7 @@ import org.slf4j.LoggerFactory;
 public final class Planner {
   private static final Logger LOG = LoggerFactory.getLogger("bloomparquet");
   private static final int MAX_WARNINGS = 1000;
+  private static final int MIN_LOOKED_AT = 100; // looking at fewer files takes less time than another message
   private static final Set<String> WARNED = ConcurrentHashMap.newKeySet();
 
   private Planner() {}
@@ -33,6 +36,30 @@ public final class Planner {
     } catch (PlannerException error) {
       // reported by the first query
     }
+  }
+
+  /**
+   * Lets the planner look at the present versions of local files, for a plan of the running query. A plan must not go by
+   * versions from before its query began, so nothing happens outside of one.
+   */
+  public static void lookAt(SparkSession session, FileListing files) {
+    String execution = execution(session);
+    if (execution == null || files.count() < MIN_LOOKED_AT || !LocalPaths.isLocal(files.path(0))) {
+      return;
+    }
+    try {
+      PlannerProcess planner = PlannerProcess.running(DriverSettings.python(session.sparkContext()));
+      if (planner != null) {
+        planner.look(files, execution);
+      }
+    } catch (PlannerException error) {
+      // the plan itself reports it
+    }
+  }
+
+  /** What the query that this thread runs is known by in this JVM; null if there is none. */
+  private static String execution(SparkSession session) {
+    return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
   }
 
   /** @param predicate that {@code predicates} made, or null */
@@ -78,6 +105,7 @@ public final class Planner {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("format", format.shortName());
     request.put("explain", explain);
+    request.put("execution", execution(session));
     request.set("predicate", predicate);
     request.set("readerTypes", predicates.readerTypes(predicate));
     request.put("caseSensitive", predicates.caseSensitive());

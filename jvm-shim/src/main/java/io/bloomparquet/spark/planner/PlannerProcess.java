@@ -42,7 +42,7 @@ final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
-  private static final int VERSION = 9;
+  private static final int VERSION = 10;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
@@ -127,6 +127,12 @@ final class PlannerProcess {
     return running;
   }
 
+  /** The process of an interpreter; null if none is running. */
+  static synchronized PlannerProcess running(DriverSettings.Python python) {
+    PlannerProcess running = RUNNING.get(python);
+    return running == null || running.ended != null ? null : running;
+  }
+
   /**
    * A planner ends at the end of its input. One that was stopped does not see it, and would stay for ever. The signal
    * changes nothing for the others.
@@ -158,6 +164,13 @@ final class PlannerProcess {
     return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
+  /** Lets the process look at files that a plan of the query {@code execution} will need. There is no answer. */
+  void look(FileListing listing, String execution) throws PlannerException {
+    ObjectNode request = JSON.createObjectNode();
+    request.put("version", VERSION).put("look", listing.digest()).put("execution", execution);
+    send(toBytes(request), new byte[0]);
+  }
+
   /** @param request without the fields of the listing */
   CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
     long id = ids.incrementAndGet();
@@ -166,7 +179,7 @@ final class PlannerProcess {
     request.put("files", listing.count()).put("listing", listing.digest()).put("revision", known.revision());
     Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, toBytes(request), System.nanoTime());
     waiting.put(id, waits);
-    send(waits, new byte[0]);
+    send(waits.head(), new byte[0]);
     return waits.answer();
   }
 
@@ -175,9 +188,9 @@ final class PlannerProcess {
       CompletableFuture<PlanResult> answer, FileListing listing, FileVersions known, byte[] head, long since) {}
 
   /** Sends in another thread: a full pipe blocks, and planningTimeout must hold for the caller. */
-  private void send(Waiting request, byte[] listing) {
+  private void send(byte[] head, byte[] listing) {
     try {
-      writer.execute(() -> write(request.head(), listing));
+      writer.execute(() -> write(head, listing));
     } catch (RejectedExecutionException error) {
       failWaiting();
     }
@@ -238,7 +251,7 @@ final class PlannerProcess {
       if (head.has("unknown")) {
         byte[] listing = request.listing().bytes();
         waiting.put(head.path("id").asLong(), request);
-        send(request, listing);
+        send(request.head(), listing);
       } else if (head.has("error")) {
         throw new PlannerException(head.get("error").asText(), head.path("fatal").asBoolean());
       } else if (head.has("unplanned")) {

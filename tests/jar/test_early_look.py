@@ -1,0 +1,118 @@
+"""The planner looks at the files of a query when the query begins, and never before: a plan is of present files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet.jar.protocol import read_frame
+from tests.support import files
+from tests.support.planners import PYTHON, script
+from tests.support.scenarios import PRUNED
+from tests.support.spark import application_conf, conf
+
+pytestmark = pytest.mark.slow
+
+FILES = 110  # fewer are not looked at early
+
+
+def write(root: Path, number: int, *more: int) -> None:
+    """A file of two row groups, in place. Only filters can tell in which file an id is."""
+    ids = [number + FILES * (row * 7 % 20) for row in range(20)] + list(more)
+    files.write(root / f"{number}.parquet", {"id": ids}, ["id"], rows_per_group=-(-len(ids) // 2), fpp=0.0001)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("early-look")
+    for number in range(FILES):
+        write(root, number)
+    return root
+
+
+@pytest.fixture
+def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
+    with conf(jar_spark, PRUNED):
+        yield jar_spark
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return [row["id"] for row in frame.collect()]
+
+
+def joined(frame: DataFrame, value: int) -> DataFrame:
+    keys = frame.sparkSession.createDataFrame([(value,)], "id long")
+    return frame.join(keys.hint("broadcast"), "id")
+
+
+QUERIES: dict[str, Callable[[DataFrame, int], DataFrame]] = {
+    "lookup": lambda frame, value: frame.where(f"id = {value}"),
+    "join": joined,
+    "subquery": lambda frame, value: frame.where(f"id = (SELECT max(id) FROM VALUES ({value}) AS t(id))"),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_file_that_changed_before_a_query_is_found(session: SparkSession, root: Path, query: str) -> None:
+    frame, ask = session.read.parquet(str(root)), QUERIES[query]
+    try:
+        assert [ids(ask(frame, value)) for value in (5, 7)] == [[5], [7]]
+        for number in (3, 60, FILES - 1):
+            new = 1_000_000 + number
+            assert ids(ask(frame, new)) == []
+            explained, once = ask(frame, new), ask(frame, new)
+            explained.explain()  # plans the query, long before it runs
+            write(root, number, new)
+            assert (ids(once), ids(explained)) == ([new], [new])
+    finally:
+        for number in range(FILES):
+            write(root, number)
+
+
+@pytest.fixture
+def frames(session: SparkSession, tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """The requests to a planner of its own, since the last call."""
+    sent = tmp_path / "frames"
+    program = script(tmp_path, f'tee "{sent}" | "{sys.executable}" "$@"')
+    at = 0
+
+    def read() -> list[dict[str, Any]]:
+        nonlocal at
+        requests = []
+        with sent.open("rb") as stream:
+            stream.seek(at)
+            while (frame := read_frame(stream)) is not None:
+                requests.append(frame[0])
+            at = stream.tell()
+        return requests
+
+    with application_conf(session, {PYTHON: program}):
+        yield read
+
+
+def test_the_planner_is_told_once_when_a_query_begins(
+    session: SparkSession, root: Path, frames: Callable[[], list[dict[str, Any]]]
+) -> None:
+    frame = session.read.parquet(str(root))
+    ids(frame.where("id = 5"))
+    assert not any("look" in each for each in frames()), "the files are not known before the first query"
+    for query in QUERIES.values():
+        assert ids(query(frame, 7)) == [7]
+        *looks, plan = frames()
+        assert looks
+        assert {each["look"] for each in looks} == {plan["listing"]}
+        assert {each["execution"] for each in looks} == {plan["execution"]}
+    frame.where("id = 9").explain()
+    frame.count()
+    assert frames() == [], "nothing runs that needs a plan"
+    few = session.read.parquet(*(str(root / f"{number}.parquet") for number in range(20)))
+    assert [ids(few.where(f"id = {value}")) for value in (5, 6)] == [[5], [6]]
+    assert not any("look" in each for each in frames())
+    with conf(session, {"spark.bloomparquet.transparent": "false"}):
+        assert ids(frame.where("id = 5")) == [5]
+    assert frames() == []
