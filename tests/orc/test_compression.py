@@ -119,3 +119,21 @@ def test_damaged_streams_raise_only_our_errors(codec: Codec) -> None:
         except BloomParquetError:
             continue
         assert len(plain) <= 10**5
+
+
+@pytest.mark.parametrize("codec", ARROW)
+def test_damaged_chunks_leave_no_memory_behind(codec: Codec) -> None:
+    compression, damaged = Compression(codec, 1 << 16), chunk(b"\xff" * 50)
+
+    def fail() -> None:
+        with pytest.raises(BloomParquetError):
+            compression.decompress(damaged, 1 << 20)
+
+    fail()
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            fail()
+        assert tracemalloc.get_traced_memory()[0] < 1 << 16
+    finally:
+        tracemalloc.stop()

@@ -133,7 +133,8 @@ def _snappy(data: memoryview, most: int) -> bytes:
 def _pyarrow_stream(codec: str, data: bytes | memoryview, most: int) -> bytes:
     try:
         with pa.CompressedInputStream(pa.py_buffer(data), codec) as stream:
-            return bytes(stream.read(most + 1))
+            # Not `read`, which never frees its memory when it fails.
+            return bytes(stream.read_buffer(most + 1).to_pybytes())
     except (OSError, ValueError, pa.ArrowException) as error:
         raise FormatError(f"a chunk of {len(data)} bytes is no {codec} data: {error}") from error
 
