@@ -132,8 +132,8 @@ class _Binder:
         return evaluate
 
     def bind_computed(self, call: Call, test: Predicate) -> Callable[[_Rows], Any]:
-        kind, values = bind_call(call, self.find)
         try:
+            kind, values = bind_call(call, self.find)
             schema = pa.schema([(name, kind) for (name,) in p.columns(test)])
         except UnicodeEncodeError:
             raise PlanError(f"{quoted(str(call))} has half of a surrogate pair, which is no text") from None
