@@ -99,11 +99,12 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
-# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS: for each target.
+# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS and EXECUTIONS: the most for each target.
 TARGET  ?=
 SECONDS ?= 60
+EXECUTIONS ?= -1
 fuzz: $(VENV)-fuzz/.stamp ## Fuzz with coverage guidance: make fuzz TARGET=footer SECONDS=600
-	@$(VENV)-fuzz/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS)
+	@$(VENV)-fuzz/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS) --executions $(EXECUTIONS)
 
 $(VENV)-fuzz/.stamp: $(STAMP)
 	@echo "installing the fuzzers into $(VENV)-fuzz"

@@ -32,14 +32,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("targets", nargs="*", help="all of them if none is named")
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--executions", type=int, default=-1, help="for each target, at most")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        fuzz(options.targets[0], options.seconds)
+        fuzz(options.targets[0], options.seconds, options.executions)
     names = options.targets or names_of_targets()
     finds = 0
     for name in names:
-        finds += run_hypothesis(options.seconds) if name == HYPOTHESIS else run(name, options.seconds)
+        if name == HYPOTHESIS:
+            finds += run_hypothesis(options.seconds)
+        else:
+            finds += run(name, options.seconds, options.executions)
     return 1 if finds else 0
 
 
@@ -49,13 +53,14 @@ def names_of_targets() -> list[str]:
     return list(TARGETS)
 
 
-def run(name: str, seconds: int) -> int:
+def run(name: str, seconds: int, executions: int) -> int:
     """Fuzz one target in a child process and report. Returns the number of its finds that are stored."""
     log = BUILD / name / "log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = dt.datetime.now(dt.timezone.utc)
     with open(log, "w", encoding="utf-8") as file:
-        command = [sys.executable, "-m", "tests.fuzz", name, "--seconds", str(seconds), "--inside"]
+        limits = ["--seconds", str(seconds), "--executions", str(executions)]
+        command = [sys.executable, "-m", "tests.fuzz", name, *limits, "--inside"]
         done = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, check=False)
     took = (dt.datetime.now(dt.timezone.utc) - started).total_seconds()
     output = log.read_text(encoding="utf-8", errors="replace")
@@ -63,12 +68,12 @@ def run(name: str, seconds: int) -> int:
     if not lines:
         print(f"{name}: did not start; see {log}\n{output[-2000:]}", flush=True)
         return 1
-    executions, _, features, inputs, size = lines[-1]
+    executed, _, features, inputs, size = lines[-1]
     finds = sorted(path.stem for path in (BUILD / name / "finds").glob("*.txt"))
-    figures = add_figures(name, int(executions), took, int(features), int(inputs), size, finds)
+    figures = add_figures(name, int(executed), took, int(features), int(inputs), size, finds)
     ended = "" if done.returncode == 0 else f"; ENDED WITH {done.returncode}, see {log}"
     print(
-        f"{name}: {int(executions):,} executions, {int(executions) / took:,.0f} per second, {features} features, a "
+        f"{name}: {int(executed):,} executions, {int(executed) / took:,.0f} per second, {features} features, a "
         f"corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
         f"{len(finds)} finds{ended}",
         flush=True,
@@ -125,20 +130,24 @@ def add_figures(
     return every[name]
 
 
-def fuzz(name: str, seconds: int) -> None:
+def fuzz(name: str, seconds: int, executions: int) -> None:
     """Fuzz one target in this process; it ends the process."""
     import atheris
+    from atheris.import_hook import HookManager
 
-    # Nothing of the package may be imported before.
-    with atheris.instrument_imports(include=["bloomparquet", "pyspark_bloomparquet"]):
+    # Nothing of the package may be imported before. Comparisons are not traced, which takes as long as everything else:
+    # our mutators know the numbers that matter.
+    with HookManager({"bloomparquet", "pyspark_bloomparquet"}, set(), True, trace_dataflow=False):
         from tests.fuzz.preload import load_package
 
         load_package()
         from tests.fuzz.targets import TARGETS
     import logging
     import random
+    import time
     import warnings
 
+    from tests.fuzz.branches import Branches
     from tests.fuzz.target import CORPUS, examine, limit_memory, minimise
 
     logging.disable(logging.CRITICAL)
@@ -151,8 +160,14 @@ def fuzz(name: str, seconds: int) -> None:
         (seeds / str(i)).write_bytes(seed)
     known = {path.stem for path in finds.glob("*.txt")}
     limit_memory(_ALLOCATION)
+    folders = [corpus, seeds, *([CORPUS / name] if (CORPUS / name).is_dir() else [])]
+    branches = Branches(atheris, 2 + sum(len(list(folder.iterdir())) for folder in folders))
+    chance = random.Random(time.time_ns())
 
     def test_one_input(data: bytes) -> None:
+        branches.trace(lambda: execute(data))
+
+    def execute(data: bytes) -> None:
         find = examine(target, data)
         if find is not None and find.signature not in known:
             known.add(find.signature)
@@ -163,15 +178,13 @@ def fuzz(name: str, seconds: int) -> None:
             print(f"FIND {find.signature}", flush=True)
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-        chance = random.Random(seed)
         if chance.random() < _RAW_SHARE:
             return bytes(atheris.Mutate(data, max_size))
         return target.mutate(data, chance)[:max_size]
 
-    folders = [corpus, seeds, *([CORPUS / name] if (CORPUS / name).is_dir() else [])]
     arguments = [
-        "fuzz", f"-max_total_time={seconds}", f"-max_len={target.max_bytes}", "-timeout=300", "-rss_limit_mb=4096",
-        f"-artifact_prefix={finds}/ended-", "-reload=0", "-verbosity=1", *map(str, folders),
+        "fuzz", f"-max_total_time={seconds}", f"-runs={executions}", f"-max_len={target.max_bytes}", "-timeout=300",
+        "-rss_limit_mb=4096", f"-artifact_prefix={finds}/ended-", "-reload=0", "-verbosity=1", *map(str, folders),
     ]  # fmt: skip
     atheris.Setup(arguments, test_one_input, custom_mutator=mutate)
     atheris.Fuzz()

@@ -45,6 +45,7 @@ from tests.fuzz.target import Target
 _DEFINITIONS = (ThriftStruct, FileMetaData, ColumnChunk, ColumnMetaData, SchemaElement, FileCryptoMetaData, PageHeader)
 _KEY = b"0123456789abcdef"
 _COPIES = 3
+_HEADER = header_bytes(32)
 TABLE = pa.table(
     {
         "x": pa.array([1, None, 3, 4], pa.int64()),
@@ -88,9 +89,10 @@ def _run_thrift(data: bytes) -> None:
         struct = CompactReader(raw).read_struct(definition)
     except BloomParquetError:
         return
-    again, end = read_struct(write_struct(struct), ThriftStruct)
+    written = write_struct(struct)
+    again, end = read_struct(written, ThriftStruct)
     assert again == struct
-    assert end == len(write_struct(struct))
+    assert end == len(written)
     with suppress(BloomParquetError):
         struct.check()
 
@@ -172,10 +174,10 @@ def _many_at_once(data: bytes) -> None:
 def _run_bloom(data: bytes) -> None:
     heads = np.zeros((3, 64), np.uint8)
     heads[0, : len(data[:64])] = heads[2, : len(data[:64])] = np.frombuffer(data[:64], np.uint8)
-    heads[1, :16] = np.frombuffer(header_bytes(32).ljust(16, b"\0")[:16], np.uint8)
+    heads[1, : len(_HEADER)] = np.frombuffer(_HEADER, np.uint8)
     sizes = np.array([min(len(data), 64), 64, min(len(data), 64)], np.int64)
     header_sizes, bitset_sizes, errors = parse_headers(heads, sizes)
-    assert (header_sizes[1], bitset_sizes[1]) == (len(header_bytes(32)), 32)
+    assert (header_sizes[1], bitset_sizes[1]) == (len(_HEADER), 32)
     assert header_sizes[0] == header_sizes[2]
     try:
         size, num_bytes = parse_header(data[:64])

@@ -10,9 +10,8 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from bloomparquet.storage.varint import read_varint
 from tests.support.core import Field, Items, decode, encode
 
 NUMBERS = sorted(
@@ -159,43 +158,6 @@ def _new_thrift(kind: int, random: Random) -> Field:
 change_thrift = change_some(_thrift)
 
 
-def _read_message(data: bytes, depth: int = 0) -> list[list[Any]]:
-    """The fields of a protobuf message: [tag, value]. A value is a number, bytes, or a message. ValueError if it is
-    none."""
-    fields: list[list[Any]] = []
-    at = 0
-    while at < len(data):
-        try:
-            tag, at = read_varint(data, at)
-            if tag & 7 == 0:
-                value: Any
-                value, at = read_varint(data, at)
-            else:
-                size, at = read_varint(data, at) if tag & 7 == 2 else ({1: 8, 5: 4}[tag & 7], at)
-                value, at = data[at : at + size], at + size
-        except (IndexError, KeyError, OverflowError) as error:
-            raise ValueError(tag) from error
-        if at > len(data) or tag >> 3 == 0:
-            raise ValueError("the message is truncated")
-        if tag & 7 == 2 and value and depth < _DEPTH:
-            with suppress(ValueError):
-                value = _read_message(value, depth + 1)
-        fields.append([tag, value])
-    return fields
-
-
-def _write_message(fields: list[list[Any]]) -> bytes:
-    out = bytearray()
-    for tag, value in fields:
-        raw = _write_message(value) if isinstance(value, list) else value
-        out += varint(tag)
-        if isinstance(raw, int):
-            out += varint(raw & (1 << 64) - 1)
-        else:
-            out += (varint(len(raw)) if tag & 7 == 2 else b"") + raw
-    return bytes(out)
-
-
 def varint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
@@ -204,41 +166,90 @@ def varint(number: int) -> bytes:
     return bytes(out) + bytes([number])
 
 
+class _ProtobufField(NamedTuple):
+    """A field of a protobuf message: its tag, and the positions of it, of its value, and of its end."""
+
+    tag: int
+    start: int
+    value: int
+    end: int
+
+
+def _field_at(data: bytes, start: int, end: int, position: int) -> _ProtobufField:
+    """The field that has `position` in it, of the message between `start` and `end`. ValueError if that is none."""
+    field = None
+    at = start
+    while at < end:
+        first = at
+        try:
+            tag, at = _varint_at(data, at)
+            value = at
+            if tag & 7 == 0:
+                _, at = _varint_at(data, at)
+            elif tag & 7 == 2:
+                size, value = _varint_at(data, at)
+                at = value + size
+            else:
+                at += {1: 8, 5: 4}[tag & 7]
+        except (IndexError, KeyError) as error:
+            raise ValueError(tag) from error
+        if at > end or tag >> 3 == 0:
+            raise ValueError("the message is truncated")
+        if first <= position < at:
+            field = _ProtobufField(tag, first, value, at)
+    if field is None:
+        raise ValueError("the message is empty")
+    return field
+
+
+def _varint_at(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while (byte := data[at]) > 127:
+        number |= (byte & 127) << shift
+        shift += 7
+        at += 1
+    return number | byte << shift, at + 1
+
+
+def _fields_around(data: bytes, position: int) -> list[_ProtobufField]:
+    """The fields that have `position` in them, the outermost first."""
+    fields = [_field_at(data, 0, len(data), position)]
+    with suppress(ValueError):
+        while len(fields) < _DEPTH and fields[-1].tag & 7 == 2 and position >= fields[-1].value:
+            fields.append(_field_at(data, fields[-1].value, fields[-1].end, position))
+    return fields
+
+
 def _protobuf(data: bytes, random: Random) -> bytes:
-    """Change one field of a protobuf message."""
-    message = _read_message(data)
-    holders: list[list[Any]] = []
-
-    def walk(fields: list[Any]) -> None:
-        if fields:
-            holders.append(fields)
-        for _, value in fields:
-            if isinstance(value, list):
-                walk(value)
-
-    walk(message)
-    fields = random.choice(holders)
-    at = random.randrange(len(fields))
-    tag, value = fields[at]
+    """Change one field of a protobuf message: one of those at a random byte."""
+    fields = _fields_around(data, random.randrange(len(data)))
+    if random.random() < 0.25:
+        del fields[random.randrange(len(fields)) + 1 :]
+    tag, start, value, end = fields.pop()
     choice = random.randrange(8)
     if choice == 0:
-        del fields[at]
+        new = b""
     elif choice == 1:
-        fields[at:at] = [[tag, value]] * random.choice((1, 2, 20))
+        new = data[start:end] * random.choice((2, 3, 21))
     elif choice == 2:
-        fields[at] = [random.randrange(1, 20) << 3 | tag & 7, value]
+        new = varint(random.randrange(1, 20) << 3 | tag & 7) + data[start + len(varint(tag)) : end]
     elif choice == 3:
-        other = random.choice(random.choice(holders))
-        fields[at] = list(other)
-    elif isinstance(value, int):
-        fields[at] = [
-            tag,
-            random.choice((random.choice(NUMBERS), value + 1, value - 1, value * 2, random.randrange(20))),
-        ]
+        other = _fields_around(data, random.randrange(len(data)))[-1]
+        new = data[other.start : other.end]
+    elif tag & 7 == 0:
+        number, _ = _varint_at(data, value)
+        number = random.choice((random.choice(NUMBERS), number + 1, number - 1, number * 2, random.randrange(20)))
+        new = varint(tag) + varint(number & (1 << 64) - 1)
     else:
-        raw = _write_message(value) if isinstance(value, list) else value
-        fields[at] = [tag & ~7 | 2, change_bytes(raw, random)]
-    return _write_message(message)
+        new = _sized(tag & ~7 | 2, change_bytes(data[value:end], random))
+    for outer in reversed(fields):
+        new = _sized(outer.tag, data[outer.value : start] + new + data[end : outer.end])
+        _, start, _, end = outer
+    return data[:start] + new + data[end:]
+
+
+def _sized(tag: int, value: bytes) -> bytes:
+    return varint(tag) + varint(len(value)) + value
 
 
 change_protobuf = change_some(_protobuf)

@@ -53,6 +53,9 @@ WHERES: list[bp.Predicate] = [
     bp.IsNotNull("n"),
     bp.Or(bp.Eq("i", 5), bp.Eq("s", "v6")),
 ]
+CACHED = 32
+"""How many files the process's cache may know: each plan of a new file looks at them all."""
+
 _numbers = itertools.count()
 _oracle = Oracle()
 atexit.register(_oracle.close)
@@ -99,7 +102,7 @@ def _run_file(data: bytes) -> None:
     for i in range(0, len(changes) - 2, 3):
         body[int.from_bytes(changes[i : i + 2], "big") % len(body)] = changes[i + 2]
     number = next(_numbers)
-    if number % 1000 == 0:
+    if number % CACHED == 0:
         process_cache.clear()
     path = folder() / f"{number}.parquet"
     path.write_bytes(bytes(body) + footer + len(footer).to_bytes(4, "little") + b"PAR1")
@@ -162,7 +165,7 @@ def _check_table(draws: st.DataObject) -> None:
 def _run_table(data: bytes) -> None:
     """Bytes that hypothesis makes a data set and predicates of; see :mod:`tests.differential.test_core`."""
     _check_table.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined]
-    if next(_numbers) % 100 == 0:
+    if next(_numbers) % CACHED == 0:
         process_cache.clear()
 
 

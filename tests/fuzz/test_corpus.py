@@ -6,17 +6,21 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from random import Random
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 
 from bloomparquet.parquet.thrift.template import Template
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.parquet import filters
-from tests.fuzz.mutate import join, split
-from tests.fuzz.queries import frame_seeds, plan_of
+from bloomparquet.query.substrait import implied_by
+from tests.fuzz.branches import Branches
+from tests.fuzz.mutate import _protobuf, join, split
+from tests.fuzz.queries import _ARROW, frame_seeds, plan_of
 from tests.fuzz.target import CORPUS, Target, examine, minimise
 from tests.fuzz.targets import TARGETS
 
@@ -113,3 +117,37 @@ def test_parts_of_an_input_are_found_again() -> None:
     pieces = [b"a", b"", b"bcd", b"\0\1"]
     assert split(join(pieces), 4) == pieces
     assert len(split(b"\xff\xffx", 4)) == 4
+
+
+def test_new_branches_and_a_sample_of_executions_are_reported() -> None:
+    reported: list[int] = []
+    atheris = SimpleNamespace(_trace_branch=reported.append)
+    branches = Branches(atheris, complete=1)
+
+    def report_of(*taken: int) -> list[int]:
+        reported.clear()
+        branches.trace(lambda: [atheris._trace_branch(each) for each in taken])
+        return sorted(reported)
+
+    assert report_of(1, 1, 2) == [1, 1, 2]
+    assert report_of(1, 1) == [1]
+    assert report_of(1, 1) == []
+    assert report_of(1, 3, 3) == [1, 3]
+    reports = [report_of(1, 1) for _ in range(16)]
+    assert sorted(reports) == [[]] * 15 + [[1, 1]]
+
+
+def test_changed_protobuf_fields_are_messages() -> None:
+    target, random = TARGETS["substrait"], Random(5)
+    for seed in target.seeds():
+        changed = {_protobuf(seed, random) for _ in range(100)}
+        assert len(changed) > 60
+        assert sum(_is_message(each) for each in changed) > len(changed) * 0.8
+
+
+def _is_message(data: bytes) -> bool:
+    try:
+        implied_by(data, _ARROW)
+    except DecodeError:
+        return False
+    return True
