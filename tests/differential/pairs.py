@@ -36,6 +36,8 @@ PLAIN, JAR, WHERE, PYTHON, PYTHON_WHERE, READ_TABLE = "plain", "jar", "where", "
 """The ways in: Spark's own scans, the jar's format without and with the option `where`, the Python data source by Spark
 and called without it, and `bp.read_table`."""
 WAYS = (PLAIN, JAR, WHERE, PYTHON, PYTHON_WHERE, READ_TABLE)
+OWN_V2 = "Spark's own V2"
+"""Spark's own readers of DataSource V2, of which the jar's format is made. They prune nothing."""
 _JAR_FORMAT = {"parquet": "bloomparquet", "orc": "bloomorc"}
 _ALWAYS = {"spark.sql.binaryOutputStyle": "HEX", "spark.sql.python.filterPushdown.enabled": "true"}
 _ENTRIES = ("load", "load", "load", "using", "path", "table", "files")
@@ -139,7 +141,7 @@ def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
         with table(spark, pair.load, way, "t", pair.statement.predicate.sql()) as name, settings(spark, pair.load, way):
             frame = spark.sql(f"SELECT rid FROM {name}" if way == WHERE else pair.statement.sql(name))
             rows = _rows(spark, frame)
-            return Outcome(rows, plans=() if way in (None, PYTHON) else tuple(last_plan(frame)))
+            return Outcome(rows, plans=() if way in (None, OWN_V2, PYTHON) else tuple(last_plan(frame)))
     except ERRORS as error:
         causes = re.findall(r"(?m)^Caused by: (.*)|^([\w.]*Error: .*)", str(error))
         message = ("".join(causes[-1]) if causes else str(error))[:400]
@@ -154,7 +156,8 @@ def settings(spark: SparkSession, load: Load, way: str | None) -> contextlib.Abs
 
 
 def _pruning(way: str | None) -> Mapping[str, str]:
-    return UNPRUNED if way is None else PRUNED if way == PLAIN else {}
+    by_way = {None: UNPRUNED, PLAIN: PRUNED, OWN_V2: {**UNPRUNED, "spark.sql.sources.useV1SourceList": ""}}
+    return by_way.get(way, {})
 
 
 def run_in_python(way: str, root: str, where: str, zone: str, case_sensitive: bool) -> Outcome:
@@ -207,7 +210,9 @@ def table(spark: SparkSession, load: Load, way: str | None, name: str, where: st
     For `WHERE`, the load has the condition `where`.
     """
     data, root = load.data, str(load.data.root)
-    format_ = {None: data.format, PLAIN: data.format, PYTHON: PYTHON_SOURCE}.get(way, _JAR_FORMAT[data.format])
+    format_ = {None: data.format, PLAIN: data.format, OWN_V2: data.format, PYTHON: PYTHON_SOURCE}.get(
+        way, _JAR_FORMAT[data.format]
+    )
     reader = spark.read.format(format_).options(**load.options)
     if load.schema is not None:
         reader = reader.schema(load.schema)
@@ -267,6 +272,9 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
             return None
         if pair.way != PLAIN and _pushed(spark, pair).error:  # for example ORC's, for NULL in an IN list
             tally["Spark's pushdown fails as well"] += 1
+            return None
+        if _fails_before_1970(spark, pair, ours):
+            tally["Spark's other reader fails as well"] += 1
             return None
         # Spark's optimizer may find that no row can match, and then reads no file, not even a damaged one.
         everything = replace(pair, statement=Statement("SELECT * FROM {t}", pair.statement.predicate))
@@ -349,12 +357,25 @@ def _pushed(spark: SparkSession, pair: Pair) -> Outcome:
         return Outcome(error=kind_of_error(error))
 
 
+def _fails_before_1970(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
+    """Whether our format over ORC files fails for a time before 1970, as Spark's own DataSource V2 reader does.
+
+    Both choose what to read before Spark's optimizer simplifies a condition. Plain Spark chooses afterwards, and may
+    find that it does not need the column.
+    """
+    if pair.way not in (JAR, WHERE) or pair.load.data.format != "orc" or ours.message != _NEGATIVE_NANOS:
+        return False
+    theirs = run(spark, pair, OWN_V2)
+    return (theirs.error, theirs.message) == (ours.error, ours.message)
+
+
 def _is_as_pushed(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
     """Whether our rows are those of Spark's own reader with its pushdown, which plain scans do not use here."""
     pushed = Outcome(error="not pushed") if pair.way == PLAIN else _pushed(spark, pair)
     return not pushed.error and pushed.rows == ours.rows
 
 
+_NEGATIVE_NANOS = "java.lang.IllegalArgumentException: nanos > 999999999 or < 0"
 _ROW_ERRORS = {
     "CAST_INVALID_INPUT", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "DIVIDE_BY_ZERO", "NUMERIC_VALUE_OUT_OF_RANGE",
     "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION",

@@ -1,0 +1,44 @@
+"""Which failures random SQL takes for those of Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.differential import pairs
+from tests.differential.pairs import JAR, OWN_V2, PLAIN, WHERE, Load, Outcome, Pair
+from tests.differential.random_files import DataSet
+from tests.differential.random_sql import ROWS, Predicate, Statement
+
+ROW = Outcome(("7",))
+NANOS = Outcome(error="FAILED_READ_FILE", message="java.lang.IllegalArgumentException: nanos > 999999999 or < 0")
+OTHER = Outcome(error="FAILED_READ_FILE", message="java.io.EOFException: Read past end of RLE integer")
+
+
+@pytest.mark.parametrize(
+    ("format_", "way", "ours", "by_v2", "is_sparks"),
+    [
+        ("orc", JAR, NANOS, NANOS, True),
+        ("orc", WHERE, NANOS, NANOS, True),
+        ("orc", JAR, NANOS, ROW, False),
+        ("orc", JAR, NANOS, OTHER, False),
+        ("orc", JAR, OTHER, OTHER, False),
+        ("orc", PLAIN, NANOS, NANOS, False),
+        ("parquet", JAR, NANOS, NANOS, False),
+    ],
+)
+def test_times_before_1970_for_which_sparks_v2_reader_fails(
+    format_: str, way: str, ours: Outcome, by_v2: Outcome, is_sparks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: dict[str | None, Outcome] = {None: ROW, way: ours, OWN_V2: by_v2}
+    monkeypatch.setattr(pairs, "run", lambda _spark, _pair, by: outcomes[by])
+    monkeypatch.setattr(pairs, "_pushed", lambda _spark, _pair: ROW)
+    monkeypatch.setattr(pairs, "is_refusal", lambda _way, _outcome: False)
+    pair = Pair(Load(DataSet(Path("t"), format_, (), (), "")), Statement(ROWS, Predicate("", leaf="TRUE")), way)
+    tally: Counter[str] = Counter()
+    difference = pairs.compare(cast(Any, None), pair, tally)
+    assert (difference is None) == is_sparks
+    assert tally["Spark's other reader fails as well"] == is_sparks
