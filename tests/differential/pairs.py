@@ -22,7 +22,8 @@ from pyspark.errors import PySparkException
 
 import bloomparquet as bp
 from pyspark_bloomparquet import last_plan
-from tests.differential import random_files, sparkside
+from tests.differential import sparkside
+from tests.differential.column_types import TYPES, converted
 from tests.differential.random_files import DataSet
 from tests.differential.random_sql import Statement
 from tests.differential.settings import PRUNED, READ_BY_ALL, UNPRUNED, random_settings
@@ -120,11 +121,14 @@ def random_load(random: Random, data: DataSet) -> Load:
         options[key] = random.choice(values)
     chance = random.random()
     schema = None
-    if chance < 0.55:
+    if chance < 0.4:
         schema = data.ddl()
-    elif chance < 0.58:  # other types than the files', most of them an error
-        columns = [replace(c, type=random.choice(list(random_files.TYPES.values()))) for c in data.columns]
-        schema = replace(data, columns=(*data.columns[1:], columns[0])).ddl()
+    elif chance < 0.65:  # types to which readers convert the files' own, not all without losses
+        columns = [replace(c, type=converted(random, c.type)) if random.random() < 0.6 else c for c in data.columns]
+        schema = replace(data, columns=tuple(columns)).ddl()
+    elif chance < 0.68:  # any other type, most of them an error
+        column = replace(data.columns[0], type=random.choice(list(TYPES.values())))
+        schema = replace(data, columns=(*data.columns[1:], column)).ddl()
     entry = random.choice(_ENTRIES)
     if schema and entry == "table" and not data.partitions and random.random() < 0.5:
         kind = random.choice(("CHAR(3)", "VARCHAR(3)", "STRING COLLATE UTF8_LCASE"))

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.differential.random_files import Column, DataSet, quoted
+from tests.differential.column_types import converted, quoted
+from tests.differential.nested_sql import COMPARISONS, NESTED, field_leaf, nested_leaf
+from tests.differential.random_files import Column, DataSet
 
-_COMPARISONS = ("=", "=", "=", "<=>", "<", "<=", ">", ">=", "<>", "!=")
 ROWS = "SELECT rid FROM {t} WHERE {p}"
-_NESTED = ("list", "map", "struct", "variant")
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,18 @@ class Statement:
 
 def predicate(random: Random, data: DataSet, leaf: Callable[[Random, DataSet], str] | None = None) -> Predicate:
     make = leaf or _leaf
-    trees = [Predicate("", leaf=make(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
+    if data.rows and random.random() < 0.6:  # conditions that are TRUE for one row: it is lost if one is misjudged
+        data = data.at_row(random.choice(data.rows))
+    trees = [_negated(random, 0.1, make(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
     while len(trees) > 1:
         joined = Predicate(random.choice(("AND", "OR")), (trees.pop(), trees.pop(0)))
         trees.append(Predicate("NOT", (joined,)) if random.random() < 0.2 else joined)
     return Predicate("NOT", (trees[0],)) if random.random() < 0.1 else trees[0]
+
+
+def _negated(random: Random, chance: float, leaf: str) -> Predicate:
+    tree = Predicate("", leaf=leaf)
+    return Predicate("NOT", (tree,)) if random.random() < chance else tree
 
 
 def portable_leaf(random: Random, data: DataSet) -> str:
@@ -68,23 +75,23 @@ def portable_leaf(random: Random, data: DataSet) -> str:
     is_misread = data.format == "orc" and kind in ("timestamp", "timestamp_ms", "int96")
     if is_misread or kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
         return f"{name} IS {random.choice(('', 'NOT '))}NULL" if kind != "variant" else "rid > 7"
+    if column.pool == (None,) and random.random() < 0.5:
+        return f"{name} {random.choice(('IS NULL', '<=> NULL'))}"
     if kind == "struct":
-        value = random.choice((1, 42, 7, 1000))
-        field = random.choice(
-            (f"x = {value}", f"x < {value}", f"x <=> {value}", "`y.z` = 'a'", "`y.z` > 'a'", "t.u = 1.5D", "x IS NULL")
-        )
-        return f"{name}.{field}"
+        return field_leaf(random, column, name)
     pool = [value for value in column.pool if value is not None and value == value]  # `where` has no NaN
     value = random.choice(pool) if pool and random.random() < 0.6 else random.choice(column.type.values)
     literals = [column.type.sql(v) for v in (value, *random.sample(pool, min(len(pool), 2))) if v is not None]
     shape = random.random()
+    if not pool and column.pool != (None,) and literals:  # NaN, which is above every number
+        return f"{name} {random.choice(('>', '>=', '<>'))} {literals[0]}"
     if not literals or shape < 0.15:
         return f"{name} {random.choice(('IS NULL', 'IS NOT NULL', '<=> NULL'))}"
     if shape < 0.35 and kind == "string":
         prefix = str(value)[: random.randint(0, 2)].replace("'", "")
         return f"{name} {random.choice(('LIKE', 'NOT LIKE'))} '{prefix}%'"
     if shape < 0.75:
-        return f"{name} {random.choice(_COMPARISONS)} {literals[0]}"
+        return f"{name} {random.choice(COMPARISONS)} {literals[0]}"
     return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
 
 
@@ -93,29 +100,31 @@ def _leaf(random: Random, data: DataSet) -> str:
         return random.choice(
             ("TRUE", "FALSE", "NULL", "cast(NULL AS BOOLEAN)", "rid % 3 = 1", "rid IN (0, 5, 21)", "rid > 30")
         )
-    column = random.choice((*data.columns, *data.columns, *data.partitions))
+    # Nested columns have more leaves and more kinds of predicates.
+    columns = [c for c in data.columns for _ in range(4 if c.type.name in NESTED else 2)]
+    column = random.choice((*columns, *data.partitions))
     name = column.sql
     if random.random() < 0.08:
         name = name.swapcase() if random.random() < 0.5 else name.upper()
-    if column.type.name in _NESTED:
-        return _nested_leaf(random, column, name)
+    if column.type.name in NESTED:
+        return nested_leaf(random, column, name)
     shape = random.random()
     if shape < 0.42:
-        return f"{name} {random.choice(_COMPARISONS)} {_literal(random, column)}"
+        return f"{name} {random.choice(COMPARISONS)} {_literal(random, column)}"
     if shape < 0.62:
         values = [_literal(random, column) for _ in range(random.choice((1, 2, 3, 12)))]
         return (
             f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(values + random.choice(([], [], ['NULL'])))})"
         )
-    if shape < 0.67:
+    if shape < 0.67 or (column.pool == (None,) and random.random() < 0.5):
         return f"{name} {random.choice(('IS NULL', 'IS NOT NULL'))}"
     if shape < 0.72:
         return f"{name} {random.choice(('', 'NOT '))}BETWEEN {_literal(random, column)} AND {_literal(random, column)}"
     if shape < 0.76:
-        return f"{_literal(random, column)} {random.choice(_COMPARISONS)} {name}"
+        return f"{_literal(random, column)} {random.choice(COMPARISONS)} {name}"
     if shape < 0.8:
         other = random.choice(data.columns)
-        return f"{name} {random.choice(_COMPARISONS)} {other.sql}"
+        return f"{name} {random.choice(COMPARISONS)} {other.sql}"
     return _function(random, column, name)
 
 
@@ -145,6 +154,7 @@ def _function(random: Random, column: Column, name: str) -> str:
         f"({name}, rid) = ({literal}, 3)",
         f"greatest({name}, {literal}) = {literal}",
         f"cast({name} AS {column.type.ddl}) = {literal}",
+        *[_cast(random, column, name) for _ in range(4)],
     ]
     text = quoted(str(random.choice(column.pool) or "")[: random.randint(0, 2)].replace("\\", ""))
     textual = [
@@ -216,56 +226,13 @@ def _function(random: Random, column: Column, name: str) -> str:
     return random.choice(general if random.random() < 0.35 else of_type)
 
 
-def _nested_leaf(random: Random, column: Column, name: str) -> str:
-    comparison = random.choice(_COMPARISONS)
-    shapes = {
-        "list": [
-            f"array_contains({name}, 42)",
-            f"size({name}) = 2",
-            f"get({name}, 0) {comparison} 1",
-            f"{name} IS NULL",
-            f"exists({name}, x -> x = 5)",
-            f"{name} = array(1, 2)",
-            f"{name} IS NOT NULL AND get({name}, 0) IS NULL",
-            f"arrays_overlap({name}, array(42, 7))",
-            f"element_at({name}, 1) {comparison} 5",
-            f"exists({name}, x -> x IN (1, 42))",
-        ],
-        "map": [
-            f"{name}['a'] {comparison} 1",
-            f"map_contains_key({name}, 'b')",
-            f"element_at({name}, 'a') {comparison} 42",
-            f"array_contains(map_values({name}), 42L)",
-            f"size({name}) = 0",
-            f"{name} IS NULL",
-        ],
-        "struct": [
-            f"{name}.x {comparison} {random.choice((1, 42, 7, 1000, 'NULL'))}",
-            f"{name}.`y.z` {comparison} 'a'",
-            f"{name}.t.u {comparison} 1.5D",
-            f"{name} IS NULL",
-            f"{name}.t IS NULL",
-            f"{name}.x IS NULL",
-            f"{name}.t.u IS NOT NULL",
-            f"{name}.x IN (1, 7, NULL)",
-            f"{name}.`y.z` LIKE 'a%'",
-            f"isnan({name}.t.u)",
-            f"{name}.X = 42",
-            f"{name} = named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
-        ],
-        "variant": [
-            f"try_variant_get({name}, '$.a', 'bigint') {comparison} {random.choice((1, 42, 7))}",
-            f"try_variant_get({name}, '$.a', 'int') IN (1, 43)",
-            f"try_variant_get({name}, '$.a', 'bigint') IS NULL",
-            f"try_variant_get({name}, '$.a', '{random.choice(('string', 'double', 'decimal(10,1)'))}') {comparison} 42",
-            f"try_variant_get({name}, '$.b', 'string') {comparison} '{random.choice('asxy7')}'",
-            f"try_variant_get({name}, '$.o.x', 'double') {comparison} 1.5D",
-            f"try_variant_get({name}, '$.z', 'bigint') = 1",
-            f"try_variant_get({name}, '$', 'bigint') = 42",
-            f"{name} IS NULL",
-        ],
-    }
-    return random.choice(shapes[column.type.name])
+def _cast(random: Random, column: Column, name: str) -> str:
+    """A comparison after a cast, which may make one value of several."""
+    cast = random.choice(("cast", "try_cast"))
+    to = random.choice(
+        (converted(random, column.type).ddl, "STRING", "INT", "DATE", "TIMESTAMP", "DECIMAL(5,1)", "FLOAT")
+    )
+    return f"{cast}({name} AS {to}) {random.choice(COMPARISONS)} {cast}({_literal(random, column)} AS {to})"
 
 
 def statement(random: Random, data: DataSet) -> Statement:
@@ -298,7 +265,7 @@ def _rows(random: Random, data: DataSet) -> str:
 
 def _plain(random: Random, data: DataSet) -> str:
     """A column that supports comparing, grouping and joining, or the row number if there is none."""
-    columns = [c.sql for c in (*data.columns, *data.partitions) if c.type.name not in _NESTED]
+    columns = [c.sql for c in (*data.columns, *data.partitions) if c.type.name not in NESTED]
     return random.choice(columns or ["rid"])
 
 
@@ -326,7 +293,7 @@ def _grouped(random: Random, data: DataSet) -> str:
 
 
 def _joined(random: Random, data: DataSet) -> str:
-    columns = [c for c in (*data.columns, *data.partitions) if c.type.name not in _NESTED]
+    columns = [c for c in (*data.columns, *data.partitions) if c.type.name not in NESTED]
     if not columns:
         return _rows(random, data)
     column = random.choice(columns)

@@ -118,7 +118,7 @@ _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "parquet.columnarReaderBatchSize": ("1", "3", "4096"),
     "parquet.pushdown.inFilterThreshold": ("0", "2", "100"),
     "orc.columnarReaderBatchSize": ("1", "3"),
-    "files.maxPartitionBytes": ("400b", "4kb"),
+    "files.maxPartitionBytes": ("2kb", "8kb"),
     "files.openCostInBytes": ("0", "1", "100mb"),
     "files.minPartitionNum": ("1", "7"),
     "files.maxPartitionNum": ("1", "3"),
@@ -228,7 +228,7 @@ READ_BY_ALL: dict[str, tuple[str, ...]] = {
     "spark.sql.adaptive.enabled": _BOOLEAN,
     "spark.sql.parquet.enableVectorizedReader": _BOOLEAN,
     "spark.sql.orc.enableVectorizedReader": _BOOLEAN,
-    "spark.sql.files.maxPartitionBytes": ("1kb", "128mb", "128mb"),
+    "spark.sql.files.maxPartitionBytes": ("4kb", "128mb", "128mb"),
     "spark.sql.codegen.wholeStage": ("false",),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN",),
 }
