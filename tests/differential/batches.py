@@ -22,7 +22,7 @@ from tests.differential.random_sql import ROWS, Statement
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREDICATES, IN_PYTHON, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 120, 8, 6, 2
+PREDICATES, IN_PYTHON, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 60, 8, 6, 2
 """How many predicates and statements a data set is asked, and how many of each that fail are compared."""
 Rows = tuple[str, ...]
 Record = list[tuple[Any, ...]]  # the arguments of `run_in_python`, and the right rows
@@ -35,7 +35,7 @@ def pairs_of(
 ) -> Iterator[Pair]:  # fmt: skip
     """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
 
-    Adds those that agree, of the ways that need no JVM, to `record`.
+    Adds those of the ways that need no JVM to `record`, if they agree or are refused.
     """
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
@@ -84,16 +84,17 @@ def _screen(
         tally["with rows"] += sum(bool(right[i]) for i in asked)
         ours = _ours(spark, load, [analysed[i] for i in asked], way, tally)
         for at, i in enumerate(asked):
-            if at not in ours:
-                tally[f"{way}: refused by name"] += 1
-            elif ours[at] == right[i]:
+            if at in ours and ours[at] != right[i]:
+                yield Pair(load, analysed[i], way)
+                continue
+            if at in ours:
                 tally["pairs"] += 1
                 tally[way] += 1
-                if record is not None and way in (READ_TABLE, PYTHON_WHERE):
-                    where = analysed[i].predicate.sql()
-                    record.append((way, str(load.data.root), where, load.zone, load.case_sensitive, right[i]))
             else:
-                yield Pair(load, analysed[i], way)
+                tally[f"{way}: refused by name"] += 1
+            if record is not None and way in (READ_TABLE, PYTHON_WHERE):
+                where = analysed[i].predicate.sql()
+                record.append((way, str(load.data.root), where, load.zone, load.case_sensitive, right[i]))
 
 
 def _ours(spark: SparkSession, load: Load, asked: list[Statement], way: str, tally: Counter[str]) -> Answers:
