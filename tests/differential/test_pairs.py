@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -42,3 +43,34 @@ def test_times_before_1970_for_which_sparks_v2_reader_fails(
     difference = pairs.compare(cast(Any, None), pair, tally)
     assert (difference is None) == is_sparks
     assert tally["Spark's other reader fails as well"] == is_sparks
+
+
+KEPT_1, KEPT_2 = ((SimpleNamespace(kept=kept, total=3, skipped=Counter()),) for kept in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("format_", "way", "without", "pushed", "is_sparks"),
+    [
+        ("orc", JAR, Outcome(("7",), plans=KEPT_2), NANOS, True),
+        ("orc", JAR, Outcome(("7",), plans=KEPT_1), NANOS, False),
+        ("orc", JAR, Outcome(("8",), plans=KEPT_2), NANOS, False),
+        ("orc", JAR, Outcome(("7",), plans=KEPT_2), Outcome(("9",)), False),
+        ("orc", PLAIN, Outcome(("7",), plans=KEPT_2), NANOS, False),
+        ("parquet", JAR, Outcome(("7",), plans=KEPT_2), NANOS, False),
+    ],
+)
+def test_rows_that_sparks_orc_filters_lose(
+    format_: str, way: str, without: Outcome, pushed: Outcome, is_sparks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only if the plan is the same without these filters, and the rows are all there."""
+
+    def run(_spark: Any, pair: Pair, by: str | None) -> Outcome:
+        if by is None:
+            return ROW
+        return without if pair.load.settings.get("spark.sql.orc.filterPushdown") == "false" else ours
+
+    ours = Outcome(plans=KEPT_2)
+    monkeypatch.setattr(pairs, "run", run)
+    monkeypatch.setattr(pairs, "_pushed", lambda _spark, _pair: pushed)
+    pair = Pair(Load(DataSet(Path("t"), format_, (), (), "")), Statement(ROWS, Predicate("", leaf="TRUE")), way)
+    assert (pairs.compare(cast(Any, None), pair, Counter()) is None) == is_sparks
