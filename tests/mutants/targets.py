@@ -56,10 +56,5 @@ TARGETS: dict[str, tuple[str, ...]] = {
     # Indexes
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
-    CORE + "planning/index/lookup.py": (
-        "tests/indexing/test_changes.py",
-        "tests/indexing/test_damage.py",
-        "tests/indexing/test_remote.py",
-        "tests/planning/test_index_of_remote_files.py",
-    ),
+    CORE + "planning/index/lookup.py": ("tests/indexing/test_lookup.py",),
 }
