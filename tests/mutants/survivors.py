@@ -34,6 +34,9 @@ _TILES = "planning/evidence/tiles.py"
 _ONE_INDEX = "the tiles of an index lie in one place, so they all have the same number of threads"
 _NORMAL_FORM = "query/normal_form.py"
 _ENCODING = "parquet/values/encoding.py"
+_CLOCK_CHANGES, _DOMAINS = "query/clock_changes.py", "query/domains.py"
+_LOOKUP = "planning/index/lookup.py"
+_CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
 
 EXPLAINED = (
     _explained(
@@ -228,6 +231,134 @@ EXPLAINED = (
         "stored.itemsize == 4",
         "stored.itemsize == 5",
         why="xxh64_bytes gives the same hashes of the same bytes, but is slower",
+    ),
+    _explained(
+        _CLOCK_CHANGES,
+        "_is_moved",
+        "hours=25",
+        "hours=26",
+        why="no zone has another clock change in the hour between",
+    ),
+    _explained(
+        _DOMAINS,
+        "_Discrete.at_most",
+        "stored < self.high",
+        "stored <= self.high",
+        why="all values are at most `high`, which Arrow compares then",
+    ),
+    *(
+        _explained(
+            _DOMAINS,
+            "_Discrete.floor",
+            old,
+            *new,
+            why="infinities and NaN alone come here, and all integers out of range are compared alike",
+        )
+        for old, new in (
+            ("self.low - 1", ("self.low - 2",)),
+            ("literal < 0", ("literal <= 0", "literal < 1")),
+            ("self.high + 1", ("self.high + 2",)),
+        )
+    ),
+    *(
+        _explained(_DOMAINS, "_Discrete.floor", old, new, why="a shortcut: Fractions give the same integers")
+        for old, new in (("type(literal) is int", "type(None) is int"), ("self.factor == 1", "self.factor == 2"))
+    ),
+    _explained(
+        _DOMAINS,
+        "_Discrete.scalars",
+        "in stored], self.kind)",
+        "in stored], None)",
+        "in stored], )",
+        why=_CAST_BY_ARROW,
+    ),
+    _explained(
+        _DOMAINS,
+        "_Floats.at_most",
+        "literal > 0",
+        "literal >= 0",
+        "literal > 1",
+        why="only integers beyond 1e308 come here",
+    ),
+    _explained(
+        _DOMAINS,
+        "_Floats.contains",
+        "numbers, pa.float64()",
+        "numbers, None",
+        "numbers, ",
+        why="pyarrow makes float64 of Python's floats, and a set without values contains none",
+    ),
+    _explained(
+        _DOMAINS,
+        "_Floats.contains",
+        ", False))",
+        ", None))",
+        why="the caller makes NULL of the answers for NULL",
+    ),
+    _explained(_DOMAINS, "_Bytes.equal", "literal, self.kind", "literal, None", "literal, ", why=_CAST_BY_ARROW),
+    _explained(_DOMAINS, "_Bytes.at_most", "literal, self.kind", "literal, None", "literal, ", why=_CAST_BY_ARROW),
+    _explained(
+        _DOMAINS,
+        "domain_of",
+        "plain, 0, 1,",
+        "plain, 0, 2,",
+        why="a literal for booleans is TRUE or FALSE, so none is out of range",
+    ),
+    _explained(
+        _DOMAINS,
+        "domain_of",
+        "DAY_NANOSECONDS // _UNIT_NS",
+        "DAY_NANOSECONDS / _UNIT_NS",
+        why="86,400,000 as a float is exact",
+    ),
+    *(
+        _explained(
+            _DOMAINS,
+            "constant",
+            f"pa.scalar({value}, pa.bool_())",
+            f"pa.scalar({value}, None)",
+            f"pa.scalar({value}, )",
+            why="pyarrow makes booleans of True and False, and a null scalar takes the type of the other one",
+        )
+        for value in ("value", "None")
+    ),
+    _explained(_DOMAINS, "constant", "scalar, null)", "scalar, None)", why="pyarrow makes a null scalar of None"),
+    _explained(
+        _DOMAINS,
+        "_to_decimal",
+        "unscaled < 0",
+        "unscaled <= 0",
+        "unscaled < 1",
+        why="Arrow's decimals have one zero",
+    ),
+    _explained(
+        _LOOKUP,
+        "find_index",
+        "(None, 0.0)",
+        "(None, 1.0)",
+        why="the time of a look that was not made is not used",
+    ),
+    _explained(_LOOKUP, "find_index", "last=False", "last=None", why="None is taken for False"),
+    _explained(
+        _LOOKUP,
+        "_look",
+        "| None = None",
+        '| None = ""',
+        why="a damaged remote manifest has this version, and no manifest has it",
+    ),
+    _explained(
+        _LOOKUP,
+        "_look",
+        "version is None else read",
+        "(version is None) and False else read",
+        why="a shortcut: `read_manifest` looks for the manifest too",
+    ),
+    _explained(
+        _LOOKUP,
+        "_segment_files",
+        "FileInfo.of(path,",
+        "FileInfo.of(None,",
+        why="the files of one manifest are compared, in order",
     ),
     _explained(
         "parquet/bloom_filter/xxh64.py",

@@ -34,7 +34,8 @@ def test_an_explained_survivor_is_in_its_file(explained: Explained) -> None:
     assert explained.new
     assert explained.old not in explained.new
     text = (ROOT / explained.path).read_text()
-    _, found, body = text.partition(f"def {explained.function.rpartition('.')[2]}(")
+    owner, _, name = explained.function.rpartition(".")
+    _, found, body = text[text.index(f"class {owner}") if owner else 0 :].partition(f"def {name}(")
     assert found
     assert any(line.count(explained.old) == 1 for line in re.split(r"\n {0,4}def ", body)[0].splitlines())
 

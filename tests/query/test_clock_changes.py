@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -37,6 +38,33 @@ def test_times_that_share_their_instant_are_moved(zone: str, day: dt.date, skips
     assert has_moved_time([None, *map(_nanos, times)], info) is skips
     assert not has_moved_time([_nanos(time) + 999 for time in times if time not in moved], info)
     assert not has_moved_time([_nanos(min(moved)) - 1] if moved else [], info)
+
+
+@pytest.mark.parametrize("machine", ["America/New_York", "Pacific/Apia", "UTC"])
+def test_the_zone_of_the_machine_does_not_matter(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", machine)
+            time.tzset()
+            for change in CHANGES:
+                test_times_that_share_their_instant_are_moved(*change)
+    finally:
+        time.tzset()
+
+
+def test_the_zone_is_asked_once_for_the_times_of_a_calm_day() -> None:
+    """An IN list may have many thousands of times."""
+
+    class Counting(ZoneInfo):
+        asked = 0
+
+        def utcoffset(self, time: dt.datetime | None) -> dt.timedelta | None:
+            Counting.asked += 1
+            return super().utcoffset(time)
+
+    zone = Counting("Europe/Berlin")
+    assert not has_moved_time([_nanos(EPOCH + dt.timedelta(seconds=second)) for second in range(86_400)], zone)
+    assert Counting.asked == 2  # the days before and after
 
 
 def test_the_ends_of_the_calendar_are_not_known() -> None:

@@ -127,6 +127,12 @@ def test_date64_compares_as_date():
     assert _evaluate(LtEq("a", dt.date(2024, 5, 17)), cells, pa.date64()) == [True, False]
 
 
+def test_comparison_with_null_gives_booleans():
+    for predicate in (Eq("a", None), Lt("a", None), In("a", [None]), StartsWith("b", None)):
+        result = mask(predicate, pa.table({"a": [1, None], "b": ["x", None]}))
+        assert (result.type, result.to_pylist()) == (pa.bool_(), [None, None])
+
+
 def test_null_and_run_end_encoded_columns():
     assert _evaluate(Eq("a", 1), [None, None]) == [None, None]
     assert _evaluate(IsNull("a"), [None, None]) == [True, True]
@@ -206,8 +212,8 @@ def test_long_in_list_is_one_lookup(kind):
     values = [make[str(kind)](i) for i in range(10_000)]
     cells = pa.array([*(v.replace(tzinfo=UTC) if isinstance(v, dt.datetime) else v for v in values), None] * 20, kind)
     table = pa.table({"a": cells})
-    began = time.perf_counter()
+    began = time.process_time()
     result = mask(In("a", values[::2]), table)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert result.combine_chunks().true_count == 100_000
     assert result.null_count == 20

@@ -197,6 +197,9 @@ COLUMNS = {
     "day": Column(
         pa.date32(), DAYS, [*DAYS, "2024-01-02"], dt.date.toordinal, lambda v: _from_text(dt.date)(v).toordinal()
     ),
+    "day64": Column(
+        pa.date64(), DAYS, [*DAYS, "2024-01-02"], dt.date.toordinal, lambda v: _from_text(dt.date)(v).toordinal()
+    ),
     "clock": Column(
         pa.time64("us"), [dt.time(), dt.time(1, microsecond=1)],
         [dt.time(), dt.time(1), dt.time(1, microsecond=1), "01:00:00.000001"], dt.time.isoformat,
