@@ -12,6 +12,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "planning/evidence/statistics.py": ("tests/planning/test_statistics_exact.py",),
     CORE + "query/verdict.py": ("tests/query/test_normal_form.py",),
     CORE + "planning/judge.py": (
+        "tests/planning/test_judge_exact.py",
+        "tests/planning/test_judge.py",
         "tests/planning/test_decisions.py",
         "tests/planning/test_partitions.py",
         "tests/planning/test_filters.py",

@@ -84,8 +84,15 @@ def test_asking_for_decisions_reads_nothing_and_keeps_the_plan(days: str) -> Non
 
 
 def test_stripes_have_decisions(tmp_path: Path) -> None:
-    ids = np.arange(900) * 2
+    ids = np.arange(1500) * 2
     path = write_orc(tmp_path / "x.orc", pa.table({"id": ids}), stripe=300, stride=100)
-    assert named(bp.plan(path, "id = 601")) == ["min/max", "bloom", "min/max"]
+    out = ["min/max"] * 3
+    assert named(bp.plan(path, "id = 1801")) == [*out, "bloom", "min/max"]
+    assert named(bp.plan(path, "id IN (5, 1801)")) == ["bloom", *out[:2], "bloom", "min/max"]
+    assert named(bp.plan(path, "id IN (5, 1800)")) == ["bloom", *out[:2], "read", "min/max"]
     bp.build_index(tmp_path)
-    assert named(bp.plan(tmp_path, "id = 601")) == ["min/max", "index", "min/max"]
+    assert named(bp.plan(tmp_path, "id = 1801")) == [*out, "index", "min/max"]
+    assert named(bp.plan(tmp_path, "id IN (5, 1801)")) == ["index", *out[:2], "index", "min/max"]
+    write_orc(tmp_path / "y.orc", pa.table({"id": ids}), stripe=300, stride=100)
+    expected = [*out, "index", "min/max", *out, "bloom", "min/max"]
+    assert named(bp.plan(tmp_path, "id = 1801")) == expected

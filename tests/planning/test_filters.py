@@ -275,3 +275,29 @@ def test_filters_of_any_size_are_read(blocks: int, tmp_path: Path) -> None:
     absent = [int(value) for value in values ^ 1 if value not in values]
     skipped = sum(bp.plan(path, bp.Eq("x", value)).skipped["bloom"] for value in absent)
     assert skipped > 0.9 * 3 * len(absent) or blocks < 3
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"], ids=["first", "last"])
+def test_a_column_without_filters_has_none_in_any_file(names: str, tmp_path: Path) -> None:
+    """Only one of the files has a filter on `x`, and their schemas differ."""
+    even = list(range(0, 100, 2))
+    write(tmp_path / f"{names[0]}.parquet", {"x": even, "y": even, "z": even}, ["x", "y"])
+    write(tmp_path / f"{names[1]}.parquet", {"y": even, "x": even}, ["y"])
+    for where, expected in (
+        ("x = 31", []),
+        ("x = 31 OR y = 31", []),
+        ("z = 31", ["z"]),
+        ("z = 31 OR x = 31 OR z IN (33, 35)", ["z"]),
+        ("z > 31", []),
+        ("z = 500", ["z"]),
+    ):
+        assert bp.plan(tmp_path, where).columns_without_filters() == expected, where
+
+
+def test_statistics_exclude_a_part_of_or_where_no_filter_is(tmp_path: Path) -> None:
+    """Also while the filters of another file are asked about the same part."""
+    even = list(range(0, 100, 2))
+    write(tmp_path / "1.parquet", {"x": even, "y": even}, ["x", "y"])
+    write(tmp_path / "2.parquet", {"x": [number + 500 for number in even], "y": even}, ["y"])
+    plan = bp.plan(tmp_path, "x = 31 OR y = 33")
+    assert (plan.kept, plan.skipped) == (0, {"bloom": 2})

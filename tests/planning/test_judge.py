@@ -1,0 +1,134 @@
+"""The parts that plans judge row groups with, each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import FormatError
+from bloomparquet.planning import judge as judging
+from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, Stopwatch
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.predicate import Predicate
+from bloomparquet.query.variants import VariantField
+from bloomparquet.storage.files import ReadCount
+from tests.support.files import hive
+
+FOLDERS = [
+    f"n={n}/At=2026-07-0{day} 00%3A00%3A00" for n, day in (("1", 1), ("2", 2), ("__HIVE_DEFAULT_PARTITION__", 3))
+]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> bp.Dataset:
+    """Three files, with the partition columns `n`, integers and a null, and `At`, timestamps."""
+    return bp.Dataset.open(hive(tmp_path, {folder: {"id": [1]} for folder in FOLDERS}))
+
+
+def verdicts(dataset: bp.Dataset, leaf: Predicate, strict: bool = True, **options: object) -> list[bool] | None:
+    evidence = PartitionEvidence(dataset, PlanOptions(**options))  # type: ignore[arg-type]
+    by_file, alive = evidence.verdicts(leaf, strict), np.array([True, False, True])
+    if by_file is None:
+        assert evidence.verdicts_or(leaf, alive, strict) is alive
+        return None
+    assert by_file.dtype == np.bool_
+    assert evidence.verdicts_or(leaf, alive, strict).tolist() == by_file.tolist()
+    return by_file.tolist()
+
+
+NOON = "2026-07-02T00:00:00+00:00"
+FIELD = VariantField(("n",), "$.a", "bigint", bp.Eq("n", 1))
+
+
+def test_partition_values_decide(dataset: bp.Dataset) -> None:
+    assert verdicts(dataset, bp.Eq("n", 2)) == [False, True, False]
+    assert verdicts(dataset, bp.NotEq("n", 2)) == [True, False, False]  # NULL is not TRUE
+    assert verdicts(dataset, bp.IsNull("n")) == [False, False, True]
+    assert verdicts(dataset, bp.Eq("id", 1)) is None
+
+
+def test_names_of_partitions_have_a_case(dataset: bp.Dataset) -> None:
+    assert verdicts(dataset, bp.Eq("N", 2)) is None
+    assert verdicts(dataset, bp.Eq("N", 2), case_sensitive=False) == [False, True, False]
+
+
+def test_a_timestamp_in_a_name_has_the_time_zone_of_the_reader(dataset: bp.Dataset) -> None:
+    for zone, expected in (("UTC", [False, False, True]), ("America/New_York", [False, True, True])):
+        assert verdicts(dataset, bp.Gt("At", NOON), timezone=zone) == expected
+    every = [True, True, True]
+    assert verdicts(dataset, bp.Gt("At", NOON), timezone=None) == every
+    assert verdicts(dataset, bp.Eq("n", 2), timezone=None) == [False, True, False]
+
+
+def test_a_literal_of_the_wrong_type_excludes_no_file_unless_it_is_an_error(dataset: bp.Dataset) -> None:
+    assert verdicts(dataset, bp.Eq("n", "x"), strict=False) == [True, True, True]
+    with pytest.raises(bp.PlanError, match="column 'n'"):
+        verdicts(dataset, bp.Eq("n", "x"))
+
+
+def test_a_name_of_a_directory_is_neither_list_nor_variant(dataset: bp.Dataset) -> None:
+    assert verdicts(dataset, ElementIn(("n",), "element", (7,))) == [True, True, True]
+    assert verdicts(dataset, FIELD) == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "zone", "expected"),
+    [
+        (bp.Eq("n", 1), "UTC", True),
+        (bp.Eq("N", 1), None, True),
+        (bp.Eq("n", "x"), "UTC", False),
+        (bp.Gt("at", NOON), "UTC", True),
+        (bp.Gt("At", NOON), None, False),  # the zone of the names is unknown
+        (ElementIn(("n",), "element", (7,)), "UTC", False),
+        (bp.ContainsAny("n", [7]), "UTC", False),
+    ],
+)
+def test_what_partition_values_cannot_decide(
+    leaf: Predicate, zone: str | None, expected: bool, dataset: bp.Dataset
+) -> None:
+    evidence = PartitionEvidence(dataset, PlanOptions(timezone=zone, case_sensitive=False))
+    evidence.verdicts(bp.IsNull("n"), strict=True)
+    assert evidence.can_compare(leaf) is expected
+
+
+def test_each_error_is_kept_once(dataset: bp.Dataset) -> None:
+    one, other = FormatError("one"), FormatError("other")
+    errors = Errors("keep")
+    for _ in range(2):
+        errors.add([other, one])
+    assert list(errors.errors) == [other, one]
+    errors = Errors("fail")
+    with pytest.raises(FormatError, match="other"):
+        errors.add(iter([other, one]))
+    assert not errors.errors
+
+
+def test_time_is_counted_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([1.0, 3.0, 3.5, 7.5])
+    monkeypatch.setattr(judging, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    watch = Stopwatch()
+    for part in ("a", "b", "a"):
+        watch.lap(part)
+    assert watch.seconds == {"a": 6.0, "b": 0.5}
+
+
+def test_a_request_apart_shares_no_counts(dataset: bp.Dataset) -> None:
+    options = PlanOptions(on_filter_error="fail")
+    request = Request(
+        dataset, options, PartitionEvidence(dataset, options), np.arange(3), frozenset({("x",)}), ReadCount(1, 2),
+        ReadCount(3, 4), Errors("fail"), {("id",): True},
+    )  # fmt: skip
+    request.watch.lap("before")
+    apart = request.apart()
+    shared = [each.name for each in fields(Request) if getattr(apart, each.name) is getattr(request, each.name)]
+    assert shared == ["dataset", "options", "partitions", "file_positions", "unknown"]
+    assert apart.footer_reads == apart.filter_reads == ReadCount()
+    assert (apart.has_filters, apart.watch.seconds) == ({}, {})
+    apart.errors.add([FormatError("kept")])  # raises nothing
+    assert len(apart.errors.errors) == 1
