@@ -35,7 +35,8 @@ _ONE_INDEX = "the tiles of an index lie in one place, so they all have the same 
 _NORMAL_FORM = "query/normal_form.py"
 _ENCODING = "parquet/values/encoding.py"
 _CLOCK_CHANGES, _DOMAINS = "query/clock_changes.py", "query/domains.py"
-_LOOKUP = "planning/index/lookup.py"
+_JUDGE, _LOOKUP = "planning/judge.py", "planning/index/lookup.py"
+_BOOLEANS = "numpy compares to booleans, and makes False of None in an array of them"
 _CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
 
 EXPLAINED = (
@@ -330,6 +331,44 @@ EXPLAINED = (
         "unscaled <= 0",
         "unscaled < 1",
         why="Arrow's decimals have one zero",
+    ),
+    _explained(
+        _JUDGE,
+        "Request.apart",
+        '"keep"',
+        "None",
+        '"XXkeepXX"',
+        '"KEEP"',
+        why="errors are kept unless this is `fail`",
+    ),
+    *(
+        _explained(
+            _JUDGE, function, "table.rows > 0, np.bool_", "table.rows > 0, None", "table.rows > 0, ", why=_BOOLEANS
+        )
+        for function in ("_by_statistics", "decide")
+    ),
+    _explained(
+        _JUDGE,
+        "LeafVerdicts.judge_by_filters",
+        "by_statistics(leaf, alive)",
+        "by_statistics(leaf, None)",
+        why="statistics are asked about all row groups at once",
+    ),
+    _explained(
+        _JUDGE,
+        "LeafVerdicts.judge_by_filters",
+        "id(leaf), ())",
+        "id(leaf), None)",
+        "id(leaf), )",
+        why="None counts as an empty list here",
+    ),
+    _explained(_JUDGE, "LeafVerdicts._judge_variant", "= False", "= None", why=_BOOLEANS),
+    _explained(
+        _JUDGE,
+        "LeafVerdicts._judge_chunks",
+        "(column, False)",
+        "(column, None)",
+        why="`or` passes on what is right of it",
     ),
     _explained(
         _LOOKUP,

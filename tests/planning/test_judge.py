@@ -97,6 +97,14 @@ def test_what_partition_values_cannot_decide(
     assert evidence.can_compare(leaf) is expected
 
 
+def test_partitions_whose_names_differ_by_case(tmp_path: Path) -> None:
+    opened = bp.Dataset.open(hive(tmp_path, {"At=2026-07-01 00%3A00%3A00/at=1": {"id": [1]}}))
+    evidence = PartitionEvidence(opened, PlanOptions(timezone=None))
+    assert evidence.verdicts(bp.Eq("at", 2), strict=True) == [False]
+    assert evidence.can_compare(bp.Eq("at", 2))
+    assert not evidence.can_compare(bp.Gt("At", NOON))
+
+
 def test_each_error_is_kept_once(dataset: bp.Dataset) -> None:
     one, other = FormatError("one"), FormatError("other")
     errors = Errors("keep")

@@ -57,9 +57,12 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> bp.Dataset:
     return bp.Dataset.open(root)
 
 
-def cases(in_parts: bool, count: int = 150) -> Iterator[tuple[list[Range], list[Predicate]]]:
-    random = Random(5)
-    for _ in range(count):
+SEEDS = pytest.mark.parametrize("seed", range(15))  # quick tests, so that mutants of `judge` end early
+
+
+def cases(seed: int, *, in_parts: bool) -> Iterator[tuple[list[Range], list[Predicate]]]:
+    random = Random(seed)
+    for _ in range(10):
         conditions = [normalize(random_predicate(random)) for _ in range(random.choice([1, 1, 2]))]
         yield random_ranges(random, in_parts), conditions
 
@@ -82,8 +85,9 @@ def expected_code(each: Range, conditions: list[Predicate], oracle: Oracle) -> i
     return KEPT
 
 
-def test_no_match_is_skipped_and_all_else_that_evidence_excludes_is(dataset: bp.Dataset) -> None:
-    for ranges, conditions in cases(in_parts=False):
+@SEEDS
+def test_no_match_is_skipped_and_all_else_that_evidence_excludes_is(seed: int, dataset: bp.Dataset) -> None:
+    for ranges, conditions in cases(seed, in_parts=False):
         request = make_request(dataset)
         table, codes, counts = judged(ranges, conditions, request)
         assert counts is None
@@ -103,8 +107,9 @@ def test_no_match_is_skipped_and_all_else_that_evidence_excludes_is(dataset: bp.
         assert {str(error) for error in request.errors.errors} == unusable
 
 
-def test_stripes_are_judged_by_their_row_groups(dataset: bp.Dataset) -> None:
-    for ranges, conditions in cases(in_parts=True):
+@SEEDS
+def test_stripes_are_judged_by_their_row_groups(seed: int, dataset: bp.Dataset) -> None:
+    for ranges, conditions in cases(seed, in_parts=True):
         request, oracle = make_request(dataset), Oracle()
         _, codes, counts = judged(ranges, conditions, request)
         expected, of_parts = [], []
@@ -172,10 +177,11 @@ def expected_decisions(
             yield Decision.BOUNDS if might_hold(each, oracle.by_nulls) else Decision.NULLS
 
 
+@SEEDS
 @pytest.mark.parametrize("in_parts", [False, True], ids=["row groups", "stripes"])
-def test_decisions_name_the_cheapest_evidence(in_parts: bool, dataset: bp.Dataset) -> None:
+def test_decisions_name_the_cheapest_evidence(in_parts: bool, seed: int, dataset: bp.Dataset) -> None:
     """And asking for them reads nothing."""
-    for ranges, conditions in cases(in_parts):
+    for ranges, conditions in cases(seed, in_parts=in_parts):
         request = make_request(dataset)
         table, codes, _ = judged(ranges, conditions, request)
         before = repr((request.footer_reads, request.filter_reads, request.errors.errors, request.watch.seconds))
@@ -186,6 +192,13 @@ def test_decisions_name_the_cheapest_evidence(in_parts: bool, dataset: bp.Datase
         )
         expected = list(expected_decisions(ranges, codes.tolist(), conditions, Oracle()))
         assert [DECISIONS[code] for code in decisions.tolist()] == expected, conditions
+
+
+def test_what_a_plan_keeps_is_read(dataset: bp.Dataset) -> None:
+    """Also if it has no rows: a plan keeps the row groups of files that changed meanwhile."""
+    table: Any = FakeRanges([Range(0, {name: Chunk(()) for name in "abc"}), *simple(0)])
+    conditions, codes = [RowCondition(bp.Eq("a", 9), strict=True)], np.full(2, KEPT, np.uint8)
+    assert decide(table, conditions, make_request(dataset), codes).tolist() == [DECISIONS.index(Decision.READ)] * 2
 
 
 def simple(*files: int) -> list[Range]:
