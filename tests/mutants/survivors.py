@@ -36,7 +36,7 @@ _NORMAL_FORM = "query/normal_form.py"
 _ENCODING = "parquet/values/encoding.py"
 _CLOCK_CHANGES, _DOMAINS = "query/clock_changes.py", "query/domains.py"
 _JUDGE, _LOOKUP = "planning/judge.py", "planning/index/lookup.py"
-_BOOLEANS = "numpy compares to booleans, and makes False of None in an array of them"
+_BOOLEANS = "comparisons give booleans, and numpy and Arrow take None for False"
 _CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
 
 EXPLAINED = (
@@ -334,6 +334,42 @@ EXPLAINED = (
     ),
     _explained(
         _JUDGE,
+        "PartitionEvidence.verdicts",
+        '"UTC"',
+        '"utc"',
+        why="no timestamp is compared if the reader has no zone",
+    ),
+    _explained(
+        _JUDGE,
+        "PartitionEvidence.verdicts",
+        "zone, case_sensitive=self._case_sensitive)",
+        "zone, case_sensitive=None)",
+        why="the partition column is found already, and a name in the same case is preferred",
+    ),
+    *(
+        _explained(_JUDGE, "PartitionEvidence.verdicts", old, *new, why=_BOOLEANS)
+        for old, new in (
+            ("=False), np.bool_)", ("=False), None)", "=False), )")),
+            ("copy_only=False", ("copy_only=None",)),
+            ("(matching, False)", ("(matching, None)",)),
+        )
+    ),
+    _explained(
+        _JUDGE,
+        "PartitionEvidence.can_compare",
+        "case_sensitive=self._case_sensitive)",
+        "case_sensitive=None)",
+        why="the partition column is found already, and a name in the same case is preferred",
+    ),
+    _explained(
+        _JUDGE,
+        "Errors.add",
+        "[error] = None",
+        '[error] = ""',
+        why="the dictionary is a set in order: its values are not used",
+    ),
+    _explained(
+        _JUDGE,
         "Request.apart",
         '"keep"',
         "None",
@@ -368,6 +404,7 @@ EXPLAINED = (
         "LeafVerdicts._judge_chunks",
         "(column, False)",
         "(column, None)",
+        "(column, )",
         why="`or` passes on what is right of it",
     ),
     _explained(

@@ -61,6 +61,8 @@ def test_names_of_partitions_have_a_case(dataset: bp.Dataset) -> None:
 def test_a_timestamp_in_a_name_has_the_time_zone_of_the_reader(dataset: bp.Dataset) -> None:
     for zone, expected in (("UTC", [False, False, True]), ("America/New_York", [False, True, True])):
         assert verdicts(dataset, bp.Gt("At", NOON), timezone=zone) == expected
+    for zone in ("UTC", "America/New_York"):  # the literal has no zone either
+        assert verdicts(dataset, bp.Eq("At", "2026-07-02 00:00:00"), timezone=zone) == [False, True, False]
     every = [True, True, True]
     assert verdicts(dataset, bp.Gt("At", NOON), timezone=None) == every
     assert verdicts(dataset, bp.Eq("n", 2), timezone=None) == [False, True, False]

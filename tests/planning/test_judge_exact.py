@@ -234,8 +234,11 @@ def test_a_literal_of_the_wrong_type_is_an_error_if_the_condition_is_strict(data
     conditions = [RowCondition(bp.Eq("a", "x"), strict=False), RowCondition(bp.Eq("b", 9), strict=True)]
     assert judge(table, conditions, make_request(dataset))[0].tolist() == [2, 2]
     assert judge(table, conditions[:1], make_request(dataset))[0].tolist() == [KEPT, KEPT]
-    with pytest.raises(bp.PlanError, match="'x'"):
-        judge(table, [RowCondition(bp.Eq("a", "x"), strict=True)], make_request(dataset))
+    partition = RowCondition(bp.Eq("p", "x"), strict=False)
+    assert judge(table, [partition], make_request(dataset))[0].tolist() == [KEPT, KEPT]
+    for column in "ap":
+        with pytest.raises(bp.PlanError, match="'x'"):
+            judge(table, [RowCondition(bp.Eq(column, "x"), strict=True)], make_request(dataset))
 
 
 def test_evidence_that_cannot_be_read_is_an_error_of_the_plan(dataset: bp.Dataset) -> None:
@@ -260,6 +263,12 @@ def test_columns_are_read_once_and_columns_without_filters_are_known(dataset: bp
             request = make_request(dataset)
             judged(order, [where], request)
             assert (request.footer_reads.requests, request.has_filters) == (reads, has_filters)
+
+
+def test_a_filter_is_asked_once(dataset: bp.Dataset) -> None:
+    table, codes, _ = judged(simple(0, 0), [bp.And(bp.Eq("a", 2), bp.In("b", [2, 3]))], make_request(dataset))
+    assert codes.tolist() == [KEPT, KEPT]
+    assert table.asked == [(0, 0), (1, 0), (0, 1), (1, 1)]
 
 
 def test_time_is_counted_for_statistics_and_filters(dataset: bp.Dataset) -> None:
