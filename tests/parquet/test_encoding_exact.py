@@ -211,6 +211,13 @@ def test_points_are_in_the_unit_of_the_column() -> None:
     assert encode_point(INT96, SECOND, SPARK, "UTC") is None
 
 
+@pytest.mark.parametrize("length", [None, 0])
+def test_a_fixed_decimal_without_a_length_gives_no_evidence(length: int | None) -> None:
+    column = decimal(FIXED, 0, length)
+    assert encode_values(column, [1], SPARK, None) is None
+    assert encode_point(column, 1, SPARK, None) is None
+
+
 def bounds(column: LeafColumn, low: bytes | None, high: bytes | None, traits: WriterTraits, *, old: bool) -> Any:
     """The bounds of three chunks: the first has both, the others lack one."""
     chunks = ChunkColumns.unknown(3)

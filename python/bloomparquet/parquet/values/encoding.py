@@ -214,9 +214,11 @@ def _is_ambiguous(node: SchemaNode, traits: WriterTraits) -> bool:
     family = parquet_family(node)
     if family == "string":
         return traits.has_padded_or_collated_text
-    # A decimal in BYTE_ARRAY may begin with any number of sign bytes.
-    padded = node.physical_type == "BYTE_ARRAY" or (node.type_length or 0) > _MAX_DECIMAL_BYTES
-    return family == "other" or (family == "decimal" and padded)
+    if family != "decimal":
+        return family == "other"
+    # A decimal in BYTE_ARRAY may begin with any number of sign bytes. Damaged footers lack the length.
+    is_fixed = node.physical_type == "FIXED_LEN_BYTE_ARRAY"
+    return node.physical_type == "BYTE_ARRAY" or (is_fixed and not 0 < (node.type_length or 0) <= _MAX_DECIMAL_BYTES)
 
 
 def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
