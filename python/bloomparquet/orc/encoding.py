@@ -268,7 +268,7 @@ def _shown_by_clocks(
 
 
 def _is_fixed(zone: dt.tzinfo) -> bool:
-    return isinstance(zone, dt.timezone) or str(zone).startswith("Etc/") or str(zone) in ("UTC", "GMT")
+    return isinstance(zone, dt.timezone) or str(zone).startswith("Etc/")
 
 
 def _offset(zone: dt.tzinfo, clock: dt.datetime) -> int:
