@@ -20,19 +20,18 @@ _PLANNER = "jvm-shim/src/main/java/io/bloomparquet/spark/planner/"
 _ANY = "tests/jar/test_any_predicate.py"
 _CASE = "tests/jar/test_index.py::test_filters_of_changed_case_are_used"
 _CASTS = "tests/jar/test_casts.py"
-_NO_NOT = "Spark moves NOT to the leaves first, so that it has no AND and no OR below it"
+_UNUSUAL = "tests/jar/test_unusual_predicates.py"
 _ELEMENTS = "tests/jar/test_elements.py"
 _TIMEOUT = 900  # seconds
 
 
 class JavaMutant(NamedTuple):
-    """In the class `name`, `old` becomes `new`. `old` is in the file once. `tests` judge it. `why`: why none fails."""
+    """In the class `name`, `old` becomes `new`. `old` is in the file once. `tests` judge it."""
 
     name: str
     old: str
     new: str
     tests: str
-    why: str = ""
 
     @property
     def path(self) -> str:
@@ -42,15 +41,13 @@ class JavaMutant(NamedTuple):
 MUTANTS = [
     # A part of OR that cannot be translated, and a part of AND under NOT.
     JavaMutant("PlannerPredicate", 'join("or", List.of(predicate.children()), positive, !positive)',
-               'join("or", List.of(predicate.children()), positive, positive)', _ANY,
-               why=_NO_NOT),
+               'join("or", List.of(predicate.children()), positive, positive)', _UNUSUAL),
     JavaMutant("PlannerPredicate", 'join("and", List.of(predicate.children()), positive, positive)',
-               'join("and", List.of(predicate.children()), positive, true)', _ANY, why=_NO_NOT),
+               'join("and", List.of(predicate.children()), positive, true)', _UNUSUAL),
     JavaMutant("PlannerPredicate", 'children(or.left(), or.right()), false)',
                'children(or.left(), or.right()), true)', _ANY),
-    JavaMutant("PlannerPredicate", "of(child, !positive) : null)", "of(child, positive) : null)", _ANY, why=_NO_NOT),
-    JavaMutant("PlannerPredicate", 'return not(leaf("=", children));', 'return leaf("=", children);', _ANY,
-               why="Spark's connector predicates write <> as NOT of ="),
+    JavaMutant("PlannerPredicate", "of(child, !positive) : null)", "of(child, positive) : null)", _UNUSUAL),
+    JavaMutant("PlannerPredicate", 'return not(leaf("=", children));', 'return leaf("=", children);', _UNUSUAL),
     JavaMutant("PlannerPredicate", 'return leaf("is null", children);', "return leaf(IS_NOT_NULL, children);", _ANY),
     JavaMutant("PlannerPredicate", "if (parts.contains(null) && !mayDrop) {", "if (parts.contains(null) && mayDrop) {",
                _ANY),
@@ -61,29 +58,23 @@ MUTANTS = [
     JavaMutant("PlannerPredicate", 'Map.of("LOWER", "lower", "UPPER", "upper")',
                'Map.of("LOWER", "upper", "UPPER", "lower")', _CASE),
     JavaMutant("PlannerPredicate", 'node.put("case", CASES.get(function.name()));', "", _CASE),
-    JavaMutant("PlannerPredicate", "!type.equals(DataTypes.StringType) || !EQUALITIES", "!EQUALITIES",
-               "tests/jar/test_case_mapping.py::test_other_collations_and_padded_text_are_left_to_spark",
-               why="the planner has no name for a text type with a collation, so such a leaf is not sent"),
+    JavaMutant("PlannerPredicate", "!type.equals(DataTypes.StringType) || !EQUALITIES", "!EQUALITIES", _UNUSUAL),
     # Columns whose files hold other values than Spark reads.
     JavaMutant("PlannerPredicate", "Stream.of(EXISTENCE_DEFAULT, CHAR_VARCHAR,", "Stream.of(CHAR_VARCHAR,",
                f"{_ELEMENTS}::test_a_default_is_not_null_in_older_files"),
     JavaMutant("PlannerPredicate", "Stream.of(EXISTENCE_DEFAULT, CHAR_VARCHAR,", "Stream.of(EXISTENCE_DEFAULT,",
-               "tests/jar/test_values.py::test_char_columns_that_spark_pads_lose_no_row",
-               why="Spark compares the padded text, a function of the column, which is not translated"),
+               _UNUSUAL),
     # Elements.
     JavaMutant("PlannerPredicate", '"<", ">", "<=", ">=", ">", "<", ">=", "<=")',
                '"<", "<", "<=", "<=", ">", ">", ">=", ">=")', _CASTS),
     JavaMutant("CatalystPredicate", 'if (!isEquality || (op.equals("<=>") && values.values.contains(null))) {',
-               "if (!isEquality) {", _ELEMENTS,
-               why="Spark's optimizer makes IS NULL of <=> NULL"),
+               "if (!isEquality) {", _UNUSUAL),
     JavaMutant("CatalystPredicate", 'if (!isEquality || (op.equals("<=>") && values.values.contains(null))) {',
                'if (op.equals("<=>") && values.values.contains(null)) {', _ELEMENTS),
     JavaMutant("CatalystPredicate", "literal(value.key()))", "null)", _ELEMENTS),
-    JavaMutant("CatalystPredicate", " && at.defaultValueOutOfBound().isEmpty()", "", _ELEMENTS,
-               why="only split_part sets a default, and its list is no column"),
+    JavaMutant("CatalystPredicate", " && at.defaultValueOutOfBound().isEmpty()", "", _UNUSUAL),
     # Casts.
-    JavaMutant("CastComparison", 'if (op.equals("<=>") && values.contains(null)) {', "if (false) {", _CASTS,
-               why="Spark's optimizer makes IS NULL of <=> NULL"),
+    JavaMutant("CastComparison", 'if (op.equals("<=>") && values.contains(null)) {', "if (false) {", _UNUSUAL),
     JavaMutant("CastComparison", "private static final int ULPS = 4;", "private static final int ULPS = 0;", _CASTS),
     JavaMutant("CastComparison", "before.scale() <= decimal.scale()", "before.scale() >= decimal.scale()", _CASTS),
     JavaMutant("CastComparison", " && cast.evalMode() != EvalMode.LEGACY()", "", _CASTS),
