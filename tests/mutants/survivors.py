@@ -38,6 +38,13 @@ _CLOCK_CHANGES, _DOMAINS = "query/clock_changes.py", "query/domains.py"
 _JUDGE, _LOOKUP = "planning/judge.py", "planning/index/lookup.py"
 _BOOLEANS = "comparisons give booleans, and numpy and Arrow take None for False"
 _CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
+_SPLIT_BLOCK = "parquet/bloom_filter/split_block.py"
+_ORC_ENCODING, _ORC_BLOOM = "orc/encoding.py", "orc/bloom_filter.py"
+_ANY_NEGATIVE = "numpy takes every negative length for the one that it computes"
+_UPPER_CASE = "numpy takes it in either case"
+_FLOAT64 = "numpy makes float64 of None"
+_BOOLS = "numpy compares arrays, also of objects, to booleans"
+_FITTED = "the search begins at another number of folds, and ends at the same one"
 
 EXPLAINED = (
     _explained(
@@ -441,6 +448,213 @@ EXPLAINED = (
         "_xxh64_items",
         "reshape(-1)",
         "reshape(-2)",
-        why="numpy takes every negative length for the one that it computes",
+        why=_ANY_NEGATIVE,
     ),
+    _explained(
+        _ENCODING,
+        "bounds_of",
+        "lows is None or highs is None",
+        "lows is None and highs is None",
+        why="both depend on the column alone",
+    ),
+    _explained(_ENCODING, "bounds_of", "<= highs[0], np.bool_)", "<= highs[0], None)", "<= highs[0], )", why=_BOOLS),
+    _explained(
+        _ENCODING,
+        "_order_keys",
+        'value is not None and ok else b""',
+        'value is not None or ok else b""',
+        'value is not None and ok else b"XXXX"',
+        why="nobody looks at a bound that is not usable",
+    ),
+    _explained(_ENCODING, "_order_keys", "keys.astype(np.float64)", "keys.astype(None)", why=_FLOAT64),
+    _explained(
+        _ENCODING,
+        "_hash",
+        "stored.itemsize == 8",
+        "stored.itemsize == 9",
+        why="xxh64_bytes gives the same hashes of the same bytes, but is slower",
+    ),
+    _explained(
+        _ENCODING,
+        "_hash",
+        'width, "big", signed=True',
+        "width, signed=True",
+        why="big-endian is Python's default, from 3.11 on",
+    ),
+    _explained(_ENCODING, "_physical_range", "return 0, 1", "return 0, 2", why="a boolean is 0 or 1"),
+    *(
+        _explained(_ENCODING, function, old, new, why="without a length, _is_ambiguous has ended the encoding")
+        for function, old, new in (
+            ("_hash", "type_length or 0", "type_length or 1"),
+            ("_physical_range", "type_length or 1", "type_length or 2"),
+        )
+    ),
+    _explained(
+        _ENCODING,
+        "_unexpected",
+        'f"no encoding of {parquet_family(node)} values is known for {node.physical_type} column {node.name}"',
+        "None",
+        'f"no encoding of {parquet_family(None)} values is known for {node.physical_type} column {node.name}"',
+        why="the text of an error",
+    ),
+    *(
+        _explained(_SPLIT_BLOCK, f"SplitBlockBloomFilter.{function}", "reshape(-1", "reshape(-2", why=_ANY_NEGATIVE)
+        for function in ("__init__", "from_bytes", "insert", "_insert_range", "check")
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.__init__",
+        "reshape(-1)",
+        "reshape(None)",
+        why="every use takes single numbers of the array, or another view of it",
+    ),
+    _explained(_SPLIT_BLOCK, "SplitBlockBloomFilter.__init__", 'requirements="C"', 'requirements="c"', why=_UPPER_CASE),
+    _explained(_SPLIT_BLOCK, "check_blocks", 'order="C"', 'order="c"', why=_UPPER_CASE),
+    *(
+        _explained(_SPLIT_BLOCK, "SplitBlockBloomFilter.insert", old, *new, why="another way to the same bits")
+        for old, *new in (
+            ("self.n_blocks > _INSERT_BLOCKS", "self.n_blocks >= _INSERT_BLOCKS"),
+            ("4 * flat.size < self.n_blocks", "5 * flat.size < self.n_blocks", "4 * flat.size <= self.n_blocks"),
+            ("start < stop", "start <= stop"),
+        )
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.fitted",
+        "self.n_blocks & -self.n_blocks",
+        "self.n_blocks | -self.n_blocks",
+        why="n & -n is the lowest set bit of n, and n | -n is minus it",
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.fitted",
+        "if math.isinf(ndv) else",
+        "if (math.isinf(ndv)) and False else",
+        "if (math.isinf(ndv)) or True else",
+        why=_FITTED,
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.fitted",
+        "// enough, 1).bit_length() - 1",
+        "// enough, 1).bit_length() + 1",
+        "// enough, 2).bit_length() - 1",
+        why=_FITTED,
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.fitted",
+        "folded.estimated_fpp > goal",
+        "folded.estimated_fpp >= goal",
+        why="a fold too few is made up for by the next loop",
+    ),
+    _explained(
+        _SPLIT_BLOCK,
+        "SplitBlockBloomFilter.merge",
+        "if ratio > 1 else",
+        "if (ratio > 1) or True else",
+        "if ratio >= 1 else",
+        why="no fold gives a copy",
+    ),
+    *(
+        _explained(_ORC_ENCODING, "_value_order", old, *new, why=why)
+        for old, *new, why in (
+            ('"boolean"', '"XXbooleanXX"', '"BOOLEAN"', "a boolean is 0 or 1"),
+            ("column, integers=(0, 1)", "column, ", "column, integers=(0, 2)", "a boolean is 0 or 1"),
+            ('"date"', '"XXdateXX"', '"DATE"', "Python's dates are less than 2**31 days"),
+            ("column, integers=INT32_RANGE", "column, ", "Python's dates are less than 2**31 days"),
+        )
+    ),
+    _explained(
+        _ORC_ENCODING,
+        "_hash",
+        "maximum_length or 0",
+        "maximum_length or 1",
+        why="a CHAR without a length has no order, and so no keys",
+    ),
+    _explained(
+        _ORC_ENCODING,
+        "_scaled",
+        "unscaled < 0",
+        "unscaled <= 0",
+        "unscaled < 1",
+        why="the hashed text of zero has no sign",
+    ),
+    _explained(
+        _ORC_ENCODING,
+        "_encode_timestamps",
+        "_MICROSECOND - 1 if",
+        "_MICROSECOND - 2 if",
+        why="the last two nanoseconds of a microsecond are in the same millisecond",
+    ),
+    _explained(
+        _ORC_ENCODING,
+        "_encode_timestamps",
+        "in ordered], np.int64)",
+        "in ordered], None)",
+        "in ordered], )",
+        why=_INT64,
+    ),
+    _explained(
+        _ORC_ENCODING,
+        "_clock_readings",
+        '"timestamp_ntz", column=column',
+        '"timestamp_ntz", column=None',
+        '"timestamp_ntz", ',
+        why="the error is caught",
+    ),
+    _explained(
+        _ORC_ENCODING, "_clock_readings", '"UTC"', '"XXUTCXX"', '"utc"', why="without a zone, the value has an offset"
+    ),
+    _explained(
+        _ORC_ENCODING, "_shown_by_clocks", "reading + sign * step", "reading - sign * step", why="sign is 1 and -1"
+    ),
+    _explained(_ORC_BLOOM, "hash_doubles", "astype(np.float64)", "astype(None)", why=_FLOAT64),
+    *(
+        _explained(_ORC_BLOOM, "hash_bytes", old, new, why="the other way gives the same hashes")
+        for old, new in (
+            ("< _MIN_VECTORIZED", "<= _MIN_VECTORIZED"),
+            (">= _MIN_VECTORIZED", "> _MIN_VECTORIZED"),
+        )
+    ),
+    _explained(
+        _ORC_BLOOM,
+        "hash_bytes",
+        "np.int64, len(values))",
+        "np.int64, )",
+        why="the number of values is only for speed",
+    ),
+    _explained(
+        _ORC_BLOOM,
+        "hash_bytes",
+        ', kind="stable"',
+        ", kind=None",
+        ", ",
+        ', kind="STABLE"',
+        why="the order of strings of one length changes no hash",
+    ),
+    _explained(
+        _ORC_BLOOM,
+        "hash_bytes",
+        "sizes % _BLOCK > 0",
+        "None",
+        "sizes / _BLOCK > 0",
+        "sizes % _BLOCK >= 0",
+        why="a string without a tail has zeros there, which change no hash",
+    ),
+    _explained(
+        _ORC_BLOOM,
+        "_murmur",
+        "whole < len(value)",
+        "whole <= len(value)",
+        why="an empty tail is zero, which changes no hash",
+    ),
+    _explained(
+        _ORC_BLOOM,
+        "bit_positions",
+        "np.int32(31)",
+        "np.int32(32)",
+        why="numpy shifts by all bits as by all but the sign",
+    ),
+    _explained(_ORC_BLOOM, "OrcBloomFilter.check", ".astype(np.bool_)", ".astype(None)", why="all() gives booleans"),
 )

@@ -16,14 +16,19 @@ from tests.mutants.targets import TARGETS
 def test_files_and_their_tests_exist(path: str) -> None:
     assert (ROOT / path).is_file()
     for test in TARGETS[path]:
-        assert (ROOT / test).is_file()
+        _assert_exists(test)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.name}: {mutant.old}"[:60])
 def test_a_java_mutant_changes_one_place(mutant: JavaMutant) -> None:
     assert (ROOT / mutant.path).read_text().count(mutant.old) == 1
     assert mutant.old != mutant.new
-    file, _, name = mutant.tests.partition("::")
+    _assert_exists(mutant.tests)
+
+
+def _assert_exists(test: str) -> None:
+    """`test` is a file, or a function in it after `::`."""
+    file, _, name = test.partition("::")
     assert f"def {name}" in (ROOT / file).read_text()
 
 

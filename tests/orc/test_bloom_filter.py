@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bloomparquet.errors import FormatError, LimitError, UnsupportedError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import (
+    MAX_BITS,
     MAX_HASH_FUNCTIONS,
     OrcBloomFilter,
     bit_positions,
@@ -25,6 +26,8 @@ TALE = (
     b"Darkness, it was the spring of hope, it was the winter of despair, we had everything before us, we had nothing "
     b"before us, we were all going direct to Heaven, we were all going direct the other way."
 )
+
+WORDS = [0x8040201008040201, 0x7FBFDFEFF7FBFDFE]
 
 
 def longs(*values: int) -> np.ndarray:
@@ -122,7 +125,40 @@ def test_32_bit_numbers_wrap_and_negative_ones_are_inverted() -> None:
 def test_the_words_are_little_endian_bytes() -> None:
     stored = bytes([1, 2, 4, 8, 16, 32, 64, 128, 254, 253, 251, 247, 239, 223, 191, 127])
     bloom = OrcBloomFilter.from_message(messages.BloomFilter(num_hash_functions=1, utf8bitset=stored), utf8=True)
-    assert bloom.words.tolist() == [0x8040201008040201, 0x7FBFDFEFF7FBFDFE]
+    assert bloom.words.tolist() == WORDS
+
+
+class PureMessage:
+    """A BloomFilter message as protobuf's pure Python has it: its words are Python's integers."""
+
+    num_hash_functions, bitset = 1, WORDS
+
+    def CopyFrom(self, other: object) -> None: ...
+
+    def DiscardUnknownFields(self) -> None: ...
+
+    def ByteSize(self) -> int:
+        return 18
+
+    def HasField(self, name: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("message", [messages.BloomFilter(num_hash_functions=1, bitset=WORDS), PureMessage()])
+def test_words_keep_all_their_bits(message: object) -> None:
+    bloom = OrcBloomFilter.from_message(message, utf8=False)
+    assert (bloom.words.tolist(), bloom.words.dtype) == (WORDS, np.uint64)
+
+
+def test_a_filter_is_shown_by_its_size_and_bits() -> None:
+    assert repr(OrcBloomFilter(3, np.array([5, 1], np.uint64))) == "OrcBloomFilter(k=3, bits=128, bits_set=3)"
+
+
+def test_filters_up_to_the_limits_are_read() -> None:
+    most = np.broadcast_to(np.uint64(0), (MAX_BITS // 64 + 1,))  # takes no memory
+    assert OrcBloomFilter(MAX_HASH_FUNCTIONS, most[1:]).bits == MAX_BITS
+    with pytest.raises(LimitError, match=f"{MAX_BITS + 64} bits"):
+        OrcBloomFilter(1, most)
 
 
 def test_estimates_match_the_false_positives() -> None:

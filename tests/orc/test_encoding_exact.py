@@ -44,6 +44,10 @@ def point(
     return encode_point(column, value, timezone=zone, writer_timezones=writers, column="c", upwards=upwards)
 
 
+def encode_one(column: OrcType, values: list[Any], zone: str = UTC, writer: str | None = UTC) -> Any:
+    return encode_value(column, values[0], timezone=zone, writer_timezone=writer, column="c")
+
+
 def longs(*numbers: int) -> list[int]:
     return hash_longs(np.array(numbers, np.int64)).tolist()
 
@@ -62,6 +66,7 @@ def longs(*numbers: int) -> list[int]:
         (OrcType(Kind.BINARY), b"a\0", hash_bytes([b"a\0"]).tolist(), b"a\0"),
         (DECIMAL, Decimal("-1.50"), hash_bytes([b"-1.5"]).tolist(), -150),
         (DECIMAL, 2, hash_bytes([b"2"]).tolist(), 200),
+        (DECIMAL, 0, hash_bytes([b"0"]).tolist(), 0),
         (WHOLE, 10**37 + 1, hash_bytes([str(10**37 + 1).encode()]).tolist(), 10**37 + 1),
         (DATE, dt.date(1582, 10, 26), longs(-141416), -141416),
         (NTZ, SECOND, longs(MILLIS * 1000), MILLIS * 1000),
@@ -71,9 +76,7 @@ def test_values_are_hashed_as_stored(column: OrcType, value: Any, hashes: list[i
     encoded = encode(column, [value])
     assert encoded.hashes.tolist() == hashes
     assert encoded.keys.tolist() == [key]
-    one = encode_value(column, value, timezone=UTC, writer_timezone=UTC, column="c")
-    assert one is not None
-    assert one.tolist() == hashes
+    assert encode_one(column, [value]).tolist() == hashes
     for upwards in (True, False):
         assert point(column, value, upwards=upwards) == Point(key)
 
@@ -105,6 +108,7 @@ def test_booleans_have_keys_but_no_hashes() -> None:
         (OrcType(Kind.CHAR), "a"),
         (OrcType(Kind.CHAR, maximum_length=256), "a"),
         (OrcType(Kind.DECIMAL), Decimal(1)),
+        (OrcType(Kind.DECIMAL, precision=18, scale=2), 0.5),  # compared as DOUBLE, which has 15 digits
         (OrcType(Kind.DOUBLE), math.nan),
         (DATE, dt.date(1582, 10, 25)),
         (OrcType(Kind.INT, attributes={CATALYST: "interval year"}), 1),
@@ -114,7 +118,7 @@ def test_booleans_have_keys_but_no_hashes() -> None:
 def test_unknown_values_give_no_evidence(column: OrcType, value: Any) -> None:
     assert encode(column, [value]) is None
     assert point(column, value) is None
-    assert encode_value(column, value, timezone=UTC, writer_timezone=UTC, column="c") is None
+    assert encode_one(column, [value]) is None
 
 
 def test_the_longest_char_is_known() -> None:
@@ -127,8 +131,8 @@ def test_the_longest_char_is_known() -> None:
 
 def test_zero_has_two_hashes_and_a_value_of_another_kind_is_an_error() -> None:
     assert encode(OrcType(Kind.DOUBLE), [0]).hashes.tolist() == hash_doubles(np.array([-0.0, 0.0])).tolist()
-    for column in (INT, CLOCK, INSTANT):
-        for convert in (encode, lambda column, values: point(column, values[0])):
+    for column in (INT, CLOCK, INSTANT, OrcType(Kind.BOOLEAN), DATE, DECIMAL):
+        for convert in (encode, lambda column, values: point(column, values[0]), encode_one):
             with pytest.raises(PlanError, match="column 'c'"):
                 convert(column, ["text"])
         with pytest.raises(PlanError, match="column 'c'"):
@@ -158,6 +162,7 @@ def pairs(*millis: int) -> list[tuple[int, int]]:
         (CLOCK, SECOND, UTC, [TOKYO, UTC], [MILLIS, MILLIS + 9 * HOUR]),
         (CLOCK, SECOND.replace(tzinfo=dt.timezone.utc), TOKYO, [TOKYO], [MILLIS + 9 * HOUR]),
         (CLOCK, SECOND, UTC, ["Etc/GMT-9"], [MILLIS, MILLIS + 9 * HOUR]),
+        (CLOCK, SECOND, "GMT", ["UTC"], [MILLIS]),
         (
             CLOCK, SECOND, "Europe/Berlin", [UTC],
             [MILLIS + k * HOUR for k in (-2, -1, 0, 1)],
@@ -182,6 +187,8 @@ def test_timestamps_are_what_the_clocks_showed(
 ) -> None:
     encoded = encode(column, [value], zone, writers)
     found = stamps(encoded)
+    if zone is not None and len(writers) == 1:
+        assert encode_one(column, [value], zone, writers[0]).tolist() == encoded.hashes.tolist()
     if value.year > 1970:
         assert found == pairs(*millis)
     else:  # and rounded in other ways
@@ -201,6 +208,33 @@ def test_readers_with_microseconds_cut_off_the_rest() -> None:
     assert later.hashes.tolist() == longs(MILLIS + 999)
     exact = encode(CLOCK, [np.datetime64("1969-06-01T00:00:00.000000001", "ns")])
     assert set(exact.hashes.tolist()) == set(longs(-18_489_600_000, -18_489_599_999))
+    last = encode(CLOCK, [np.datetime64("2024-01-01T00:00:01.000999999", "ns")])
+    assert last.hashes.tolist() == longs(MILLIS)
+    epoch = encode(CLOCK, [dt.datetime(1970, 1, 1)])
+    assert set(epoch.hashes.tolist()) == set(longs(-1000, 0))  # or the first second is the last one before 1970
+
+
+@pytest.mark.parametrize(
+    ("instant", "zone", "readings"),
+    [
+        # The clock goes forward by an hour at 01:00 UTC, and by half an hour a day after this reading.
+        ("2024-03-31T00:59:59.9999999", "Europe/Berlin", [-1, 0, 1, 2]),
+        ("2024-10-05T02:29:59.9999999", "Australia/Lord_Howe", [-1, 0, 1, 9.5, 10, 10.5, 11, 11.5]),
+    ],
+)
+def test_a_clock_change_begins_at_its_second(instant: str, zone: str, readings: list[float]) -> None:
+    time = np.datetime64(instant, "ns")
+    encoded = encode(CLOCK, [time], UTC, [zone])
+    shown = {(key - int(time.astype(np.int64))) / (HOUR * 10**6) for key in encoded.keys.tolist()}
+    assert sorted(shown) == readings
+
+
+def test_times_that_a_clock_skips_give_no_evidence() -> None:
+    """Spark compares them with a TIMESTAMP as instants, and then two readings are one."""
+    skipped = dt.datetime(2024, 3, 31, 2, 30)
+    assert encode(NTZ, [skipped], UTC) is not None
+    assert encode(NTZ, [skipped], "Europe/Berlin") is None
+    assert point(NTZ, skipped, zone="Europe/Berlin") is None
 
 
 @pytest.mark.parametrize(
@@ -230,7 +264,7 @@ def test_the_oldest_timestamps_are_known() -> None:
     for column in (CLOCK, INSTANT):
         assert encode(column, [dt.datetime(1900, 1, 2)]) is not None
         assert point(column, dt.datetime(1900, 1, 2)) is not None
-    assert encode(CLOCK, [dt.datetime(1970, 1, 2, 3)], UTC, ["Europe/Berlin"]) is not None
+    assert encode(CLOCK, [dt.datetime(1970, 1, 2)], UTC, ["Europe/Berlin"]) is not None
 
 
 FAMILIES = {
@@ -267,11 +301,12 @@ def test_lossless_readers() -> None:
         for each, column in (
             ("byte", OrcType(Kind.BYTE)), ("short", OrcType(Kind.SHORT)), ("int", INT), ("long", LONG), ("ntz", NTZ),
             ("decimal", DECIMAL), ("char", CHAR), ("clock", CLOCK), ("instant", INSTANT), ("date", DATE),
+            ("collated", OrcType(Kind.STRING, attributes={CATALYST: "string collate UNICODE"})),
             ("interval", OrcType(Kind.INT, attributes={CATALYST: "interval year"})), ("list", OrcType(Kind.LIST)),
         )
     }  # fmt: skip
     assert kept == {
         "byte": types[:4], "short": types[1:4], "int": types[2:4], "long": ["bigint"], "ntz": ["timestamp_ntz"],
         "decimal": ["decimal(9,2)"], "char": ["string"], "clock": ["timestamp"], "instant": ["timestamp"],
-        "date": ["date"], "interval": [], "list": [],
+        "date": ["date"], "collated": [], "interval": [], "list": [],
     }  # fmt: skip

@@ -16,7 +16,14 @@ import xxhash
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
-from bloomparquet.parquet.values.encoding import bounds_of, encode_point, encode_values, float_dtype, parquet_family
+from bloomparquet.parquet.values.encoding import (
+    bounds_of,
+    encode_point,
+    encode_values,
+    float_dtype,
+    has_order,
+    parquet_family,
+)
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Point
@@ -118,6 +125,8 @@ STORED: list[tuple[LeafColumn, Any, list[bytes]]] = [
     (leaf("DOUBLE"), 0, [struct.pack("<d", -0.0), struct.pack("<d", 0.0)]),
     (FLOAT16, 1.5, [struct.pack("<e", 1.5)]),
     (TEXT, "\u00e9", [b"\xc3\xa9"]),
+    (leaf("BYTE_ARRAY", "STRING", 0), "a", [b"a"]),  # only FIXED_LEN_BYTE_ARRAY has a length
+    (leaf("BYTE_ARRAY", None, 2), b"abc", [b"abc"]),
     (leaf("BYTE_ARRAY"), b"a\0", [b"a\0"]),
     (leaf(FIXED, None, 2), b"ab", [b"ab"]),
     (leaf(FIXED, None, 2), b"abc", []),
@@ -137,6 +146,9 @@ STORED: list[tuple[LeafColumn, Any, list[bytes]]] = [
     (decimal(FIXED, 0, 1), -128, [b"\x80"]),
     (decimal(FIXED, 0, 1), 128, []),
     (decimal(FIXED, 0, 1), -129, []),
+    (decimal(FIXED, 0, 2), 2**15 - 1, [b"\x7f\xff"]),
+    (decimal(FIXED, 0, 2), -(2**15), [b"\x80\0"]),
+    (decimal(FIXED, 0, 2), 2**15, []),
     (decimal(FIXED, 0, 76), 1, [bytes(75) + b"\1"]),
     (INT96, SECOND.replace(tzinfo=UTC), [int96(SINCE_1970)]),
     (INT96, SECOND, [int96(SINCE_1970 - 9 * 3600)]),
@@ -182,6 +194,7 @@ UNKNOWN: list[tuple[LeafColumn, Any, WriterTraits, str | None]] = [
     (decimal("BYTE_ARRAY", 2), Decimal(1), SPARK, None),
     (decimal(FIXED, 2, 77), Decimal(1), SPARK, None),
     (decimal("INT32", 77), Decimal(1), SPARK, None),
+    (leaf("INT64", "DECIMAL", precision=18, scale=2), 0.5, SPARK, None),  # compared as DOUBLE, which has 15 digits
     (leaf("DOUBLE"), math.nan, SPARK, None),
     (moment("us", True), SECOND, SPARK, None),  # in an unknown zone
     (INT96, SECOND, SPARK, None),
@@ -263,6 +276,7 @@ def test_bounds_are_decoded(
     swapped = bounds(column, high, low, SPARK, old=False)
     assert not swapped.known.any(), "a minimum above the maximum"
     assert bounds(column, low, low, SPARK, old=False).known.tolist() == [True, False, False]
+    assert has_order(column)
     if column.node.physical_type != "BYTE_ARRAY":
         for wrong in (low + b"\0", low[1:], b""):
             assert not bounds(column, wrong, high, SPARK, old=False).known.any()
@@ -279,6 +293,7 @@ def test_bounds_of_nan_are_unknown() -> None:
 def test_types_without_one_order_have_no_bounds(column: LeafColumn) -> None:
     raw = bytes(column.node.type_length or 12)
     assert bounds(column, raw, raw, SPARK, old=False) is None
+    assert not has_order(column)
 
 
 def test_a_file_may_mix_old_and_new_bounds() -> None:

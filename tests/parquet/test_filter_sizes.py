@@ -118,6 +118,13 @@ def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
         SplitBlockBloomFilter.for_ndv(ndv)
 
 
+def folded_step_by_step(bloom: SplitBlockBloomFilter, fpp: float) -> SplitBlockBloomFilter:
+    """What `fitted` must give: the filter, folded once more as long as the result is good enough."""
+    while bloom.n_blocks % 2 == 0 and (half := bloom.fold()).estimated_fpp <= sizes.TOLERANCE * fpp:
+        bloom = half
+    return bloom
+
+
 @given(
     st.integers(0, 6).map(lambda power: 1 << power) | st.sampled_from([3, 12, 96]),
     st.integers(0, 3_000),
@@ -126,9 +133,33 @@ def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
 def test_fitted_equals_folding_step_by_step(n_blocks: int, values: int, fpp: float) -> None:
     bloom = SplitBlockBloomFilter.empty(n_blocks)
     bloom.insert(xxh64_int64(np.arange(values)))
-    expected = bloom
-    while expected.n_blocks % 2 == 0 and expected.fold().estimated_fpp <= sizes.TOLERANCE * fpp:
-        expected = expected.fold()
+    expected = folded_step_by_step(bloom, fpp)
     fitted = bloom.fitted(fpp)
     assert np.array_equal(fitted.blocks, expected.blocks)
     assert (fitted is bloom) is (expected is bloom)
+
+
+# The byte that fills each block. The number of set bits does not tell how often these can be folded.
+UNEVEN = {
+    "equal blocks": b"\x01" * 64,
+    "full blocks side by side": b"\xff" * 8 + bytes(56),
+    "two full blocks side by side": b"\xff" * 2 + bytes(62),
+    "full blocks far from each other": (b"\xff" + bytes(7)) * 8,
+    "a quarter of full blocks": b"\xff" * 8 + bytes(24),
+    "full": b"\xff" * 8,
+}
+
+
+@pytest.mark.parametrize("fpp", [0.5, 0.3, 0.2, 0.1, 0.05, 0.03])
+@pytest.mark.parametrize("blocks", UNEVEN.values(), ids=UNEVEN)
+def test_filters_of_uneven_blocks_are_fitted_too(blocks: bytes, fpp: float) -> None:
+    """An fpp of exactly the tolerated one is good enough: 1.25 * 0.2 is that of a quarter of full blocks."""
+    bloom = SplitBlockBloomFilter.from_bytes(b"".join(bytes([each]) * 32 for each in blocks))
+    expected, fitted = folded_step_by_step(bloom, fpp), bloom.fitted(fpp)
+    assert fitted.to_bytes() == expected.to_bytes()
+    assert (fitted is bloom) is (expected is bloom)
+
+
+def test_the_default_fpp_is_one_percent() -> None:
+    sizes_of = [SplitBlockBloomFilter.for_ndv(1000, *fpp).num_bytes for fpp in ((), (0.01,), (0.1,))]
+    assert sizes_of == [2048, 2048, 1024]

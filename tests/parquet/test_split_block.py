@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter, block_index, block_mask, check_blocks
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from tests.support.block_filters import Hashes, filled, values
+
+Words = npt.NDArray[np.uint32]
 
 SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 
@@ -82,11 +85,13 @@ def test_bits_and_answers_are_those_of_the_reference(n_blocks: int, inserted: Ha
 @pytest.mark.parametrize("count", [100, 1100, 40_000])
 def test_every_way_of_inserting_sets_the_same_bits(n_blocks: int, count: int) -> None:
     # The last hash of one block and the first of the next, which is where a sorted array is cut.
-    edges = [((block << 32) // n_blocks + more) << 32 for block in range(0, n_blocks, 256) for more in (0, 1)]
-    hashes = np.concatenate([values(0, count), np.array([*edges, 2**32 - 1, 2**64 - 1], dtype=np.uint64)])
+    firsts = [-(-(block << 32) // n_blocks) << 32 for block in range(0, n_blocks, 256)]
+    edges = [first + step for first in firsts[1:] for step in (-1, 0)]
+    hashes = np.concatenate([values(0, count), np.array([*edges, 0, 2**32 - 1, 2**64 - 1], dtype=np.uint64)])
     expected = np.zeros((n_blocks, 8), np.uint32)
     np.bitwise_or.at(expected, block_index(hashes, n_blocks), block_mask(hashes))
-    assert filled(n_blocks, hashes).to_bytes() == expected.tobytes()
+    for shaped in (hashes, hashes[:, np.newaxis]):
+        assert filled(n_blocks, shaped).to_bytes() == expected.tobytes()
 
 
 # --- false is a proof
@@ -142,6 +147,10 @@ def test_filters_of_millions_of_blocks_have_their_values(n_blocks: int) -> None:
     assert made.blocks[-1].any()
 
 
+def test_a_filter_is_shown_by_its_size_and_bits() -> None:
+    assert repr(SplitBlockBloomFilter.from_bytes(b"\x01" * 64)) == "SplitBlockBloomFilter(n_blocks=2, bits_set=64)"
+
+
 def test_empty_and_full_filters() -> None:
     assert not SplitBlockBloomFilter.empty(7).check(values(0, 1000)).any()
     assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 * 7).check(values(0, 1000)).all()
@@ -154,11 +163,12 @@ def test_check_is_right_at_chunk_borders(count: int) -> None:
     assert made.check(values(0, count)).tolist() == expected.tolist()
 
 
-def test_check_keeps_the_shape_of_the_hashes() -> None:
+def test_check_gives_booleans_in_the_shape_of_the_hashes() -> None:
     made = filled(16, values(0, 12))
     assert made.check(values(0, 12).reshape(3, 4)).shape == (3, 4)
     assert made.check(values(0, 12)[::-2]).all()
     assert made.check(np.array(5, dtype=np.uint64)).shape == ()
+    assert made.check(values(0, 12)).dtype == np.bool_
 
 
 # --- many filters at once
@@ -199,6 +209,14 @@ def test_a_block_fails_if_one_word_fails() -> None:
 # --- memory
 
 
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+def test_blocks_are_checked_in_every_memory_layout(layout: Callable[[Words], Words]) -> None:
+    hashes = values(0, 40)
+    made = filled(16, hashes[::2])
+    blocks, masks = layout(made.blocks[block_index(hashes, 16)]), layout(block_mask(hashes))
+    assert check_blocks(blocks, masks).tolist() == made.check(hashes).tolist()
+
+
 @pytest.mark.parametrize("offset", [0, 1, 4, 15, 16])
 def test_unaligned_bytes_are_read(offset: int) -> None:
     made = filled(9, values(0, 100))
@@ -210,6 +228,25 @@ def test_unaligned_bytes_are_read(offset: int) -> None:
     read.insert(values(100, 100))
     assert read.check(values(100, 100)).all()
     assert buffer == b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
+
+
+@pytest.mark.parametrize("n_blocks", [1, 4])
+def test_blocks_may_lie_apart_from_each_other(n_blocks: int) -> None:
+    made = filled(n_blocks, values(0, 50))
+    apart = np.zeros((3 * n_blocks, 16), "<u4")[::3, ::2]
+    apart[:] = made.blocks
+    for blocks in (apart, np.asfortranarray(made.blocks)):
+        assert SplitBlockBloomFilter(blocks).to_bytes() == made.to_bytes()
+
+
+def test_only_the_first_insert_copies_the_blocks() -> None:
+    of_others = SplitBlockBloomFilter.from_bytes(bytes(64))
+    of_others.insert(values(0, 1))
+    own = SplitBlockBloomFilter.empty(2)
+    for made in (of_others, own):
+        before = made.blocks
+        made.insert(values(1, 1))
+        assert np.shares_memory(made.blocks, before)
 
 
 def test_bytes_are_shared_until_the_first_insert() -> None:
@@ -270,9 +307,18 @@ def test_blocks_of_another_shape_are_an_error(blocks: npt.NDArray[np.uint32]) ->
         SplitBlockBloomFilter(blocks)
 
 
-@pytest.mark.parametrize("wrong", [np.arange(3), np.zeros(3), [1, 2], np.zeros(3, np.uint32), 5])
-def test_unhashed_values_are_an_error(wrong: Hashes) -> None:
-    with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
-        SplitBlockBloomFilter.empty(1).check(wrong)
-    with pytest.raises(TypeError, match="expected an array of uint64 hashes"):
-        SplitBlockBloomFilter.empty(1).insert(wrong)
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (np.arange(3), "int64"),
+        (np.zeros(3), "float64"),
+        ([1, 2], "list"),
+        (np.zeros(3, np.uint32), "uint32"),
+        (5, "int"),
+    ],
+)
+def test_unhashed_values_are_an_error(wrong: Hashes, kind: str) -> None:
+    bloom = SplitBlockBloomFilter.empty(1)
+    for use in (bloom.check, bloom.insert):
+        with pytest.raises(TypeError, match=f"the hashes are {kind}; expected an array of uint64 hashes"):
+            use(wrong)
