@@ -18,9 +18,10 @@ class Explained(NamedTuple):
     why: str
 
     def explains(self, change: Change) -> bool:
-        if change.function != self.function or change.old.count(self.old) != 1:
+        old = change.old.replace("\n)", ")") if "\n)" not in change.new else change.old  # mutmut may join these lines
+        if change.function != self.function or old.count(self.old) != 1:
             return False
-        return any(change.old.replace(self.old, new) == change.new for new in self.new)
+        return any(old.replace(self.old, new) == change.new for new in self.new)
 
 
 def _explained(path: str, function: str, old: str, *new: str, why: str) -> Explained:
@@ -44,6 +45,8 @@ _ANY_NEGATIVE = "numpy takes every negative length for the one that it computes"
 _UPPER_CASE = "numpy takes it in either case"
 _FLOAT64 = "numpy makes float64 of None"
 _BOOLS = "numpy compares arrays, also of objects, to booleans"
+_FILTERS = "planning/parquet/filters.py"
+_WHOLE = "sizes are whole blocks, and the result becomes an integer again"
 _FITTED = "the search begins at another number of folds, and ends at the same one"
 
 EXPLAINED = (
@@ -657,4 +660,97 @@ EXPLAINED = (
         why="numpy shifts by all bits as by all but the sign",
     ),
     _explained(_ORC_BLOOM, "OrcBloomFilter.check", ".astype(np.bool_)", ".astype(None)", why="all() gives booleans"),
+    *(
+        _explained(
+            _FILTERS,
+            f"ParquetFilters.{function}",
+            ", strict=True",
+            ", ",
+            ", strict=False",
+            ", strict=None",
+            why=_EQUAL_LENGTHS,
+        )
+        for function in ("_with_bits", "_cache", "_bitsets")
+    ),
+    *(
+        _explained(_FILTERS, f"ParquetFilters.{function}", "reshape(-1", "reshape(-2", why=_ANY_NEGATIVE)
+        for function in ("read_all", "_cache", "_probe_whole", "_bitsets")
+    ),
+    *(
+        _explained(_FILTERS, f"ParquetFilters.{function}", "// BYTES_PER_BLOCK", "/ BYTES_PER_BLOCK", why=_WHOLE)
+        for function in ("_cache", "_probe_whole", "_probe_blocks")
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters.__init__",
+        "len(arrays.offset), np.int64)",
+        "len(arrays.offset), None)",
+        "len(arrays.offset), )",
+        why="a float64 counts bytes exactly up to 2**53",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._read_headers",
+        "room > BYTES_PER_BLOCK",
+        "room >= BYTES_PER_BLOCK",
+        why="where only a block fits, a header and a block do not: another error says so",
+    ),
+    *(
+        _explained(_FILTERS, "ParquetFilters._read_headers", old, *new, why="only how much is read at once")
+        for old, *new in (
+            ("(length > 0) &", "(length >= 0) &", "(length > 1) &"),
+            ("length <= _SMALL_BYTES", "length < _SMALL_BYTES"),
+        )
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._read_header_batch",
+        "header_bytes > 0",
+        "header_bytes > 1",
+        why="a header has more than one byte",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._cache",
+        "list(bitsets), np.int64",
+        "list(bitsets), None",
+        "list(bitsets), ",
+        why=_INT64,
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._load",
+        "if len(ready) else",
+        "if (len(ready)) or True else",
+        why="an empty batch is answered by nothing",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._probe",
+        "question.chunks), np.bool_)",
+        "question.chunks), None)",
+        "question.chunks), )",
+        why="the answers are put into an array of booleans",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._probe_whole",
+        "|= any_set",
+        "= any_set",
+        why="a bit that was seen before is in the whole bitset too",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._look_for_bits",
+        "* size // storage",
+        "* size / storage",
+        why="array_split cuts off the fraction",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters._bitsets",
+        "np.zeros(1, np.int64)",
+        "np.zeros(2, np.int64)",
+        why="there is one chunk, so nobody takes the second",
+    ),
 )

@@ -57,13 +57,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/indexing/test_bit_slices.py",
     ),
     CORE + "orc/bloom_filter.py": ("tests/orc/test_bloom_filter.py",),
+    CORE + "planning/parquet/folded_filters.py": ("tests/planning/test_folded_filters.py",),
     CORE + "planning/parquet/filters.py": (
+        "tests/planning/test_filter_reads.py",
         "tests/planning/test_filters.py",
+        "tests/planning/test_folded_filters.py",
         "tests/corrupt/test_filters.py",
         "tests/planning/test_encrypted.py",
-        "tests/reading/test_inspect.py",
-        "tests/indexing/test_made_filters.py",
-        "tests/indexing/test_same_plans.py",
     ),
     # Indexes
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
