@@ -49,7 +49,32 @@ _FILTERS = "planning/parquet/filters.py"
 _WHOLE = "sizes are whole blocks, and the result becomes an integer again"
 _FITTED = "the search begins at another number of folds, and ends at the same one"
 
+_FOLDED = "planning/parquet/folded_filters.py"
+_NO_COPY = "numpy makes int64 of -1, and every negative number says that there is no copy"
+_ONLY_COPIES = "it decides how many copies are kept, not what they say"
+
 EXPLAINED = (
+    _explained(_FOLDED, "FoldedFilters.none", "-1, np.int64)", "-1, None)", "-1, )", "-2, np.int64)", why=_NO_COPY),
+    _explained(_FOLDED, "FoldedFilters.add", "len(some), -1, 4", "len(some), -2, 4", why=_ANY_NEGATIVE),
+    _explained(_FOLDED, "FoldedFilters.add", "reshape(-1, 8)", "reshape(-2, 8)", why=_ANY_NEGATIVE),
+    _explained(_FOLDED, "FoldedFilters.add", "not self.is_full", "(not self.is_full) or True", why=_ONLY_COPIES),
+    _explained(_FOLDED, "FoldedFilters.add", "self.is_full |=", "self.is_full =", why=_ONLY_COPIES),
+    _explained(
+        _FOLDED,
+        "FoldedFilters.concatenate",
+        ", strict=True",
+        ", ",
+        ", strict=False",
+        ", strict=None",
+        why=_EQUAL_LENGTHS,
+    ),
+    _explained(
+        _FOLDED,
+        "FoldedFilters.concatenate",
+        "FOLDED_BYTES //",
+        "FOLDED_BYTES /",
+        why="whole numbers are compared with it",
+    ),
     _explained(
         _STATISTICS,
         "_case_candidates",

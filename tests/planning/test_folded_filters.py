@@ -70,6 +70,22 @@ def test_a_copy_is_half_full_at_most_and_excludes_nearly_all_other_values() -> N
     assert copies.cached_bytes == 32 * (32 + 32 + 63 + 1)
 
 
+@pytest.mark.parametrize(("more", "n_blocks"), [(0, 1), (1, 2)])
+def test_a_filter_is_folded_until_half_of_its_bits_are_set(more: int, n_blocks: int) -> None:
+    blocks = np.full((2, 8), 0x0F0FF0F0, np.uint32)
+    blocks[1, 3] |= more
+    copies = FoldedFilters.none(1)
+    copies.add(np.array([0]), Ranges(blocks.view(np.uint8).reshape(-1), np.array([0])), np.array([64]))
+    assert copies.cached_bytes == 32 * n_blocks
+
+
+def test_a_copy_is_asked_for_128_values_at_most() -> None:
+    copies = folded_copies([1], [1024])
+    answers = [copies.excluded(question([0], [3_000], [3_000 + count])) for count in (1, 128, 129)]
+    assert [answer.tolist() for answer in answers] == [[True], [True], [False]]
+    assert {answer.dtype for answer in answers} == {np.dtype(np.bool_)}
+
+
 def test_chunks_without_a_copy_or_a_value_are_not_excluded() -> None:
     copies = FoldedFilters.concatenate([folded_copies([1], [8]), FoldedFilters.none(1)])
     assert copies.present.tolist() == [True, False]
@@ -87,6 +103,17 @@ def test_copies_move_with_their_chunks() -> None:
         assert not joined.excluded(question([chunk], [held + 50], [held + 51]))[0]
         excluded = [joined.excluded(question([chunk], [3_000 + i], [3_001 + i]))[0] for i in range(50)]
         assert sum(excluded) > 40
+
+
+def test_joined_copies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [folded_copies([500], [each]) for each in (21, 15, 5, 3)]  # none can be folded
+    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 32 * (21 + 15 + 3) + 31)
+    joined = FoldedFilters.concatenate(parts)
+    assert joined.present.tolist() == [True, True, False, True]
+    assert joined.cached_bytes == 32 * (21 + 15 + 3)
+    for chunk in (0, 1, 3):
+        held = [question([chunk], [i], [i + 1]) for i in range(500)]
+        assert not any(joined.excluded(each)[0] for each in held)
 
 
 def many(path: Path, start: int) -> str:
