@@ -257,7 +257,7 @@ _CONVERSIONS = {
 
 def converted(random: Random, type_: Type) -> Type:
     """A type to which a reader may convert the values of `type_`, perhaps with losses."""
-    return TYPES[random.choice(_CONVERSIONS.get(type_.name, (type_.name,)))]
+    return TYPES.get(random.choice(_CONVERSIONS.get(type_.name, (type_.name,))), type_)  # VARIANT is not in TYPES
 
 
 VARIANTS = (

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.differential import random_files, random_sql
-from tests.differential.column_types import TYPES
+from tests.differential.column_types import TYPES, VARIANT, converted
 from tests.differential.random_files import Column, DataSet
 
 PLAIN = ("int8", "int16", "int32", "int64", "string", "float64")  # all writers and pyarrow have these types
@@ -43,3 +43,11 @@ def test_predicates_are_often_true_for_one_row(tmp_path: Path) -> None:
     texts = [random_sql.predicate(Random(seed), data, random_sql.portable_leaf).sql() for seed in range(100)]
     assert sum(any(f"`{name}` = {value}L" in text for name, value in row.items()) for text in texts) > 10
     assert sum(any(f" {value}L" in text for value in (1, 2, 3)) for text in texts) > 10
+
+
+def test_every_type_is_converted_to_a_type() -> None:
+    random = Random(1)
+    names = {each.name: {converted(random, each).name for _ in range(50)} for each in (*TYPES.values(), VARIANT)}
+    assert names["variant"] == {"variant"}
+    assert "int64" in names["decimal(9,2)"]
+    assert names["int32"] >= {"int8", "int64", "float64"}
