@@ -45,36 +45,11 @@ _ANY_NEGATIVE = "numpy takes every negative length for the one that it computes"
 _UPPER_CASE = "numpy takes it in either case"
 _FLOAT64 = "numpy makes float64 of None"
 _BOOLS = "numpy compares arrays, also of objects, to booleans"
-_FILTERS = "planning/parquet/filters.py"
+_FILTERS, _FOLDED = "planning/parquet/filters.py", "planning/parquet/folded_filters.py"
 _WHOLE = "sizes are whole blocks, and the result becomes an integer again"
 _FITTED = "the search begins at another number of folds, and ends at the same one"
 
-_FOLDED = "planning/parquet/folded_filters.py"
-_NO_COPY = "numpy makes int64 of -1, and every negative number says that there is no copy"
-_ONLY_COPIES = "it decides how many copies are kept, not what they say"
-
 EXPLAINED = (
-    _explained(_FOLDED, "FoldedFilters.none", "-1, np.int64)", "-1, None)", "-1, )", "-2, np.int64)", why=_NO_COPY),
-    _explained(_FOLDED, "FoldedFilters.add", "len(some), -1, 4", "len(some), -2, 4", why=_ANY_NEGATIVE),
-    _explained(_FOLDED, "FoldedFilters.add", "reshape(-1, 8)", "reshape(-2, 8)", why=_ANY_NEGATIVE),
-    _explained(_FOLDED, "FoldedFilters.add", "not self.is_full", "(not self.is_full) or True", why=_ONLY_COPIES),
-    _explained(_FOLDED, "FoldedFilters.add", "self.is_full |=", "self.is_full =", why=_ONLY_COPIES),
-    _explained(
-        _FOLDED,
-        "FoldedFilters.concatenate",
-        ", strict=True",
-        ", ",
-        ", strict=False",
-        ", strict=None",
-        why=_EQUAL_LENGTHS,
-    ),
-    _explained(
-        _FOLDED,
-        "FoldedFilters.concatenate",
-        "FOLDED_BYTES //",
-        "FOLDED_BYTES /",
-        why="whole numbers are compared with it",
-    ),
     _explained(
         _STATISTICS,
         "_case_candidates",
@@ -685,6 +660,32 @@ EXPLAINED = (
         why="numpy shifts by all bits as by all but the sign",
     ),
     _explained(_ORC_BLOOM, "OrcBloomFilter.check", ".astype(np.bool_)", ".astype(None)", why="all() gives booleans"),
+    _explained(
+        _FOLDED,
+        "FoldedFilters.none",
+        "np.full(n, -1, np.int64)",
+        "np.full(n, -1, None)",
+        "np.full(n, -2, np.int64)",
+        why="numpy makes int64 of it, and every negative number stands for no copy",
+    ),
+    _explained(_FOLDED, "FoldedFilters.add", ", -1, 4)", ", -2, 4)", why=_ANY_NEGATIVE),
+    _explained(_FOLDED, "FoldedFilters.add", "reshape(-1", "reshape(-2", why=_ANY_NEGATIVE),
+    _explained(
+        _FOLDED,
+        "FoldedFilters.concatenate",
+        ", strict=True",
+        ", ",
+        ", strict=False",
+        ", strict=None",
+        why=_EQUAL_LENGTHS,
+    ),
+    _explained(
+        _FOLDED,
+        "FoldedFilters.concatenate",
+        "FOLDED_BYTES // BYTES_PER_BLOCK",
+        "FOLDED_BYTES / BYTES_PER_BLOCK",
+        why="whole blocks fit in as much without the fraction",
+    ),
     *(
         _explained(
             _FILTERS,
@@ -712,6 +713,15 @@ EXPLAINED = (
         "len(arrays.offset), None)",
         "len(arrays.offset), )",
         why="a float64 counts bytes exactly up to 2**53",
+    ),
+    _explained(
+        _FILTERS,
+        "ParquetFilters.__init__",
+        "np.zeros(len(arrays.offset), np.bool_)",
+        "None",
+        "np.zeros(len(arrays.offset), None)",
+        "np.zeros(len(arrays.offset), )",
+        why="each question chooses anew before it looks",
     ),
     _explained(
         _FILTERS,

@@ -215,8 +215,9 @@ def test_the_first_read_ends_before_the_footer() -> None:
     assert column.storage.take_reads() == [(9, column.header[0] + 64)]
 
 
-def test_a_bitset_is_read_whole_if_its_blocks_cost_as_much() -> None:
-    """A block costs half a gap, within which reads are merged, and itself."""
+def test_a_bitset_is_read_whole_if_its_blocks_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block costs half a gap, within which reads are merged, and itself. None is read for a copy here."""
+    monkeypatch.setattr(parquet_filters, "_COPIED_BYTES", 0)
     cost = 4096
     values = 32 * LARGE // cost
     for asked, is_whole in ((values - 1, False), (values, True)):
@@ -431,13 +432,17 @@ def test_the_size_of_usable_filters_is_known() -> None:
 
 
 def test_filters_in_memory_are_not_read_again() -> None:
-    column = Column([[Chunk(SMALL, slice(i, i + 1)) for i in range(3)]])
-    assert column.filters.measure(column.storage, column.count) == 3 * 32 * SMALL
-    assert len(column.storage.take_reads()) == 3
-    ((chunks, bitsets),) = column.filters.read_all(column.storage, column.count)
-    assert chunks == [0, 1, 2]
-    assert [bits.tobytes() for bits in bitsets] == [chunk.bloom.to_bytes() for chunk in column.chunks]
-    assert column.storage.take_reads() == []
+    column = Column([[Chunk(LARGE, slice(0, 400))] + [Chunk(SMALL, slice(i, i + 1)) for i in range(3)]])
+    assert column.filters.measure(column.storage, column.count) == 32 * (LARGE + 3 * SMALL)
+    assert len(column.storage.take_reads()) == 4
+    found = [*column.filters.read_all(column.storage, column.count)]
+    assert [chunks for chunks, _ in found] == [[1, 2, 3], [0]]
+    for chunks, bitsets in found:
+        assert [bits.tobytes() for bits in bitsets] == [column.chunks[i].bloom.to_bytes() for i in chunks]
+    assert column.storage.take_reads() == [(int(column.offset[0]) + column.header[0], 32 * LARGE)]
+    column = Column([[Chunk(SMALL, slice(0, 1))]])
+    ((chunks, _),) = column.filters.read_all(column.storage, column.count)
+    assert chunks == [0]
 
 
 def test_single_filters_are_read_whole() -> None:
@@ -468,8 +473,13 @@ def test_one_warning_for_each_file(caplog: pytest.LogCaptureFixture) -> None:
         for file, group in ((0, 0), (0, 1), (2, 0))
     ]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["0.parquet", "2.parquet"]
-    column.filters = column.store(column.filters.known_filters())
+    known = column.filters.known_filters()
+    column.filters = column.store(known)
     assert len(caplog.records) == 2
+    column.store(replace(known, warned=frozenset()))  # another process
+    assert [record.getMessage() for record in caplog.records[2:]] == [
+        f"{known.errors[chunk]}; row groups without a usable filter are read" for chunk in (0, 4)
+    ]
     assert column.filters.unreadable == []
 
 

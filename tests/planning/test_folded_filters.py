@@ -70,20 +70,47 @@ def test_a_copy_is_half_full_at_most_and_excludes_nearly_all_other_values() -> N
     assert copies.cached_bytes == 32 * (32 + 32 + 63 + 1)
 
 
-@pytest.mark.parametrize(("more", "n_blocks"), [(0, 1), (1, 2)])
-def test_a_filter_is_folded_until_half_of_its_bits_are_set(more: int, n_blocks: int) -> None:
-    blocks = np.full((2, 8), 0x0F0FF0F0, np.uint32)
-    blocks[1, 3] |= more
+@pytest.mark.parametrize(("last_byte", "n_blocks"), [(0x0F, 1), (0x1F, 2)])
+def test_exactly_half_of_the_bits_may_be_set(last_byte: int, n_blocks: int) -> None:
+    """Of two equal blocks, each of which is what folding would give."""
+    block = b"\x0f" * 31 + bytes([last_byte])
     copies = FoldedFilters.none(1)
-    copies.add(np.array([0]), Ranges(blocks.view(np.uint8).reshape(-1), np.array([0])), np.array([64]))
+    copies.add(np.array([0]), Ranges(np.frombuffer(2 * block, np.uint8), np.array([0])), np.array([64]))
     assert copies.cached_bytes == 32 * n_blocks
 
 
-def test_a_copy_is_asked_for_128_values_at_most() -> None:
-    copies = folded_copies([1], [1024])
-    answers = [copies.excluded(question([0], [3_000], [3_000 + count])) for count in (1, 128, 129)]
+def test_copies_are_asked_for_few_values() -> None:
+    copies = folded_copies([1], [8])
+    answers = [copies.excluded(question([0], [3_000], [3_000 + n])) for n in (1, 128, 129)]
     assert [answer.tolist() for answer in answers] == [[True], [True], [False]]
     assert {answer.dtype for answer in answers} == {np.dtype(np.bool_)}
+
+
+def test_nothing_is_added_after_a_copy_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if it would fit: such filters need not be read whole any more. 63 blocks cannot be folded, 64 can."""
+    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 32 * 40)
+    copies = folded_copies([1, 1], [63, 64])
+    assert (copies.is_full, copies.present.tolist()) == (True, [False, True])
+    one = FoldedFilters.none(2)
+    for chunk, n_blocks in ((0, 63), (1, 1)):
+        one.add(
+            np.array([chunk]), Ranges(np.full(32 * n_blocks, 1, np.uint8), np.array([0])), np.array([32 * n_blocks])
+        )
+    assert (one.is_full, one.present.tolist(), one.cached_bytes) == (True, [False, False], 0)
+
+
+@pytest.mark.parametrize(("room", "kept"), [(3, 3), (2, 2), (1, 1), (0, 0)])
+def test_joined_copies_are_bounded(room: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [folded_copies([200] * (i + 1), [13] * (i + 1)).take(np.array([i])) for i in range(3)]
+    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 32 * 13 * room + 31)
+    joined = FoldedFilters.concatenate(parts)
+    assert joined.present.tolist() == [i < kept for i in range(3)]
+    assert joined.cached_bytes == 32 * 13 * kept
+    for i in range(kept):
+        held = [joined.excluded(question([i], [500 * i + k], [500 * i + k + 1]))[0] for k in range(200)]
+        others = [joined.excluded(question([i], [3_000 + k], [3_001 + k]))[0] for k in range(200)]
+        assert not any(held)
+        assert sum(others) > 150
 
 
 def test_chunks_without_a_copy_or_a_value_are_not_excluded() -> None:
@@ -103,17 +130,6 @@ def test_copies_move_with_their_chunks() -> None:
         assert not joined.excluded(question([chunk], [held + 50], [held + 51]))[0]
         excluded = [joined.excluded(question([chunk], [3_000 + i], [3_001 + i]))[0] for i in range(50)]
         assert sum(excluded) > 40
-
-
-def test_joined_copies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [folded_copies([500], [each]) for each in (21, 15, 5, 3)]  # none can be folded
-    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 32 * (21 + 15 + 3) + 31)
-    joined = FoldedFilters.concatenate(parts)
-    assert joined.present.tolist() == [True, True, False, True]
-    assert joined.cached_bytes == 32 * (21 + 15 + 3)
-    for chunk in (0, 1, 3):
-        held = [question([chunk], [i], [i + 1]) for i in range(500)]
-        assert not any(joined.excluded(each)[0] for each in held)
 
 
 def many(path: Path, start: int) -> str:
