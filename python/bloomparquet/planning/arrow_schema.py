@@ -18,6 +18,7 @@ from bloomparquet.query.names import Names
 from bloomparquet.query.nested import map_leaf_types
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_UUID_STORAGE = pa.uuid().storage_type
 
 
 def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
@@ -77,7 +78,7 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
     judges it.
 
     * INT96 is ``timestamp[us, UTC]``; pyarrow reads it without a zone.
-    * UUID is ``uuid``, also if the file stores no Arrow schema.
+    * UUID is ``uuid``, also if the file stores no Arrow schema. On values of another length than 16 it means nothing.
     * Views of strings and binaries become strings and binaries: pyarrow cannot filter views.
     """
     leaves = iter(()) if node is None else _leaves(node)
@@ -89,7 +90,8 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
         stored = next(leaves, None)
         if stored is not None and stored.physical_type == "INT96":
             return pa.timestamp("us", "UTC")
-        if stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID":
+        is_uuid = stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID"
+        if is_uuid and leaf == _UUID_STORAGE:
             return pa.uuid()
         return _WITHOUT_VIEWS.get(leaf, leaf)
 
