@@ -65,7 +65,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/corrupt/test_filters.py",
         "tests/planning/test_encrypted.py",
     ),
-    CORE + "planning/parquet/folded_filters.py": ("tests/planning/test_folded_filters.py",),
     # Indexes
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
