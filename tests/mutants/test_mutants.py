@@ -8,7 +8,8 @@ import pytest
 
 from tests.mutants.java_mutants import MUTANTS, JavaMutant
 from tests.mutants.python_mutants import ROOT, Change
-from tests.mutants.survivors import EXPLAINED, Explained
+from tests.mutants.survivors import EXPLAINED
+from tests.mutants.survivors.explanation import Explained
 from tests.mutants.targets import TARGETS
 
 
