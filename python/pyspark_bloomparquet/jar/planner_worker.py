@@ -207,7 +207,8 @@ class Worker:
 
         That plan may wait for the look: it comes later, so one of `threads` has begun with the look by then.
         """
-        digest, key = request["look"], (request["look"], request["execution"])
+        digest = str(request["look"])
+        key = digest, str(request.get("execution"))
         with self._lock:
             known = next((each for (of_files, _), each in self._listings.items() if of_files == digest), None)
             if known is None or (key in self._looks and self._looks[key].is_recent):
