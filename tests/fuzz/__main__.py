@@ -55,13 +55,17 @@ def names_of_targets() -> list[str]:
 
 def run(name: str, seconds: int, executions: int) -> int:
     """Fuzz one target in a child process and report. Returns the number of its finds that are stored."""
+    from tests.fuzz.tables import remove_folder_of  # lazy import: the child imports the package under instrumentation
+
     log = BUILD / name / "log"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = dt.datetime.now(dt.timezone.utc)
     with open(log, "w", encoding="utf-8") as file:
         limits = ["--seconds", str(seconds), "--executions", str(executions)]
         command = [sys.executable, "-m", "tests.fuzz", name, *limits, "--inside"]
-        done = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, check=False)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+        process.wait()
+    remove_folder_of(process.pid)
     took = (dt.datetime.now(dt.timezone.utc) - started).total_seconds()
     output = log.read_text(encoding="utf-8", errors="replace")
     lines = _STATUS.findall(output)
@@ -71,7 +75,7 @@ def run(name: str, seconds: int, executions: int) -> int:
     executed, _, features, inputs, size = lines[-1]
     finds = sorted(path.stem for path in (BUILD / name / "finds").glob("*.txt"))
     figures = add_figures(name, int(executed), took, int(features), int(inputs), size, finds)
-    ended = "" if done.returncode == 0 else f"; ENDED WITH {done.returncode}, see {log}"
+    ended = "" if process.returncode == 0 else f"; ENDED WITH {process.returncode}, see {log}"
     print(
         f"{name}: {int(executed):,} executions, {int(executed) / took:,.0f} per second, {features} features, a "
         f"corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
@@ -80,7 +84,7 @@ def run(name: str, seconds: int, executions: int) -> int:
     )
     for find in finds:
         print(f"  {BUILD / name / 'finds' / find}", flush=True)
-    return len(finds) + (done.returncode != 0)
+    return len(finds) + (process.returncode != 0)
 
 
 def run_hypothesis(seconds: int) -> int:

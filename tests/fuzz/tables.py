@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import datetime as dt
 import itertools
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -63,11 +64,21 @@ atexit.register(_oracle.close)
 
 @cache
 def folder() -> Path:
-    """A directory for the files of this process, in memory if there is one."""
-    memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="bloomparquet-fuzz-", dir=memory if memory.is_dir() else None))
+    """A directory for the files of this process, in memory if that is possible."""
+    made = Path(tempfile.mkdtemp(prefix=f"bloomparquet-fuzz-{os.getpid()}-", dir=_parent_folder()))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
+
+
+def _parent_folder() -> Path:
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() else Path(tempfile.gettempdir())
+
+
+def remove_folder_of(process: int) -> None:
+    """Remove the directory of a process that has ended. libFuzzer ends a process without a chance to clean up."""
+    for left in _parent_folder().glob(f"bloomparquet-fuzz-{process}-*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 @cache
