@@ -69,14 +69,13 @@ def _magnitude(value: float | Decimal) -> float | Decimal:
 def _exceeds_decimal(values: Sequence[int | Decimal], whole: int, scale: int) -> bool:
     """Whether a column of `whole` digits before the point and `scale` after it has no common type of 38 digits with the
     `values`. An int may be a BIGINT, and a Decimal a cast to 18 digits."""
-    of_column = whole, scale
     for value in values:
         digits, exponent = _digits(value)
         if max(digits + exponent, -exponent, digits) > _DECIMAL_DIGITS:  # no DECIMAL, so Spark refuses it
             return False
         whole = max(whole, digits + exponent, _BIGINT_DIGITS if type(value) is int else _CAST_DIGITS)
         scale = max(scale, -exponent)
-    return whole + scale > _DECIMAL_DIGITS and scale > 0 and (whole, scale) != of_column
+    return whole + scale > _DECIMAL_DIGITS
 
 
 def _digits(value: int | Decimal) -> tuple[int, int]:
