@@ -186,6 +186,7 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
 @pytest.mark.parametrize(
     ("precision", "scale", "value", "is_certain"),
     [
+        (9, None, Decimal("1.5"), False),
         (38, 0, Decimal("1.5"), False),
         (37, 0, Decimal("1.5"), True),
         (37, 0, Decimal("1.55"), False),
@@ -215,15 +216,18 @@ def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], d
         (38, 18, Decimal("5" * 19 + "." + "5" * 19), False),
         (21, 18, Decimal("5" * 20 + "." + "5" * 19), True),  # 39 digits are no DECIMAL
         (38, 0, 10**38, True),
+        (38, 18, 10**38, True),
+        pytest.param(38, 2, 10**5000, True, id="5001 digits"),  # Python refuses to make text of it
         (38, 0, Decimal("1E-39"), True),
         (38, 0, Decimal("1E+400"), True),
+        (38, 2, Decimal("1E+400"), True),
         (38, 0, math.inf, True),
         (39, 0, Decimal("1.5"), True),
         (None, 0, Decimal("1.5"), True),
     ],
 )
 def test_decimals_without_a_common_type_are_uncertain(
-    precision: int | None, scale: int, value: Any, is_certain: bool
+    precision: int | None, scale: int | None, value: Any, is_certain: bool
 ) -> None:
     order = ValueOrder("decimal", "c", (-(10**38), 10**38), scale=scale, precision=precision)
     assert (order.keys([value], None) is not None) == is_certain
@@ -238,7 +242,7 @@ def test_decimals_without_a_common_type_are_uncertain(
         (ValueOrder("decimal", "c", precision=9, scale=2), [0.5, 1]),
         (LONG, [Decimal("1" * 30 + ".5"), Decimal("1.0000000001")]),
         (LONG, [2**53, 1.5]),
-        (LONG, [-(2**24), 1.5, Decimal("1E+1000000")]),
+        (LONG, [Decimal("1E+1000000"), 1.5, -(2**24)]),
         (LONG, [2**24, 1.5, None]),
     ],
 )
@@ -291,6 +295,7 @@ def test_wall_times_that_a_clock_change_moves_are_uncertain(
         (float(2**24), False),  # a FLOAT lacks 2**24 + 1
         (Decimal("5." + "5" * 19), False),
         (Decimal("5." + "0" * 18 + "1"), False),  # beside 20 digits of a BIGINT, DECIMAL has only 18 after the point
+        (Decimal(2**125), True),  # of 38 digits, beside which DECIMAL has none after the point
         (Decimal("-1E+1000000"), True),
         (Decimal("1E-1000000"), False),
         (1000.1, True),

@@ -9,6 +9,7 @@ _NORMAL_FORM = "query/normal_form.py"
 _CLOCK_CHANGES = "query/clock_changes.py"
 _DOMAINS = "query/domains.py"
 _SQL_CASTS = "query/sql_casts.py"
+_ROUNDING = "query/rounding.py"
 _CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
 
 EXPLAINED = (
@@ -132,6 +133,17 @@ EXPLAINED = (
         "Fraction(1, 3)",
         "Fraction(2, 3)",
         why="no power of ten makes a whole number of two thirds either, so no type holds it",
+    ),
+    *(
+        explained(_ROUNDING, "_digits", old, *new, why="more than 38 digits are no DECIMAL, however many they are")
+        for old, *new in (
+            (
+                "abs(value) < 10**_DECIMAL_DIGITS",
+                "abs(value) <= 10**_DECIMAL_DIGITS",
+                "abs(value) < 11**_DECIMAL_DIGITS",
+            ),
+            ("_DECIMAL_DIGITS + 1", "_DECIMAL_DIGITS + 2"),
+        )
     ),
     explained(
         _CLOCK_CHANGES,
