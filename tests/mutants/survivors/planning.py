@@ -6,6 +6,7 @@ from tests.mutants.survivors.explanation import ANY_NEGATIVE, EQUAL_LENGTHS, INT
 
 _STATISTICS = "planning/evidence/statistics.py"
 _TILES = "planning/evidence/tiles.py"
+_SLICES = "planning/evidence/bit_slices.py"
 _ONE_INDEX = "the tiles of an index lie in one place, so they all have the same number of threads"
 _JUDGE = "planning/judge.py"
 _LOOKUP = "planning/index/lookup.py"
@@ -64,6 +65,47 @@ EXPLAINED = (
         why="the order within a tile changes no answer",
     ),
     explained(_TILES, "_by_tile", ", strict=True", ", ", ", strict=False", ", strict=None", why=EQUAL_LENGTHS),
+    *(
+        explained(_SLICES, function, old, new, why=ANY_NEGATIVE)
+        for function, old, new in (
+            ("BitSlices._slices", "row.reshape(-1)", "row.reshape(-2)"),
+            ("BitSlices._slices", "-1, per_unit", "-2, per_unit"),
+            ("BitSlices._slices", "-1, _CHECKSUM_BYTES", "-2, _CHECKSUM_BYTES"),
+            ("transpose", "last - first, -1)", "last - first, -2)"),
+            ("_checksums", "words.reshape(-1", "words.reshape(-2"),
+            ("_checksums", ".reshape(-1)", ".reshape(-2)"),
+        )
+    ),
+    explained(
+        _SLICES,
+        "BitSlices._slices",
+        "SLICES_PER_ROW // per_unit",
+        "SLICES_PER_ROW / per_unit",
+        why="both are powers of two, and the number becomes an integer again",
+    ),
+    explained(
+        _SLICES,
+        "BitSlices._slices",
+        "axis=-2",
+        "axis=+2",
+        why="`ask` gives positions of two axes, so both name the same axis",
+    ),
+    *(
+        explained(_SLICES, "transpose", old, new, why="only how many rows are made at once")
+        for old, new in (
+            ("max(1, _BATCH", "max(2, _BATCH"),
+            ("(16 * row_bytes", "(17 * row_bytes"),
+            ("slice_bytes, 1)", "slice_bytes, 2)"),
+        )
+    ),
+    explained(_SLICES, "transpose", "part.shape[1] < width", "part.shape[1] <= width", why="it pads by nothing"),
+    explained(
+        _SLICES,
+        "transpose",
+        "reshape(units.shape[:2])",
+        "reshape(None)",
+        why="the numbers are taken in their order, whatever their shape",
+    ),
     explained(
         _JUDGE,
         "PartitionEvidence.verdicts",
