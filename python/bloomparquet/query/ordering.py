@@ -218,15 +218,13 @@ def _is_naive(value: Any) -> bool:
 def _depends_on_reader(value: Any) -> bool:
     """Whether a reader's cast makes another integer of `value`: Spark casts the column to DOUBLE or DECIMAL to compare.
 
-    That is so for a number that rounds to 2**53, up to which DOUBLE has exact integers, and for a large float whose
-    text is another number.
+    That is so for a number that rounds to 2**53, up to which DOUBLE has exact integers. :func:`may_round` refuses large
+    floats.
     """
     if type(value) is int:
         return 2**53 < abs(value) < 2**53 + 2
     if isinstance(value, Decimal) and value.is_finite():
         return 2**53 < value.copy_abs() < 2**53 + 2
-    if isinstance(value, float) and math.isfinite(value):
-        return 2**53 <= abs(value) < 2**65 and Decimal(repr(value)) != Decimal(value)  # beyond, no column has either
     return False
 
 

@@ -105,14 +105,6 @@ EXPLAINED = (
     ),
     explained(
         _ORDERING,
-        "_depends_on_reader",
-        "2**53 <= abs(value)",
-        "2**54 <= abs(value)",
-        "2**53 < abs(value)",
-        why="up to 2**54, the text of a whole float is the number itself",
-    ),
-    explained(
-        _ORDERING,
         "_float_point",
         "value > 0",
         "value >= 0",
