@@ -257,6 +257,7 @@ def test_local_times_before_1970_are_uncertain_in_regions(zone: str, is_certain:
     for value in (dt.datetime(1937, 7, 1), "1937-07-01 00:00:28"):
         assert (order.point(value, zone) is not None) == is_certain
     assert order.point(dt.datetime(1937, 7, 1, tzinfo=dt.timezone.utc), zone) is not None
+    assert order.point(dt.datetime(1970, 1, 1, 1), zone) is not None  # in Amsterdam, when 1970 begins in UTC
     assert order.point(dt.datetime(1971, 7, 1), zone) is not None
 
 
@@ -285,6 +286,7 @@ def test_wall_times_that_a_clock_change_moves_are_uncertain(
         (Decimal(2**53 + 1), False),  # DOUBLE rounds it to 2**53
         (Decimal(-(2**53) - 1), False),
         (Decimal(2**53 + 2), True),
+        (2**53, True),
         (2**53 + 1, False),  # beside files of DOUBLE, a reader makes it 2**53
         (2**53 + 2, True),
         (Decimal(5), True),
