@@ -32,7 +32,7 @@ _write_table = pq.write_table
 def test_random_data_gives_the_same_plans_and_rows(what: str) -> None:
     tally: Counter[str] = Counter()
 
-    @examples(0.12)
+    @examples(0.4)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=False, max_files=4), label="data")
