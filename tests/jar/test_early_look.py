@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,33 @@ def test_the_planner_is_told_once_when_a_query_begins(
     with conf(session, {"spark.bloomparquet.transparent": "false"}):
         assert ids(frame.where("id = 5")) == [5]
     assert frames() == []
+
+
+def test_frames_within_another_query_are_not_looked_at(
+    session: SparkSession, root: Path, tmp_path: Path, frames: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """``df.rdd`` has no execution of its own. In ``foreachBatch`` it runs under that of the batch, in which files may
+    change."""
+    frame, answers = session.read.parquet(str(root)), list[list[int]]()
+    ids(frame.where("id = 5"))
+    frames()
+
+    def read(batch: DataFrame, number: int) -> None:
+        for new in (None, 2_000_000):
+            if new is not None:
+                write(root, 60, new)
+            rows = frame.where("id IN (7, 2000000)").select("id").rdd.collect()
+            answers.append(sorted(row[0] for row in rows))
+
+    stream = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    try:
+        query = stream.writeStream.foreachBatch(read).trigger(availableNow=True)
+        started = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        while len(answers) < 2:
+            assert started.exception() is None
+            time.sleep(0.05)
+        started.stop()
+    finally:
+        write(root, 60)
+    assert answers[:2] == [[7], [7, 2_000_000]]
+    assert not any("look" in each for each in frames())

@@ -370,14 +370,15 @@ def test_a_plan_goes_by_a_look_of_its_own_query(
     plan(None, listing_of(paths))
     look("12")
     assert plan("12") == (0, 1, sizes())
+    assert plan("12") == (1, 1, sizes()), "a look serves one plan"
     files.write(paths[4], {"id": [103] * 60}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
     for query in ("13", None):
         assert plan(query) == (1, 4, sizes())
     look("14")
     assert plan("14") == (0, 4, sizes())
+    look("15")
     monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
-    assert plan("12") == (1, 4, sizes())
-    assert plan("14") == (1, 4, sizes())
+    assert plan("15") == (1, 4, sizes())
 
 
 def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:

@@ -225,7 +225,7 @@ class Worker:
         key = digest, access.digest
         with self._lock:
             known = self._listings.get(key)
-            look = None if query is None else self._looks.get((digest, query))
+            look = None if query is None else self._looks.pop((digest, query), None)  # it serves one plan
         if known is None:
             if not data:
                 return None

@@ -30,7 +30,7 @@ are no versions.
 
 `execution` names the running query; null if there is none. ``{"version": 10, "look": "1f0c…", "execution": "12"}`` says
 that a plan of the listing `look` will be asked for in that query. The planner looks at the present versions of the
-files at once, so that the plan need not. There is no answer.
+files at once, so that the next plan of that query need not. There is no answer.
 
 If only filters of ``lower(column)`` or ``upper(column)`` could skip something, and no index has them, the answer is
 ``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An error is ``{"id": 7, "error": "…"}``, with

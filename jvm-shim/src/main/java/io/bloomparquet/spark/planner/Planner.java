@@ -12,6 +12,8 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -44,7 +46,7 @@ public final class Planner {
    */
   public static void lookAt(SparkSession session, FileListing files) {
     String execution = execution(session);
-    if (execution == null || files.count() < MIN_LOOKED_AT || !LocalPaths.isLocal(files.path(0))) {
+    if (!isBeginning(execution) || files.count() < MIN_LOOKED_AT || !LocalPaths.isLocal(files.path(0))) {
       return;
     }
     try {
@@ -55,6 +57,17 @@ public final class Planner {
     } catch (PlannerException error) {
       // the plan itself reports it
     }
+  }
+
+  /**
+   * Whether Spark still optimizes the query {@code execution}. Within one that runs, other frames may be planned under
+   * its name: {@code df.rdd} has no execution of its own, in {@code foreachBatch} for example.
+   */
+  private static boolean isBeginning(String execution) {
+    QueryExecution query = execution == null ? null : SQLExecution.getQueryExecution(Long.parseLong(execution));
+    return query != null
+        && query.getClass() == QueryExecution.class // not a batch of a stream
+        && !query.tracker().phases().contains(QueryPlanningTracker.PLANNING());
   }
 
   /** What the query that this thread runs is known by in this JVM; null if there is none. */
