@@ -72,7 +72,7 @@ def test_a_copy_is_half_full_at_most_and_excludes_nearly_all_other_values() -> N
 
 @pytest.mark.parametrize(("last_byte", "n_blocks"), [(0x0F, 1), (0x1F, 2)])
 def test_exactly_half_of_the_bits_may_be_set(last_byte: int, n_blocks: int) -> None:
-    """Of two equal blocks, each of which is what folding would give."""
+    """Folding two equal blocks gives one of them."""
     block = b"\x0f" * 31 + bytes([last_byte])
     copies = FoldedFilters.none(1)
     copies.add(np.array([0]), Ranges(np.frombuffer(2 * block, np.uint8), np.array([0])), np.array([64]))
