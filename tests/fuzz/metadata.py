@@ -24,7 +24,7 @@ from bloomparquet.parquet.metadata import column_chunks, row_group_scan
 from bloomparquet.parquet.metadata import footer as footers
 from bloomparquet.parquet.metadata.chunk_fields import NUMBERS, SLOTS, ChunkColumns, ChunkFields
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
-from bloomparquet.parquet.metadata.read_column import read_column
+from bloomparquet.parquet.metadata.read_column import read_column, read_extents
 from bloomparquet.parquet.pages.headers import walk_pages
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
@@ -125,9 +125,11 @@ def _run_footer(data: bytes) -> None:
                 with suppress(OverflowError):
                     one.put(group, fields)
                 _require_equal(one, columns, group)
-    for group in groups:
+    extents = read_extents([footer] * _COPIES)[: len(groups)].tolist()
+    for group, extent in zip(groups, extents, strict=True):
         with suppress(BloomParquetError):
-            footer.extent(group)
+            start, size = footer.extent(group)
+            assert extent == [-1, -1] or (extent[1] == size and (extent[0] == start or start == -1))
 
 
 def _parts(footer: Footer) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from bloomparquet.parquet.metadata import footer as footers
 from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns, ChunkFields
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
-from bloomparquet.parquet.metadata.read_column import read_column
+from bloomparquet.parquet.metadata.read_column import read_column, read_extents
 from bloomparquet.planning.index.cache import process_cache
 from tests.support.core import Field, column_metadata, decode, encode
 
@@ -83,9 +83,31 @@ def require_equal_columns(footers: Sequence[Footer]) -> None:
             columns, is_read = read_column(some, leaf)
             assert is_read.tolist() == [fields is not None for fields in expected]
             alone = ChunkColumns.of([fields or NO_FIELDS for fields in expected])
-            for name in ("values", "nulls", "bloom_offset", "bloom_length", "lower", "upper"):
-                assert list(getattr(columns, name)) == list(getattr(alone, name)), name
+            for one, many in zip(alone.numbers, columns.numbers, strict=True):
+                assert one.tolist() == many.tolist()
+            assert (alone.lower, alone.upper) == (columns.lower, columns.upper)
             assert columns.deprecated[is_read].tolist() == alone.deprecated[is_read].tolist()
+
+
+def require_equal_extents(footers: Sequence[Footer]) -> int:
+    """Assert that each extent that is read of many footers is what it is of each footer alone. Gives their number."""
+    count = 0
+    for profile in {id(footer.profile): footer.profile for footer in footers}.values():
+        some = [footer for footer in footers if footer.profile is profile]
+        expected = [extent_alone(footer, i) for footer in some for i in range(len(footer.rows))]
+        for extent, alone in zip(read_extents(some).tolist(), expected, strict=True):
+            if extent != [-1, -1]:
+                assert alone is not None
+                assert tuple(extent) == alone or alone[0] == -1  # many at once, a stored -1 is no offset
+                count += 1
+    return count
+
+
+def extent_alone(footer: Footer, row_group: int) -> tuple[int, int] | None:
+    try:
+        return footer.extent(row_group)
+    except BloomParquetError:
+        return None
 
 
 def fields_alone(footer: Footer, row_group: int, leaf: int) -> ChunkFields | None:
@@ -109,6 +131,7 @@ def test_footers_of_one_writer_are_parsed_together(monkeypatch: pytest.MonkeyPat
     assert len(alone) < len(raws)
     require_equal(raws)
     require_equal_columns(parsed)
+    assert require_equal_extents(parsed) == 2 * len(raws)
 
 
 def test_footers_of_several_schemas_are_parsed_together() -> None:
@@ -133,12 +156,39 @@ def test_numbers_of_every_length_are_read_together() -> None:
         tree = decode(footer_bytes(rng))
         for number, group in enumerate(tree[4].value.values):
             chunk = column_metadata(tree, number)
-            for field in (5, 9, 14):  # num_values, data_page_offset, bloom_filter_offset
-                chunk[field] = Field(6, rng.choice([1, -1]) * rng.randrange(1 << i % 63))
+            for field in (5, 9, 11, 14):  # num_values, data_page_offset, dictionary_page_offset, bloom_filter_offset
+                chunk[field] = Field(6, rng.choice([1, 1, 1, -1]) * rng.randrange(1 << i % 63))
             group[3] = Field(6, rng.randrange(1 << i % 63))
         raws.append(encode(tree))
     assert require_equal(raws) >= 2 * MANY
     require_equal_columns([parse_footer(raw) for raw in raws])
+    assert require_equal_extents([parse_footer(raw) for raw in raws]) >= 2 * MANY
+
+
+@pytest.mark.parametrize(
+    ("pages", "dictionary", "size", "start"),
+    [
+        (1000, None, 50, 1000), (1000, 4, 50, 4), (1000, 0, 50, 0), (1000, 2000, 50, 1000), (0, None, 50, 0),
+        (1000, 4, 0, 4), (1000, 4, None, -1), (-9, None, 50, -1), (1000, -9, 50, -1),
+    ],
+)  # fmt: skip
+def test_extents_follow_the_first_page_of_the_first_chunk(
+    pages: int, dictionary: int | None, size: int | None, start: int
+) -> None:
+    tree = decode(footer_bytes(random.Random(5), "is"))
+    for number, group in enumerate(tree[4].value.values):
+        chunk = column_metadata(tree, number)
+        chunk[9] = Field(6, pages)
+        chunk.pop(11, None)
+        if dictionary is not None:
+            chunk[11] = Field(6, dictionary)
+        group.pop(6, None)
+        if size is not None:
+            group[6] = Field(6, size)
+    footer = parse_footer(encode(tree))
+    expected = [start, -1 if start < 0 else size]
+    assert read_extents([footer] * MANY).tolist() == [expected] * MANY * len(footer.rows)
+    require_equal_extents([footer] * MANY)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -156,21 +156,25 @@ class Dataset:
                     f"{item}: all paths of one scan must lie on one storage; found {storage.key} and {item_storage.key}"
                 )
             storage = storage or item_storage
+            roots = _expand(storage, inner, item)
             seen: set[str] = set()  # a glob may match a directory and a file in it
-            for root in _expand(storage, inner, item):
+            for root in roots:
                 below = storage.list_files(root, recursive=True, notes=notes)
-                # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error later.
-                data_files = [
-                    file for file in below if file.path == inner or (_is_data(file) and file.path not in seen)
-                ]
-                if not (len(below) == 1 and below[0].path == root):  # a directory
+                if len(below) == 1 and below[0].path == root:  # a file
+                    # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error
+                    # later.
+                    data_files = below if root == inner or _is_data(below[0]) else []
+                    if not (allow_named_files and root == inner):
+                        log_roots |= directories_of(storage, [root])
+                else:
+                    data_files = [file for file in below if file.size > 0]
                     # The listing shows the logs in and below it. On remote storage, save the request for it.
                     only_above = not isinstance(storage, LocalStorage)
                     log_roots.add(root.rstrip("/").rpartition("/")[0] if only_above else root)
                     listed_files += below
-                elif not (allow_named_files and root == inner):
-                    log_roots |= directories_of(storage, [root])
-                seen.update(file.path for file in data_files)
+                if len(roots) > 1:
+                    data_files = [file for file in data_files if file.path not in seen]
+                    seen.update(file.path for file in data_files)
                 files += data_files
                 if partitioned:
                     partitions += _partitions(root if base is None else base, data_files)
@@ -187,7 +191,9 @@ class Dataset:
                 "are hidden)"
             )
         names = _partition_names(files, partitions)
-        partition_values = tuple(tuple(value for _, value in values) for values in partitions)
+        # Many files share few directories.
+        texts = {values: tuple(text for _, text in values) for values in dict.fromkeys(partitions)}
+        partition_values = tuple(map(texts.__getitem__, partitions))
         paths = tuple(items) if isinstance(filesystem, Mapping | None) else ()
         return cls(storage, tuple(files), names, partition_values, keys=keys, paths=paths)
 
@@ -242,11 +248,12 @@ def _partitions(root: str, files: Iterable[FileInfo]) -> list[Values]:
 
 def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) -> tuple[str, ...]:
     """The partition columns that all files share. Raises PlanError if they differ."""
-    by_names: dict[tuple[str, ...], int] = {}
-    for i, values in enumerate(partitions):
-        by_names.setdefault(tuple(name for name, _ in values), i)
+    by_names: dict[tuple[str, ...], Values] = {}
+    for values in dict.fromkeys(partitions):
+        by_names.setdefault(tuple(name for name, _ in values), values)
     if len(by_names) > 1:
-        (first, i), (second, j) = list(by_names.items())[:2]
+        first, second = list(by_names)[:2]
+        i, j = (partitions.index(by_names[names]) for names in (first, second))
         raise PlanError(
             f"conflicting partition columns: {files[i].path} has ({join_names(first)}), {files[j].path} has "
             f"({join_names(second)}); expected the same name=value directories above all files. Read the parts one by "

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
@@ -154,7 +155,7 @@ class LocalStorage:
                         if entry.is_symlink():
                             _require_no_loop(path, entry.path)
                         pending.append(entry.path)
-        files.sort()
+        files.sort(key=attrgetter("path"))
         return files
 
     def glob(self, pattern: str) -> list[str]:

@@ -33,6 +33,7 @@ _STREAM_LOG, _STREAM = "_spark_metadata", "a Spark stream"
 _ICEBERG = "metadata"
 _ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 _VERSION_HINT = "version-hint.text"
+_ICEBERG_NAMES = (*_ICEBERG_FILES, _VERSION_HINT)
 _READERS = {
     "Delta Lake": ("delta", "bloomparquet.Dataset.from_delta"),
     "Iceberg": ("iceberg", "bloomparquet.Dataset.from_iceberg"),
@@ -199,7 +200,7 @@ def _logs_below(listed: Iterable[FileInfo], notes: ListingNotes) -> Iterator[Tab
         if name in _LOGS:
             yield TableLog(_LOGS[name], table, path)
     for file in listed:
-        if file.path.endswith((*_ICEBERG_FILES, _VERSION_HINT)):
+        if file.path.endswith(_ICEBERG_NAMES):
             directory, _, name = file.path.rpartition("/")
             table, _, directory_name = directory.rpartition("/")
             if directory_name == _ICEBERG and _is_iceberg_metadata(name):

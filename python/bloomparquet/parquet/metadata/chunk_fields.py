@@ -33,9 +33,9 @@ class ChunkFields(NamedTuple):
     nulls: int | None
     bloom_offset: int | None
     bloom_length: int | None
-    compressed_size: int | None
     data_page_offset: int | None
     dictionary_page_offset: int | None
+    compressed_size: int | None
     deprecated_max: bytes | None
     deprecated_min: bytes | None
     max_value: bytes | None
@@ -100,8 +100,8 @@ NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
 
 @dataclass(slots=True)
 class ChunkColumns:
-    """The fields of n column chunks that are evidence, as columns. Counts and offsets are -1, and bounds None, where a
-    footer has none.
+    """The fields of n column chunks that are evidence, and where their pages begin, as columns. Counts and offsets are
+    -1, and bounds None, where a footer has none.
 
     The bounds are min_value and max_value; or min and max where `deprecated`, which have no defined order.
     """
@@ -110,6 +110,8 @@ class ChunkColumns:
     nulls: NDArray[np.int64]
     bloom_offset: NDArray[np.int64]
     bloom_length: NDArray[np.int64]
+    data_page_offset: NDArray[np.int64]
+    dictionary_page_offset: NDArray[np.int64]
     lower: list[bytes | None]
     upper: list[bytes | None]
     deprecated: NDArray[np.bool_]
@@ -117,8 +119,7 @@ class ChunkColumns:
     @classmethod
     def unknown(cls, size: int) -> ChunkColumns:
         """The columns of chunks without any field."""
-        values, nulls, offset, length = np.full((4, size), -1, np.int64)
-        return cls(values, nulls, offset, length, [None] * size, [None] * size, np.zeros(size, np.bool_))
+        return cls(*np.full((6, size), -1, np.int64), [None] * size, [None] * size, np.zeros(size, np.bool_))
 
     @classmethod
     def of(cls, chunks: Sequence[ChunkFields]) -> ChunkColumns:
@@ -141,4 +142,7 @@ class ChunkColumns:
     @property
     def numbers(self) -> tuple[NDArray[np.int64], ...]:
         """The columns of numbers, by their positions in :class:`ChunkFields`."""
-        return self.values, self.nulls, self.bloom_offset, self.bloom_length
+        return (
+            self.values, self.nulls, self.bloom_offset, self.bloom_length, self.data_page_offset,
+            self.dictionary_page_offset,
+        )  # fmt: skip

@@ -49,7 +49,7 @@ _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that 
 _MAX_VALUES = 1 << 13  # Thrift values of one chunk
 _ROUNDS = 8  # how many forms of chunks are read many at a time; the others one by one
 _MANY_TO_READ = 64  # from this number of chunks on, reading them all at once takes less time than one after the other
-MANY = 512
+MANY = 160
 """From this number of structs on, finding the ends of all at once takes less time than one after the other."""
 
 _WANTED = Wanted(SLOTS, NUMBERS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)

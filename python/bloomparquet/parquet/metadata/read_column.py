@@ -1,4 +1,4 @@
-"""Reads the chunks of one column from many footers at once."""
+"""Reads the chunks of one column, or the extents of the row groups, from many footers at once."""
 
 from __future__ import annotations
 
@@ -34,6 +34,20 @@ def read_column(footers: Sequence[Footer], leaf: int) -> tuple[ChunkColumns, NDA
         templates = some[0].profile.templates[leaf]
         is_read[rows] = templates.read_all(buffer, positions, limits, columns, rows)
     return columns, is_read
+
+
+def read_extents(footers: Sequence[Footer]) -> NDArray[np.int64]:
+    """:meth:`Footer.extent` of all row groups of `footers`, which share a profile, shape (n, 2). It is -1 where that
+    method must be called: for encrypted files, damaged chunks, and row groups whose size their footer lacks."""
+    sizes = np.array([-1 if size is None else size for footer in footers for size in footer.sizes], np.int64)
+    if not footers[0].profile.schema.leaves:
+        return np.full((len(sizes), 2), -1)
+    columns, is_read = read_column(footers, 0)
+    pages, dictionary = columns.data_page_offset, columns.dictionary_page_offset
+    starts = np.where((dictionary == -1) | (dictionary > pages), pages, dictionary)
+    is_known = is_read & (pages >= 0) & (dictionary >= -1) & (sizes >= 0)
+    extents: NDArray[np.int64] = np.where(is_known[:, np.newaxis], np.stack((starts, sizes), axis=1), -1)
+    return extents
 
 
 def _batches(footers: Sequence[Footer]) -> Iterator[list[int]]:

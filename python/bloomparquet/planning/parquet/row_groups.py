@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from sys import getsizeof
@@ -22,6 +23,7 @@ from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.parquet.metadata.read_column import read_extents
 from bloomparquet.parquet.values.encoding import encode_point, encode_values, has_order, parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
@@ -39,6 +41,7 @@ from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 
 UNKNOWN = -1
 
+_MANY_EXTENTS = 64  # from this number on, reading them all at once takes less time than one after the other
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 _TIMESTAMPS = ("timestamp", "timestamp_ntz")
@@ -306,33 +309,39 @@ class RowGroups:
         known, loaded = sum(each.revision for each in filters), sum(each.loaded_revision for each in filters)
         return ReadAmount(self._extracted, known - loaded, known)
 
-    def extent(self, row_group: int) -> tuple[int, int]:
-        """The start offset of the row group in its file, and the length of its column chunks in bytes."""
-        start, length = self.arrays.extents[row_group].tolist()
-        if start == UNKNOWN:
+    def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The start offset of each row group in its file, and the length of its column chunks in bytes."""
+        extents = self.arrays.extents
+        self._read_extents(row_groups[extents[row_groups, 0] == UNKNOWN])
+        for row_group in row_groups[extents[row_groups, 0] == UNKNOWN].tolist():
             file = int(self.file[row_group])
             try:
-                start, length = self.footer(file).extent(int(self.index[row_group]))
+                extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
             except FormatError as error:
                 raise damaged(self.paths[file], error) from error
-            self.arrays.extents[row_group] = start, length
-        return start, length
-
-    def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the lengths of `row_groups`; see :meth:`extent`."""
-        for row_group in row_groups[self.arrays.extents[row_groups, 0] == UNKNOWN].tolist():
-            self.extent(row_group)
-        start, length = self.arrays.extents[row_groups].T
+        start, length = extents[row_groups].T
         return start, length
 
     def fill_extents(self) -> None:
-        """Compute all extents that footers in memory give."""
-        for row_group in np.flatnonzero(self.arrays.extents[:, 0] == UNKNOWN).tolist():
-            if self._footers[self.file[row_group]] is not None:
-                try:
-                    self.extent(row_group)
-                except FormatError:  # raised when a plan keeps this row group
-                    continue
+        """Compute all extents that footers in memory give. Errors are raised when a plan keeps the row group."""
+        unknown = np.flatnonzero(self.arrays.extents[:, 0] == UNKNOWN)
+        has_footer = np.array([footer is not None for footer in self._footers], np.bool_)
+        unknown = unknown[has_footer[self.file[unknown]]]
+        self._read_extents(unknown)
+        for row_group in unknown[self.arrays.extents[unknown, 0] == UNKNOWN].tolist():
+            with suppress(FormatError):
+                self.extents_of(np.array([row_group]))
+
+    def _read_extents(self, row_groups: NDArray[np.int64]) -> None:
+        """Compute the extents of `row_groups` that can be read many at once."""
+        if len(row_groups) < _MANY_EXTENTS:
+            return
+        files = np.unique(self.file[row_groups])
+        footers = self.read_footers(files.tolist(), ReadCount())
+        for profile in np.unique(self.arrays.profile[files]).tolist():
+            (of_profile,) = np.nonzero(self.arrays.profile[files] == profile)
+            members = np.isin(self.file, files[of_profile])
+            self.arrays.extents[members] = read_extents([footers[i] for i in of_profile.tolist()])
 
     @property
     def footers(self) -> Sequence[Footer]:
