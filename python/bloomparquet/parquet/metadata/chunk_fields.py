@@ -119,7 +119,9 @@ class ChunkColumns:
     @classmethod
     def unknown(cls, size: int) -> ChunkColumns:
         """The columns of chunks without any field."""
-        return cls(*np.full((6, size), -1, np.int64), [None] * size, [None] * size, np.zeros(size, np.bool_))
+        values, nulls, offset, length, pages, dictionary = np.full((6, size), -1, np.int64)
+        deprecated = np.zeros(size, np.bool_)
+        return cls(values, nulls, offset, length, pages, dictionary, [None] * size, [None] * size, deprecated)
 
     @classmethod
     def of(cls, chunks: Sequence[ChunkFields]) -> ChunkColumns:
