@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import last_plan
@@ -105,6 +107,11 @@ PRUNED: dict[str, tuple[str, Kept]] = {
     "IN of a subquery": ("SELECT s, id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44')", [1]),
     "EXISTS": ("SELECT id FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.id AND d.name = 'n44')", [1]),
     "a scalar subquery": ("SELECT * FROM f WHERE id = (SELECT max(k) FROM d WHERE name LIKE 'n4%')", [1]),
+    "a number made of a scalar subquery": (
+        "SELECT * FROM f WHERE id = (SELECT max(small) FROM d WHERE name LIKE 'n4%') - CAST((SELECT '4') AS BIGINT)",
+        [1],
+    ),
+    "a scalar subquery without a value": ("SELECT * FROM f WHERE id = 1 + (SELECT k FROM d WHERE k < 0)", [0]),
     "an aggregate above": ("SELECT count(*), max(f.s) FROM f JOIN d ON f.id = d.k WHERE d.name = 'n44'", [1]),
     "an aggregate below": (
         (
@@ -334,6 +341,24 @@ def test_a_dimension_that_changes_is_read_again(joined: SparkSession, tmp_path: 
         joined.read.parquet(str(tmp_path / "d.parquet")).where("name = 'it'").createOrReplaceTempView("chosen")
         rows, frame = assert_same_rows(joined, "SELECT f.id FROM f JOIN chosen ON f.id = chosen.k")
         assert (rows, kept(frame)) == ([f"({wanted},)"], [1])
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("value", ["(SELECT max(k) FROM d)", "1"])
+def test_a_value_that_overflows_is_an_error_where_spark_has_one(joined: SparkSession, value: str, ansi: str) -> None:
+    def answer(condition: str) -> Any:
+        try:
+            return texts(joined.sql(f"SELECT s FROM f WHERE {condition}").collect())
+        except ArithmeticException as error:
+            return error.getCondition()
+
+    overflow = f"id = {value} + 9223372036854775807"
+    conditions = [overflow, f"id < -1 AND {overflow}", f"id = 4 OR {overflow}", f"id = 4 AND ({overflow} OR s = 's004')"]
+    with conf(joined, {"spark.sql.ansi.enabled": ansi}):
+        with conf(joined, OFF):
+            expected = [answer(condition) for condition in conditions]
+        assert [answer(condition) for condition in conditions] == expected
+    assert expected[0] == ("ARITHMETIC_OVERFLOW" if ansi == "true" else [])
 
 
 def test_cached_results_and_dimensions_return_their_rows(joined: SparkSession, adaptive: None) -> None:

@@ -37,7 +37,17 @@ final class RuntimeValues {
     if (expression instanceof ScalarSubquery subquery) {
       return new Literal(subquery.eval(null), subquery.dataType());
     }
-    return expression.mapChildren(RuntimeValues::ofSubqueries);
+    Expression known = expression.mapChildren(RuntimeValues::ofSubqueries);
+    return known.fastEquals(expression) ? expression : folded(known);
+  }
+
+  /** The literal that {@code expression} is, such as the cast of one. An error is left to Spark, for the first row. */
+  private static Expression folded(Expression expression) {
+    try {
+      return expression.foldable() ? new Literal(expression.eval(null), expression.dataType()) : expression;
+    } catch (Exception error) { // Scala throws checked ones too
+      return expression;
+    }
   }
 
   /** Whether a subquery must run before {@code expression} has a value. */

@@ -25,7 +25,6 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.MatchError;
 import scala.Option;
 
 /**
@@ -169,8 +168,10 @@ public final class PlannerPredicate {
     Option<Predicate> translated;
     try {
       translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(expression);
-    } catch (AssertionError | MatchError error) {
-      return null; // Spark asserts that children are predicates, and one that it folded is the literal NULL
+    } catch (AssertionError | RuntimeException error) {
+      // Spark asserts that children are predicates, but one that it folded is the literal NULL. And it evaluates
+      // constants, which may overflow: that is an error only if there is a row.
+      return null;
     }
     return translated.isEmpty() ? null : of(translated.get(), true);
   }
