@@ -353,7 +353,12 @@ def test_a_value_that_overflows_is_an_error_where_spark_has_one(joined: SparkSes
             return error.getCondition()
 
     overflow = f"id = {value} + 9223372036854775807"
-    conditions = [overflow, f"id < -1 AND {overflow}", f"id = 4 OR {overflow}", f"id = 4 AND ({overflow} OR s = 's004')"]
+    conditions = [
+        overflow,
+        f"id < -1 AND {overflow}",
+        f"id = 4 OR {overflow}",
+        f"id = 4 AND ({overflow} OR s = 's004')",
+    ]
     with conf(joined, {"spark.sql.ansi.enabled": ansi}):
         with conf(joined, OFF):
             expected = [answer(condition) for condition in conditions]
