@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.parquet.row_groups import ColumnChunks
+from bloomparquet.planning.parquet.columns import ColumnChunks
 
 Cells = list[str | None]
 

@@ -16,7 +16,8 @@ from bloomparquet.indexing.columns import FilterToMake
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
 from bloomparquet.planning.evidence.section_file import NewTile
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 

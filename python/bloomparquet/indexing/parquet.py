@@ -16,7 +16,8 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.storage.files import FileInfo, Storage
 from bloomparquet.storage.staleness import may_be_cached

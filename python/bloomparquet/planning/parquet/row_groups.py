@@ -9,33 +9,31 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from sys import getsizeof
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
+from bloomparquet.errors import FileChangedError, FormatError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.metadata.read_column import read_extents
-from bloomparquet.parquet.values.encoding import encode_point, encode_values, has_order, parquet_family
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
+from bloomparquet.planning.parquet.columns import ColumnChunks
 from bloomparquet.planning.parquet.extract import damaged, extract_column
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
-from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name, fold
-from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 
@@ -53,63 +51,6 @@ _READER_TYPES: dict[str | None, tuple[str, ...]] = {
 }  # fmt: skip
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, by their bits
-
-
-@dataclass(frozen=True)
-class ColumnChunks:
-    """One leaf column of the n row groups whose files share a profile.
-
-    `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, UNKNOWN if absent.
-    """
-
-    leaf: LeafColumn
-    profile: FileProfile
-    members: NDArray[np.int64]
-    bounds: Bounds | None
-    nulls: NDArray[np.int64]
-    values: NDArray[np.int64]
-    filters: ParquetFilters
-    expressions: Mapping[str, ExpressionFilters]
-
-    @property
-    def family(self) -> Family:
-        return parquet_family(self.leaf.node)
-
-    @property
-    def distrust(self) -> str:
-        return ""  # each filter of a Parquet file names its hash function
-
-    @property
-    def has_order(self) -> bool:
-        return has_order(self.leaf)
-
-    @property
-    def unreadable(self) -> list[BloomParquetError]:
-        return self.filters.unreadable
-
-    def arrays(self) -> ColumnArrays:
-        """A copy of the evidence, with all that was read of the filters."""
-        filters = self.filters
-        return ColumnArrays(
-            bounds=self.bounds,
-            nulls=self.nulls,
-            values=self.values,
-            offset=filters.offset,
-            length=filters.length,
-            filled=filters.filled,
-            known_filters=filters.known_filters(),
-            ciphers=filters.ciphers,
-            expressions={case: each.tiled for case, each in self.expressions.items()},
-        )
-
-    def expression_filters(self, case: Case) -> ExpressionFilters | None:
-        return self.expressions.get(case)
-
-    def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
-        return encode_values(self.leaf, values, self.profile.traits, timezone)
-
-    def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
-        return encode_point(self.leaf, value, self.profile.traits, timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,21 +328,8 @@ class RowGroups:
     def cached_bytes(self) -> int:
         """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
-        columns = sum(_bytes_of(chunks) for chunks in self.cached_columns().values())
+        columns = sum(chunks.cached_bytes for chunks in self.cached_columns().values())
         return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
-
-
-def _bytes_of(chunks: ColumnChunks) -> int:
-    bounds = 0 if chunks.bounds is None else _memory_of(chunks.bounds.lower) + _memory_of(chunks.bounds.upper)
-    return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
-
-
-def _memory_of(array: NDArray[Any]) -> int:
-    """The bytes of an array. Of texts and other objects, whose sizes differ, a sample is measured."""
-    if array.dtype != np.object_ or not len(array):
-        return array.nbytes
-    sample = array[:: max(1, len(array) // 64)]
-    return array.nbytes + len(array) * sum(map(getsizeof, sample)) // len(sample)
 
 
 def _is_lossless(node: SchemaNode, reader_type: str) -> bool:

@@ -37,9 +37,10 @@ from bloomparquet.planning.evidence.stored_arrays import (
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
+from bloomparquet.planning.parquet.columns import ColumnChunks
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
 from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, Extract, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.parquet.values.encoding import parquet_family
-from bloomparquet.planning.parquet.row_groups import ColumnChunks, RowGroups
+from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.query.predicate import Column
