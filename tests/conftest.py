@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-pytest.register_assert_rewrite("tests.support.scenarios", "tests.support.spark_rows")  # their helpers assert
+pytest.register_assert_rewrite(  # their helpers assert
+    "tests.support.filters_in_memory", "tests.support.scenarios", "tests.support.spark_rows"
+)
 
 from tests.support.class_archive import JAVA_FLAGS  # noqa: E402
 

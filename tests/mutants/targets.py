@@ -60,6 +60,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "planning/parquet/folded_filters.py": ("tests/planning/test_folded_filters.py",),
     CORE + "planning/parquet/filters.py": (
         "tests/planning/test_filter_reads.py",
+        "tests/planning/test_resident_filters.py",
+        "tests/planning/test_whole_filters.py",
+        "tests/planning/test_unusable_filters.py",
         "tests/planning/test_filters.py",
         "tests/planning/test_folded_filters.py",
         "tests/corrupt/test_filters.py",
