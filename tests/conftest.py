@@ -12,7 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite(  # their helpers assert
-    "tests.support.filters_in_memory", "tests.support.scenarios", "tests.support.spark_rows"
+    "tests.support.filters_in_memory",
+    "tests.support.index_lookups",
+    "tests.support.scenarios",
+    "tests.support.spark_rows",
 )
 
 from tests.support.class_archive import JAVA_FLAGS  # noqa: E402

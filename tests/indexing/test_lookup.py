@@ -1,91 +1,21 @@
-"""How plans find an index, how long they believe what they found, and what they log."""
+"""How plans find an index, and how long they believe what they found."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.fs
 import pytest
 
-from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError, MappedSource, OpenSource, serialise
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.lookup import OpenIndex, find_index, forget_indexes
-from bloomparquet.planning.index.manifest import WRITER, Manifest, SegmentEntry
-from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage
+from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
+from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
 
-LOCAL = LocalStorage()
-ROOTED = pyarrow.fs.SubTreeFileSystem("/", pyarrow.fs.LocalFileSystem())
-REMOTE = ArrowStorage(ROOTED, "s3://bucket", ("s3://bucket", "credentials"))
-"""Local files that count as remote: only the type of a storage says what it is."""
-BOTH = pytest.mark.parametrize("storage", [LOCAL, REMOTE], ids=["local", "remote"])
-
-
-class Clock:
-    """Stands for the module `time`."""
-
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    forget_indexes()
-    clock = Clock()
-    monkeypatch.setattr(lookup, "time", clock)
-    yield clock
-    forget_indexes()
-
-
-def replace(path: Path, content: bytes) -> None:
-    """In one step: the old file may be mapped."""
-    path.with_suffix(".new").write_bytes(content)
-    path.with_suffix(".new").replace(path)
-
-
-def put(directory: Path, name: str = "", *, root: str | None = None, segments: int = 0) -> Path:
-    """Write an index with a column `name`, and return its directory."""
-    directory.mkdir(parents=True, exist_ok=True)
-    entries = []
-    for number in range(segments):
-        made = serialise({"numbers": {"": np.arange(100)}, "more": {"": np.arange(9)}}, WRITER)
-        replace(directory / f"{number}.segment", b"".join(made.pieces))
-        entries.append(SegmentEntry(f"{number}.segment", made.size, 1, 1, made.start_bytes))
-    manifest = Manifest(FileFormat.PARQUET, root, {name: {}}, tuple(entries))
-    replace(directory / "manifest.json", manifest.to_bytes())
-    return directory
-
-
-class Looks:
-    """Looks for one index. `reads` are those of all looks."""
-
-    def __init__(self, storage: Storage, root: str, location: str | Path = "auto") -> None:
-        self._asked = storage, root, str(location)
-        self.reads = ReadCount()
-
-    def look(self) -> OpenIndex | None:
-        return find_index(*self._asked, self.reads)
-
-    def name(self) -> str | None:
-        """The column of the index that a look finds."""
-        index = self.look()
-        return None if index is None else "".join(index.manifest.columns)
-
-
-def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What was logged since the last call: the level, and the message."""
-    assert {record.name for record in caplog.records} <= {"bloomparquet.index"}
-    messages = [(record.levelname, record.getMessage()) for record in caplog.records]
-    caplog.clear()
-    return messages
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 # ---- where an index is ----
@@ -95,10 +25,10 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 def test_location_says_which_index_is_used(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     root = f"{tmp_path}/data/"
-    put(tmp_path / "data" / "_bloomparquet_index", "beside")
-    put(tmp_path / "other", "other", root=root)
+    put_index(tmp_path / "data" / "_bloomparquet_index", "beside")
+    put_index(tmp_path / "other", "other", root=root)
     for word in ("off", "auto", "AUTO"):  # directories with these names are not meant
-        put(tmp_path / word, word, root=root)
+        put_index(tmp_path / word, word, root=root)
     beside, other, off = (Looks(storage, root, location) for location in ("auto", "other", "off"))
     assert (beside.name(), other.name(), off.name()) == ("beside", "other", None)
     assert off.reads == ReadCount()
@@ -106,7 +36,7 @@ def test_location_says_which_index_is_used(storage: Storage, tmp_path: Path, mon
         index = looks.look()
         assert index is not None
         assert (type(index.storage), index.directory, index.root) == (type(kind), directory, root)
-    put(tmp_path / "INDEX", root=root)
+    put_index(tmp_path / "INDEX", root=root)
     for name in ("other", "INDEX"):
         for slashes in ("", "/", "//"):
             index = Looks(storage, root, f"{tmp_path}/{name}{slashes}").look()
@@ -150,7 +80,7 @@ def test_an_index_in_the_bucket_of_the_data_is_read_with_its_options(
 
 def test_an_index_in_the_bucket_of_the_data_is_found(tmp_path: Path) -> None:
     bucket = ArrowStorage(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()), "s3://bucket")
-    put(tmp_path / "bucket" / "index", "in the bucket", root="bucket/data/")
+    put_index(tmp_path / "bucket" / "index", "in the bucket", root="bucket/data/")
     index = Looks(bucket, "bucket/data/", "s3://bucket/index/").look()
     assert index is not None
     assert (index.storage, index.directory, index.root) == (bucket, "bucket/index", "bucket/data/")
@@ -184,7 +114,7 @@ def test_an_index_serves_the_directories_below_its_root(
     """An index without a root has its parent directory."""
     monkeypatch.chdir(tmp_path)
     covered, root, expected = (each and each.replace("CWD", str(tmp_path)) for each in (covered, root, expected))
-    put(tmp_path / "index", root=covered)
+    put_index(tmp_path / "index", root=covered)
     index = Looks(LOCAL, root, f"{tmp_path}/index").look()
     assert (index and index.root) == expected
 
@@ -203,7 +133,7 @@ def test_an_index_serves_the_directories_below_its_root(
 def test_names_of_remote_directories_are_compared_as_they_are(
     covered: str, root: str, expected: str | None, tmp_path: Path
 ) -> None:
-    put(tmp_path / "index", root=covered)
+    put_index(tmp_path / "index", root=covered)
     index = Looks(REMOTE, root, f"{tmp_path}/index").look()
     assert (index and index.root) == expected
 
@@ -214,13 +144,13 @@ def test_names_of_remote_directories_are_compared_as_they_are(
 def test_a_local_index_is_looked_at_by_each_plan_and_read_once(tmp_path: Path) -> None:
     looks = Looks(LOCAL, f"{tmp_path}/")
     assert looks.name() is None
-    put(tmp_path / "_bloomparquet_index", "first", segments=2)
+    put_index(tmp_path / "_bloomparquet_index", "first", segments=2)
     first = looks.look()
     assert first is not None
     assert looks.reads.requests == 1
     assert looks.look() is first
     assert looks.reads.requests == 1
-    put(tmp_path / "_bloomparquet_index", "second", segments=2)
+    put_index(tmp_path / "_bloomparquet_index", "second", segments=2)
     assert looks.name() == "second"
     shutil.rmtree(tmp_path / "_bloomparquet_index")
     assert looks.name() is None
@@ -228,14 +158,14 @@ def test_a_local_index_is_looked_at_by_each_plan_and_read_once(tmp_path: Path) -
 
 def test_a_local_index_is_opened_again_when_a_segment_changed(tmp_path: Path) -> None:
     """To read a map of a segment that became shorter would kill the process."""
-    directory = put(tmp_path / "_bloomparquet_index", segments=2)
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=2)
     looks, segment = Looks(LOCAL, f"{tmp_path}/"), directory / "1.segment"
     whole, states = segment.read_bytes(), [looks.look()]
     steps: list[Any] = [
         lambda: os.truncate(segment, 1000),
         segment.unlink,
         lambda: segment.write_bytes(whole),
-        lambda: replace(segment, whole),
+        lambda: replace_file(segment, whole),
     ]
     for step in steps:
         assert looks.look() is states[-1]
@@ -246,11 +176,11 @@ def test_a_local_index_is_opened_again_when_a_segment_changed(tmp_path: Path) ->
 
 
 def test_a_remote_index_is_looked_at_once_a_minute(tmp_path: Path, clock: Clock) -> None:
-    directory = put(tmp_path / "_bloomparquet_index", "first")
+    directory = put_index(tmp_path / "_bloomparquet_index", "first")
     looks = Looks(REMOTE, f"{tmp_path}/")
     first = looks.look()
     assert (looks.name(), looks.reads.requests) == ("first", 2)
-    put(directory, "second")
+    put_index(directory, "second")
     clock.now += 59.9
     assert looks.look() is first
     clock.now += 0.1
@@ -263,7 +193,7 @@ def test_a_remote_index_is_looked_at_once_a_minute(tmp_path: Path, clock: Clock)
     clock.now += 60
     assert looks.look() is None
     assert looks.reads.requests == 7
-    put(directory, "third")
+    put_index(directory, "third")
     clock.now += 59.9
     assert looks.look() is None
     assert looks.reads.requests == 7
@@ -271,13 +201,13 @@ def test_a_remote_index_is_looked_at_once_a_minute(tmp_path: Path, clock: Clock)
 
 def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        put(tmp_path / name / "_bloomparquet_index", name)
-        put(tmp_path / "to" / name, f"to {name}", root=f"{tmp_path}/")
+        put_index(tmp_path / name / "_bloomparquet_index", name)
+        put_index(tmp_path / "to" / name, f"to {name}", root=f"{tmp_path}/")
     others = ArrowStorage(ROOTED, REMOTE.key, ("s3://bucket", "other credentials"))
     looks = {name: Looks(REMOTE, f"{tmp_path}/{name}/") for name in ("a", "b")}
     for _ in range(2):
         assert {name: each.name() for name, each in looks.items()} == {"a": "a", "b": "b"}
-    put(tmp_path / "a" / "_bloomparquet_index", "new")
+    put_index(tmp_path / "a" / "_bloomparquet_index", "new")
     assert looks["a"].name() == "a"
     assert Looks(others, f"{tmp_path}/a/").name() == "new"  # what other credentials may read is not known
     assert Looks(LOCAL, f"{tmp_path}/a/").name() == "new"
@@ -293,7 +223,7 @@ def test_the_indexes_that_were_looked_at_last_are_remembered(
     monkeypatch.setattr(lookup, "_REMEMBERED", 2)
     looks = {name: Looks(REMOTE, f"{tmp_path}/{name}/") for name in "abc"}
     for name in looks:
-        put(tmp_path / name / "_bloomparquet_index", name)
+        put_index(tmp_path / name / "_bloomparquet_index", name)
 
     def is_read(name: str) -> bool:
         before = looks[name].reads.requests
@@ -310,162 +240,7 @@ def test_the_indexes_that_were_looked_at_last_are_remembered(
 def test_forgotten_indexes_are_looked_at_again(tmp_path: Path) -> None:
     looks = Looks(REMOTE, f"{tmp_path}/")
     assert looks.name() is None
-    put(tmp_path / "_bloomparquet_index", "new")
+    put_index(tmp_path / "_bloomparquet_index", "new")
     assert looks.name() is None
     forget_indexes()
     assert looks.name() == "new"
-
-
-# ---- what is logged ----
-
-MISSING = (
-    "there is no index here, so plans use none; correct index=, or build it there with bloomparquet index build --to"
-)
-
-
-@BOTH
-def test_a_missing_index_is_a_warning_only_if_it_was_named(
-    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    named, beside = Looks(storage, f"{tmp_path}/", f"{tmp_path}/to"), Looks(storage, f"{tmp_path}/")
-    warning = ("WARNING", f"{tmp_path}/to: {MISSING}")
-    for _ in range(2):
-        assert named.look() is beside.look() is None
-        clock.now += 60
-    assert logged(caplog) == [warning]
-    for directory in ("to", "_bloomparquet_index"):
-        put(tmp_path / directory, root=f"{tmp_path}/")
-    assert named.name() == beside.name() == ""
-    assert logged(caplog) == []
-    for directory in ("to", "_bloomparquet_index"):
-        shutil.rmtree(tmp_path / directory)
-    clock.now += 60
-    for _ in range(2):
-        assert named.look() is beside.look() is None
-        clock.now += 60
-    assert logged(caplog) == [warning]
-
-
-@BOTH
-def test_a_damaged_manifest_is_read_and_logged_once(
-    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    directory = put(tmp_path / "_bloomparquet_index", "sound")
-    manifest = directory / "manifest.json"
-    sound = manifest.read_bytes()
-    looks = Looks(storage, f"{tmp_path}/")
-    messages = []
-    for damage in (b"{}", b"[1]"):
-        replace(manifest, damage)
-        before = looks.reads.requests
-        for _ in range(3):
-            assert looks.look() is None
-            clock.now += 60
-        assert looks.reads.requests - before == (1 if storage is LOCAL else 6)
-        ((level, message),) = logged(caplog)
-        assert level == "WARNING"
-        assert message.startswith(f"{manifest}: ")
-        assert message.endswith("; plans do not use the index")
-        messages.append(message)
-    assert messages[0] != messages[1]
-    replace(manifest, sound)
-    assert looks.name() == "sound"
-    assert logged(caplog) == []
-
-
-@BOTH
-@pytest.mark.parametrize("text", ["it failed", "{directory}/manifest.json failed"])
-def test_an_index_that_could_not_be_read_is_read_by_a_later_plan(
-    text: str,
-    storage: Storage,
-    tmp_path: Path,
-    clock: Clock,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    directory = put(tmp_path / "_bloomparquet_index", "sound")
-    looks, text = Looks(storage, f"{tmp_path}/"), text.format(directory=directory)
-
-    def fail(*_: Any) -> Any:
-        raise OSError(text)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lookup, "read_manifest", fail)
-        for _ in range(2):
-            assert looks.look() is None
-            clock.now += 60
-    whole = text if str(directory) in text else f"{directory}: {text}"
-    assert logged(caplog) == [("WARNING", f"{whole}; plans do not use the index")]
-    assert looks.name() == "sound"
-
-
-@BOTH
-def test_an_index_that_vanished_after_an_error_is_missing(
-    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not still unreadable."""
-    directory = put(tmp_path / "index", root=f"{tmp_path}/")
-    looks = Looks(storage, f"{tmp_path}/", directory)
-
-    def fail(*_: Any) -> Any:
-        raise OSError("it failed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lookup, "stat_manifest", fail)
-        patch.setattr(lookup, "read_manifest", fail)
-        assert looks.look() is None
-    shutil.rmtree(directory)
-    clock.now += 60
-    logged(caplog)
-    assert looks.look() is None
-    assert logged(caplog) == [("WARNING", f"{directory}: {MISSING}")]
-
-
-# ---- its segments ----
-
-
-def test_segments_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    directory = put(tmp_path / "_bloomparquet_index", segments=4)
-    index = Looks(LOCAL, f"{tmp_path}/").look()
-    assert index is not None
-    replace(directory / "0.segment", b"x" * index.manifest.segments[0].bytes)
-    os.truncate(directory / "2.segment", 1000)
-    (directory / "3.segment").unlink()
-    assert [segment.path for segment in index.open_segments(ReadCount())] == [str(directory / "1.segment")]
-    ending = "; the files of this part of the index are read without it"
-    size = index.manifest.segments[2].bytes
-    assert logged(caplog) == [
-        ("WARNING", f"{directory}/0.segment: not a file of this version{ending}"),
-        ("WARNING", f"{directory}/2.segment: it has 1000 bytes; expected {size}{ending}"),
-        ("WARNING", f"[Errno 2] No such file or directory: '{directory}/3.segment'{ending}"),
-    ]
-
-
-def test_reads_of_segments_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Also those of segments that turn out to be damaged. One read gives what a manifest says of a segment's start."""
-    directory = put(tmp_path / "_bloomparquet_index", segments=3)
-    index = Looks(REMOTE, f"{tmp_path}/").look()
-    assert index is not None
-    starts = [entry.start_bytes for entry in index.manifest.segments]
-    assert all(0 < entry.start_bytes < entry.bytes for entry in index.manifest.segments)
-    replace(directory / "2.segment", b"x" * index.manifest.segments[2].bytes)
-    reads = ReadCount(5, 7)
-    segments = index.open_segments(reads)
-    assert [segment.path for segment in segments] == [f"{directory}/{number}.segment" for number in range(2)]
-    assert (reads.requests, reads.bytes) == (5 + 3 * 2, 7 + sum(starts))
-    assert len(logged(caplog)) == 1
-    assert segments[0].section("more")[""].tolist() == list(range(9))
-
-
-@pytest.mark.parametrize(("read_bytes", "kind"), [(-1, MappedSource), (0, OpenSource)])
-def test_large_local_segments_are_mapped(
-    read_bytes: int, kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`read_bytes`: relative to the size of the segment."""
-    directory = put(tmp_path, segments=1)
-    (entry,) = Manifest.from_bytes("", (directory / "manifest.json").read_bytes()).segments
-    monkeypatch.setattr(lookup, "_READ_BYTES", entry.bytes + read_bytes)
-    path = f"{directory}/0.segment"
-    assert isinstance(lookup._source(LOCAL, path, entry), kind)
-    with pytest.raises(DamagedFileError, match=f"it has {entry.bytes} bytes; expected {entry.bytes + 1}"):
-        lookup._source(LOCAL, path, dataclasses.replace(entry, bytes=entry.bytes + 1))

@@ -71,5 +71,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     # Indexes
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
-    CORE + "planning/index/lookup.py": ("tests/indexing/test_lookup.py",),
+    CORE + "planning/index/lookup.py": (
+        "tests/indexing/test_lookup.py",
+        "tests/indexing/test_lookup_warnings.py",
+        "tests/indexing/test_segments.py",
+    ),
 }
