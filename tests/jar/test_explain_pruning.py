@@ -16,7 +16,7 @@ import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
 from tests.jar.test_explain import explained
-from tests.planning.test_explain import SPARK_ONLY
+from tests.planning.test_why_not import SPARK_ONLY
 from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
 from tests.support.spark import application_conf, conf

@@ -32,6 +32,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/planning/test_variants.py",
         "tests/planning/test_elements.py",
         "tests/planning/test_explain.py",
+        "tests/planning/test_why_not.py",
         "tests/indexing/test_same_plans.py",
     ),
     # Predicates
