@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite(  # their helpers assert
+    "tests.support.expressions",
     "tests.support.filters_in_memory",
     "tests.support.index_lookups",
     "tests.support.scenarios",

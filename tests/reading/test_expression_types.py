@@ -1,0 +1,134 @@
+"""Expressions on types with rules of their own: NaN and zeros, time zones, lists of another type, fields of structs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+import bloomparquet as bp
+from tests.support.expressions import DATA, NAN, OF_POLARS, ZONE, c, expected, f, same_rows
+from tests.support.files import write
+
+UNPRUNED: dict[str, Any] = {
+    f"{name} {text}": make(f(name))
+    for name in ("f64", "f32")
+    for text, make in {
+        "> 5": lambda x: x > 5.0, "not > 5": lambda x: ~(x > 5.0), "not < 5": lambda x: ~(x < 5.0),
+        "= nan": lambda x: x == NAN,
+        "not = nan": lambda x: ~(x == NAN), "in nan": lambda x: x.isin([NAN]), "not in 0": lambda x: ~x.isin([0.0]),
+        "= 0": lambda x: x == 0.0, "not in -0": lambda x: ~x.isin([-0.0]), "in null": lambda x: x.isin([None, 3.0]),
+        "null": lambda x: x.is_null(nan_is_null=True), "not null": lambda x: ~x.is_null(), "<> 0": lambda x: x != 0.0,
+    }.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNPRUNED)
+def test_nan_and_zeros_match_by_the_rules_of_arrow(name: str, tmp_path: Path) -> None:
+    """Each row group has few values, so that a wrong verdict on one of them loses rows."""
+    where, column = UNPRUNED[name], name.partition(" ")[0]
+    values = [[NAN], [NAN, 3.0], [0.0], [-0.0], [None], [10.0, NAN], [5.0], [0.0, None]]
+    data = pa.table(
+        {column: pa.array([v for group in values for v in (group * 2)[:2]], DATA.schema.field(column).type)}
+    )
+    path = write(tmp_path / "0.parquet", data, [column], rows_per_group=2)
+    same_rows(where, path, data)
+
+
+@OF_POLARS
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Tokyo", "+02:00", "UTC", "Etc/UTC"])
+def test_timestamps_of_a_zone_match_as_in_polars(tmp_path: Path, zone: str) -> None:
+    """polars passes on a wrong literal for a column whose zone is not UTC, so such a condition skips nothing."""
+    at = [dt.datetime(2026, month, 1, 12) for month in (1, 7)]
+    times = pa.array(at, pa.timestamp("us", zone))
+    data = pa.table({"at": times, "id": [1, 2], "st": pa.StructArray.from_arrays([times], ["at"])})
+    path = write(tmp_path / "t.parquet", data, ["at", "id", "st.at"], rows_per_group=1)
+    frame: Any = pl.from_arrow(data)
+    moment = at[1].replace(tzinfo=ZONE).astimezone(ZoneInfo(frame["at"].dtype.time_zone))
+    wanted = pl.lit(moment)
+    for column in (c("at"), c("st").struct.field("at")):
+        conditions = (
+            column == wanted, column < wanted, ~(column < wanted), column.is_in([moment]),
+            column.is_between(wanted, wanted), (column == wanted) | (c("id") == 3),
+        )  # fmt: skip
+        for where in conditions:
+            same_rows(where, path, data)
+        assert same_rows((column == wanted) & (c("id") == 3), path, data).kept == 0
+        assert same_rows(column == wanted, path, data).kept == (1 if "UTC" in zone else 2)
+
+
+LISTED: list[tuple[pa.DataType, Any, list[pa.Scalar[Any]]]] = [
+    (kind, value, [pa.scalar(value, other) for other in others])
+    for kind, value, others in (
+        (pa.float32(), 0.1, (pa.float32(), pa.float64())),
+        (pa.float64(), 0.5, (pa.float32(), pa.float64())),
+        (pa.decimal128(10, 2), Decimal("0.25"), (pa.decimal128(5, 2), pa.decimal128(20, 4))),
+        (pa.int16(), 7, (pa.int8(), pa.int64(), pa.uint8())),
+        (pa.uint32(), 7, (pa.int8(), pa.int64(), pa.uint64())),
+        (pa.string(), "x", (pa.string(), pa.large_string())),
+        (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), (pa.timestamp("ms", "UTC"),)),
+        (pa.date32(), dt.date(1970, 1, 2), (pa.date32(), pa.date64())),
+    )
+] + [
+    (pa.decimal128(10, 2), Decimal("0.10"), [pa.scalar(0.1, pa.float32())]),
+    (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), [pa.scalar(dt.date(1970, 1, 2))]),
+    (pa.int64(), 7, [pa.scalar(7.0)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "listed"), LISTED)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_lists_of_another_type_lose_no_rows(
+    tmp_path: Path, kind: pa.DataType, value: Any, listed: list[pa.Scalar[Any]], zone: str
+) -> None:
+    data = pa.table({"c": pa.array([value], kind)})
+    path = write(tmp_path / "x.parquet", data, ["c"])
+    for scalar in listed:
+        where = pc.field("c").isin(pa.array([scalar.as_py()], scalar.type))
+        expected = ds.dataset(data).to_table(filter=where)
+        assert bp.read_table(path, where, timezone=zone).equals(expected), scalar.type
+
+
+def test_fields_of_structs_match_by_the_rules_of_the_library(tmp_path: Path) -> None:
+    """Null structs, null fields, fields whose names hide columns, and fields of fields; a row group each."""
+    values: list[list[Any]] = [
+        [None, {"a": 1, "in": {"b": 1}}], [{"a": None, "in": None}] * 2, [{"a": 2, "in": {"b": None}}] * 2, [None] * 2,
+        [{"a": 7, "in": {"b": 7}}] * 2,
+    ]  # fmt: skip
+    kind = pa.struct([("a", pa.int64()), ("in", pa.struct([("b", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    rows = [row for group in values for row in group]
+    data = pa.table({"st": pa.array(rows, kind), "st.a": list(range(10)), "a": [5] * 10})
+    path = write(tmp_path / "x.parquet", data, ["st.a", "st.in.b"], rows_per_group=2)
+    skipped = 0
+    for field in (f("st", "a"), f("st", "in", "b"), *(() if OF_POLARS.args[0] else (c("st").struct.field("a"),))):
+        listed = field.is_in([1, 2]) if isinstance(field, pl.Expr) else field.isin([1, 2])
+        column: Any = c("st.a") if isinstance(field, pl.Expr) else f("st.a")
+        for test in (
+            field == 7, field != 2, field > 1, field.is_null(), ~field.is_null(), ~(field == 1), listed, field == 100,
+            (field == 1) | (field >= 7),
+        ):  # fmt: skip
+            skipped += sum(bp.plan(path, test).skipped.values())
+            for where in (test, test & (column < 9), test | (column == 3)):
+                assert bp.read_table(path, where)["st.a"].equals(expected(where, data)["st.a"]), str(where)
+    assert skipped > 40
+
+
+@OF_POLARS
+def test_fields_whose_paths_look_alike_are_told_apart(tmp_path: Path) -> None:
+    rows = [{"a": {"b.c": i}, "a.b": {"c": 100 - i}, "a.b.c": 200 + i} for i in range(40)]
+    data = pa.Table.from_pylist(rows)
+    path = write(tmp_path / "x.parquet", data, rows_per_group=10)
+    one, other = c("a").struct.field("b.c"), c("a.b").struct.field("c")
+    for where in ((one == 3) & (other == 97) & (c("a.b.c") == 203), (one == 3) | (other == 65) | (c("a.b.c") == 239)):
+        matching = pl.from_arrow(data).filter(where)["a.b.c"].to_list()
+        plan = bp.plan(path, where)
+        assert bp.read_table(path, where)["a.b.c"].to_pylist() == matching
+        assert 0 < plan.kept < plan.total
