@@ -1,0 +1,136 @@
+"""Literals in SQL text: they have Spark's value and type, or are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from bloomparquet.errors import PlanError
+from bloomparquet.query.sql import parse_where
+
+NOON = dt.datetime(2024, 5, 17, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("99999999999999999999999999999999999999999", 99999999999999999999999999999999999999999),
+        ("-5", -5),
+        ("- 1.5", Decimal("-1.5")),
+        ("+5", 5),
+        ("1.50", Decimal("1.50")),
+        (".5", Decimal("0.5")),
+        ("1.5BD", Decimal("1.5")),
+        (f"-{'9' * 30}.{'9' * 8}", Decimal(f"-{'9' * 30}.{'9' * 8}")),
+        (f"CAST('{'9' * 38}' AS DECIMAL(38, 0))", Decimal("9" * 38)),
+        ("1.5D", 1.5),
+        ("0.1F", 0.10000000149011612),
+        ("1e3", 1000.0),
+        ("-1.5E-3", -0.0015),
+        ("5L", 5),
+        ("-128Y", -128),
+        ("-9223372036854775808L", -(2**63)),
+        ("-32768S", -(2**15)),
+        ("CAST(-128 AS TINYINT)", -128),
+        ("CAST(127 AS TINYINT)", 127),
+        ("CAST('x' AS STRING)", "x"),
+        ("CAST('x' AS VARCHAR(5))", "x"),
+        ("CAST('x' AS BINARY)", b"x"),
+        ("CAST(X'00' AS BINARY)", b"\0"),
+        ("CAST(5 AS DECIMAL)", Decimal(5)),
+        ("CAST(9999999999 AS DECIMAL)", Decimal(9999999999)),
+        ("CAST(99 AS DECIMAL(2))", Decimal(99)),
+        ("CAST(5 AS DECIMAL(20, 2))", Decimal("5.00")),
+        ("CAST(-1.5 AS DECIMAL(9, 2))", Decimal("-1.50")),
+        ("CAST(1000000000000000000 AS DECIMAL(19, 0))", Decimal(10**18)),
+        ("1.00000005F", 1.0),
+        ("1.000000059604644775390625F", 1.0),  # halfway between two FLOATs, also as a DOUBLE
+        ("CAST('Infinity' AS FLOAT)", float("inf")),
+        ("CAST(9.99 AS DECIMAL(3, 2))", Decimal("9.99")),
+        ("CAST(' +5\t' AS INT)", 5),
+        ("CAST('1e2' AS DOUBLE)", 100.0),
+        ("CAST('.5' AS DECIMAL(3, 1))", Decimal("0.5")),
+        ("double('NaN')", float("nan")),
+        ("CAST('-Infinity' AS DOUBLE)", float("-inf")),
+        ("CAST(5 AS BIGINT)", 5),
+        ("CAST(1.50 AS DECIMAL(12, 2))", Decimal("1.50")),
+        ("CAST(NULL AS INT)", None),
+        ("'x'", "x"),
+        ('"x"', "x"),
+        ("''", ""),
+        ("'it''s'", "it's"),
+        (r"'it\'s'", "it's"),
+        (r"'a\nb\\c\u0041'", "a\nb\\cA"),
+        (r"r'a\n'", r"a\n"),
+        ("'a' 'b'", "ab"),
+        ("'ünï 中国'", "ünï 中国"),
+        ("X'00fF'", b"\x00\xff"),
+        ("X''", b""),
+        ("TRUE", True),
+        ("(NULL)", None),
+        ("DATE '2024-05-17'", dt.date(2024, 5, 17)),
+        ("date'2024-05-17'", dt.date(2024, 5, 17)),
+        ("TIMESTAMP '2024-05-17 12:00:00'", NOON),
+        ("TIMESTAMP_NTZ '2024-05-17T12:00'", NOON),
+        ("TIMESTAMP_LTZ '2024-05-17 12:00:00.000001'", NOON.replace(microsecond=1)),
+        ("CAST('2024-05-17 12:00:00' AS TIMESTAMP)", NOON),
+        ("TIMESTAMP '2024-05-17 14:00:00+02:00'", NOON.replace(tzinfo=dt.timezone.utc)),
+        ("TIMESTAMP '2024-05-17 12:00:00.000000001'", np.datetime64("2024-05-17T12:00:00.000000001")),
+        ("TIME '12:00:01'", dt.time(12, 0, 1)),
+    ],
+)
+def test_literals_have_sparks_value_and_type(text, expected):
+    for value in (parse_where(f"a = {text}").value, parse_where(f"a IN ({text})").values[0]):
+        assert type(value) is type(expected)
+        assert value == expected or (value != value and expected != expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("a = 1e", "1e"),
+        ("a = 300Y", "300"),
+        ("a = 128Y", "128"),
+        ("a = 32768S", "32768"),
+        ("a = CAST(-129 AS TINYINT)", "129"),
+        ("a = -129Y", "129"),
+        ("a = CAST(TRUE AS INT)", "TRUE"),
+        ("a = CAST(TRUE AS DOUBLE)", "TRUE"),
+        ("a = CAST('NaN' AS DECIMAL(5, 0))", "NaN"),
+        ("a = CAST('Infinity' AS INT)", "Infinity"),
+        ("a = CAST(1e100 AS DECIMAL(38, 0))", "e100"),
+        ("a = CAST(1e100 AS DECIMAL(5, 2))", "e100"),
+        ("a = CAST('1e100' AS DECIMAL(101, 0))", "e100"),
+        ("a = CAST(1.5 AS DECIMAL)", "1.5"),
+        ("a = CAST(10000000000 AS DECIMAL)", "10000000000"),
+        ("a = CAST(100 AS DECIMAL(2))", "100"),
+        ("a = CAST(10 AS DECIMAL(3, 2))", "10"),
+        ("a = CAST(5 AS DECIMAL(38, 0))", "5"),  # a wide type, by which Spark rounds
+        ("a = CAST(999999999999999999 AS DECIMAL(19, 0))", "999999999999999999"),
+        ("a = 1.000000059604644775390625000000001F", "1.000000059604644775390625000000001"),
+        ("a = 1.000000178813934326171874999999999F", "1.000000178813934326171874999999999"),
+        ("a = CAST(9007199791611905 AS FLOAT)", "9007199791611905"),
+        ("a = CAST(10.5 AS DECIMAL(3, 2))", "10.5"),
+        ("a = CAST(1.125 AS DECIMAL(9, 2))", "1.125"),
+        ("a = CAST(128 AS TINYINT)", "128"),
+        ("a = CAST('1e2' AS INT)", "1e2"),
+        ("a = CAST('5.0' AS INT)", "5.0"),
+        ("a = CAST('1_0' AS INT)", "1_0"),
+        ("a = CAST('1_0' AS DOUBLE)", "1_0"),
+        ("a = CAST('1_0' AS DECIMAL(5, 0))", "1_0"),
+        ("a = CAST('٣' AS INT)", "٣"),
+        ("a = TIMESTAMP_NTZ '2024-05-17 10:00:00+02:00'", "+02:00"),
+        ("a = CAST(1.5 AS INT)", "1.5"),
+        ("a = CAST(1.555 AS DECIMAL(5, 2))", "1.555"),
+        ("a = DATE '2024-02-30'", "2024-02-30"),
+        ("a = TIMESTAMP 'noon'", "noon"),
+    ],
+)
+def test_error_quotes_a_literal_that_spark_refuses_or_changes(text, piece):
+    with pytest.raises(PlanError) as caught:
+        parse_where(text)
+    assert piece in str(caught.value)
+    assert "in where" in str(caught.value)
