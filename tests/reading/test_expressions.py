@@ -27,7 +27,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 AT = dt.datetime(2026, 1, 3, 5, tzinfo=ZONE)
-NTZ = AT.replace(tzinfo=None)
 PRUNED: dict[str, Any] = {
     "equal": f("id") == 42,
     "exchanged": pc.scalar(42) == f("id"),
