@@ -12,8 +12,10 @@ import pytest
 
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
+from bloomparquet.planning.index.manifest import read_manifest
+from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage, open_storage
 from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
+from tests.support.traced_memory import memory_left_behind
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -235,6 +237,25 @@ def test_the_indexes_that_were_looked_at_last_are_remembered(
     assert is_read("a")  # so `b` is the oldest
     assert is_read("c")
     assert [is_read(name) for name in "acb"] == [False, False, True]
+
+
+def test_a_manifest_that_cannot_be_read_leaves_no_memory_behind(
+    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_index(tmp_path, "x" * 100_000)
+    memory.pipe("/index/manifest.json", (tmp_path / "manifest.json").read_bytes())
+    storage, directory = open_storage("memory://index")
+
+    def refuse(_: Any, size: int = -1) -> bytes:
+        raise PermissionError(13, "not any more")
+
+    def fail() -> None:
+        with pytest.raises(PermissionError):
+            read_manifest(storage, directory, ReadCount())
+
+    assert read_manifest(storage, directory, ReadCount()) is not None
+    monkeypatch.setattr(type(memory.open("/index/manifest.json")), "read", refuse)
+    assert memory_left_behind(fail) < 1 << 16
 
 
 def test_forgotten_indexes_are_looked_at_again(tmp_path: Path) -> None:

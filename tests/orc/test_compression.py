@@ -11,6 +11,7 @@ import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
 from bloomparquet.orc.compression import MAX_CHUNKS, Codec, Compression
+from tests.support.traced_memory import memory_left_behind
 
 BLOCK = 1024
 ARROW = {Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd", Codec.BROTLI: "brotli"}
@@ -129,11 +130,4 @@ def test_damaged_chunks_leave_no_memory_behind(codec: Codec) -> None:
         with pytest.raises(BloomParquetError):
             compression.decompress(damaged, 1 << 20)
 
-    fail()
-    tracemalloc.start()
-    try:
-        for _ in range(20):
-            fail()
-        assert tracemalloc.get_traced_memory()[0] < 1 << 16
-    finally:
-        tracemalloc.stop()
+    assert memory_left_behind(fail) < 1 << 16

@@ -24,6 +24,7 @@ from bloomparquet.orc.rows import arrow_schema, coerce_all, read_stripes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
 from tests.support.orc import forge, list_files
+from tests.support.traced_memory import memory_left_behind
 
 UTC = dt.timezone.utc
 DAY, CLOCK = dt.date(2024, 5, 17), dt.datetime(2024, 5, 17, 10, 0, 0, 1)
@@ -277,6 +278,19 @@ def test_errors_of_the_storage_are_not_taken_for_damage(threads: int, striped: P
     with pytest.raises(PermissionError, match="not any more"):
         list(read_stripes(storage, tail, [0], ["id"]))
     assert first.rows
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+def test_failed_reads_leave_no_memory_behind(threads: int, striped: Path) -> None:
+    storage, tail, broken = counting_storage(striped, threads)
+
+    def fail() -> None:
+        with pytest.raises(PermissionError):
+            list(read_stripes(storage, tail, [1], ["id"]))
+
+    for part in ((tail.stripes[1].offset, tail.stripes[1].footer_offset), (0, len(striped.read_bytes()))):
+        broken[0] = part
+        assert memory_left_behind(fail) < 1 << 16
 
 
 def test_a_remote_stripe_takes_few_requests(tmp_path: Path) -> None:

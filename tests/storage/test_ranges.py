@@ -20,6 +20,7 @@ from bloomparquet.errors import FormatError
 from bloomparquet.storage import ranges
 from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.ranges import read_ranges
+from tests.support.traced_memory import memory_left_behind
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1_000_000, np.uint8).tobytes()
 
@@ -130,6 +131,22 @@ def test_threads_may_share_a_file_of_fsspec() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(read, range(4)))
+
+
+def test_failed_reads_of_fsspec_leave_no_memory_behind(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe("/unreadable", CONTENT)
+    storage, path = open_storage("memory://unreadable")
+
+    def refuse(_: Any, size: int = -1) -> bytes:
+        raise PermissionError(13, "not any more")
+
+    def fail() -> None:
+        with pytest.raises(PermissionError):
+            storage.read_into(path, [5], [memoryview(part)])
+
+    monkeypatch.setattr(type(memory.open("/unreadable")), "read", refuse)
+    part = bytearray(100_000)
+    assert memory_left_behind(fail) < 1 << 16
 
 
 def test_no_ranges_make_no_request(files: list[str]) -> None:

@@ -56,7 +56,8 @@ class PrefetchedFile(io.RawIOBase):
         data = self._read_prefetched(size)
         if data is None:
             self._source.seek(self._position)
-            data = self._source.read(size)
+            # Not `read`, which never frees its memory when it fails.
+            data = self._source.read_buffer(size).to_pybytes()
         self._position += len(data)
         return data
 

@@ -222,7 +222,8 @@ def _require_readable(storage: Storage, path: str, start: int, length: int) -> N
     """Raise the storage's own error if these bytes cannot be read: pyarrow reports damage and failed reads alike."""
     with storage.filesystem.open_input_file(path) as source:
         source.seek(start)
-        while length > 0 and (read := len(source.read(min(length, 1 << 20)))):
+        # Not `read`, which never frees its memory when it fails.
+        while length > 0 and (read := source.read_buffer(min(length, 1 << 20)).size):
             length -= read
 
 

@@ -25,7 +25,8 @@ def fill_views(
     """
     if not is_native:
         for offset, view in zip(offsets, views, strict=True):
-            data = file.read_at(len(view), offset)
+            # `read` and `read_at` of pyarrow never free their memory when they fail.
+            data = file.get_stream(offset, len(view)).read_buffer(len(view)).to_pybytes()
             if len(data) < len(view):
                 raise ends_early(path, offset + len(data), offset + len(view))
             view[:] = data

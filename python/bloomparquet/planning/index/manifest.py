@@ -113,7 +113,8 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
         # Looking for a missing object before it is opened would be two requests.
         with storage.filesystem.open_input_file(path) as stream:
             reads.requests += 1
-            content = stream.read()
+            # Not `read`, which never frees its memory when it fails.
+            content = stream.read_buffer().to_pybytes()
     except FileNotFoundError:
         return None
     reads.bytes += len(content)
