@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.sql import parse_where
 
 NOON = dt.datetime(2024, 5, 17, 12)
@@ -26,6 +26,7 @@ NOON = dt.datetime(2024, 5, 17, 12)
         ("1.5BD", Decimal("1.5")),
         (f"-{'9' * 30}.{'9' * 8}", Decimal(f"-{'9' * 30}.{'9' * 8}")),
         (f"CAST('{'9' * 38}' AS DECIMAL(38, 0))", Decimal("9" * 38)),
+        ("CAST('1e-38' AS DECIMAL(38, 38))", Decimal("1e-38")),
         ("1.5D", 1.5),
         ("0.1F", 0.10000000149011612),
         ("1e3", 1000.0),
@@ -41,6 +42,7 @@ NOON = dt.datetime(2024, 5, 17, 12)
         ("CAST('x' AS BINARY)", b"x"),
         ("CAST(X'00' AS BINARY)", b"\0"),
         ("CAST(5 AS DECIMAL)", Decimal(5)),
+        ("CAST(0 AS DECIMAL(0))", Decimal(0)),
         ("CAST(9999999999 AS DECIMAL)", Decimal(9999999999)),
         ("CAST(99 AS DECIMAL(2))", Decimal(99)),
         ("CAST(5 AS DECIMAL(20, 2))", Decimal("5.00")),
@@ -103,7 +105,7 @@ def test_literals_have_sparks_value_and_type(text, expected):
         ("a = CAST('Infinity' AS INT)", "Infinity"),
         ("a = CAST(1e100 AS DECIMAL(38, 0))", "e100"),
         ("a = CAST(1e100 AS DECIMAL(5, 2))", "e100"),
-        ("a = CAST('1e100' AS DECIMAL(101, 0))", "e100"),
+        ("a = CAST('1e999999999' AS DECIMAL(38, 0))", "e999999999"),
         ("a = CAST(1.5 AS DECIMAL)", "1.5"),
         ("a = CAST(10000000000 AS DECIMAL)", "10000000000"),
         ("a = CAST(100 AS DECIMAL(2))", "100"),
@@ -134,3 +136,23 @@ def test_error_quotes_a_literal_that_spark_refuses_or_changes(text, piece):
         parse_where(text)
     assert piece in str(caught.value)
     assert "in where" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cast", "misfit"),
+    [
+        ("CAST(5 AS DECIMAL(39))", "the precision of the DECIMAL is 39; expected at most 38"),
+        ("CAST('1e60' AS DECIMAL(100, 0))", "the precision of the DECIMAL is 100; expected at most 38"),
+        ("CAST(NULL AS DECIMAL(40, 2))", "the precision of the DECIMAL is 40; expected at most 38"),
+        ("CAST(b AS DECIMAL(39, 0))", "the precision of the DECIMAL is 39; expected at most 38"),
+        ("CAST('0.001' AS DECIMAL(3, 4))", "the scale of the DECIMAL is 4; expected at most its precision, 3"),
+        ("CAST(0 AS DECIMAL(38, 39))", "the scale of the DECIMAL is 39; expected at most its precision, 38"),
+        ("CAST(5 AS DECIMAL(4, 2, 1))", "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"),
+        ("CAST(5 AS DECIMAL(X))", "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"),
+    ],
+)
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_decimal_that_spark_does_not_have_is_an_error(cast: str, misfit: str, partly: bool) -> None:
+    with pytest.raises(PlanError) as caught:
+        parse_where(f"a = {cast} OR a = 1", partly=partly)
+    assert str(caught.value) == f"cannot use {quoted(cast)} in where: {misfit}"

@@ -36,7 +36,7 @@ from bloomparquet.query.predicate import (
     StartsWith,
 )
 from bloomparquet.query.sql_case_mapping import convert_case_mapping
-from bloomparquet.query.sql_casts import cast_literal
+from bloomparquet.query.sql_casts import cast_literal, require_decimal
 from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
 from bloomparquet.query.sql_computed import convert_computed
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
@@ -316,6 +316,8 @@ class _Converter:
     def cast(self, node: Any, *, negated: bool = False) -> Any:
         """The value of a cast. sqlglot parses ``1.5D`` and ``DATE '2024-05-17'`` as casts, too."""
         value, kind = self.find_literal(node.this), node.to.this.value
+        if kind == "DECIMAL":
+            require_decimal(node.sql(dialect="spark"), [parameter.name for parameter in node.to.expressions])
         if value is _MISSING or value is None:
             return value
         try:

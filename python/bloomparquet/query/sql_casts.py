@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from bloomparquet.errors import PlanError
+from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.literals import EPOCH, coerce
 from bloomparquet.query.values import Value
 
@@ -19,8 +20,24 @@ _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
 _MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see ordering
+_MAX_PRECISION = 38  # of a DECIMAL
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
+
+
+def require_decimal(sql: str, parameters: Sequence[str]) -> None:
+    """Raise PlanError, which quotes `sql`, unless Spark has a type DECIMAL with these parameters."""
+    if len(parameters) > 2 or not all(map(str.isdecimal, parameters)):
+        misfit = "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"
+    else:
+        precision, scale = [*map(int, parameters), 0, 0][:2]
+        if scale <= precision <= _MAX_PRECISION:
+            return
+        if precision > _MAX_PRECISION:
+            misfit = f"the precision of the DECIMAL is {precision}; expected at most {_MAX_PRECISION}"
+        else:
+            misfit = f"the scale of the DECIMAL is {scale}; expected at most its precision, {precision}"
+    raise PlanError(f"cannot use {quoted(sql)} in where: {misfit}")
 
 
 def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool) -> Any:

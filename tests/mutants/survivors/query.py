@@ -126,6 +126,13 @@ EXPLAINED = (
         "Fraction(2, 3)",
         why="no power of ten makes a whole number of two thirds either, so no type holds it",
     ),
+    explained(
+        _SQL_CASTS,
+        "cast_literal",
+        "< _MAX_DIGITS",
+        "<= _MAX_DIGITS",
+        why="no type holds a number of so many digits, before or after the point",
+    ),
     *(
         explained(_ROUNDING, "_digits", old, *new, why="more than 38 digits are no DECIMAL, however many they are")
         for old, *new in (
