@@ -49,8 +49,8 @@ def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """`kind` without what only some files' Arrow schemas ask for: dictionaries, display zones, and extension types
-    other than UUID."""
+    """`kind` without what only some files' Arrow schemas have: dictionaries, display zones, and extension types other
+    than UUID."""
 
     def storage_type(leaf: pa.DataType) -> pa.DataType:
         if pa.types.is_dictionary(leaf):
@@ -78,7 +78,8 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
     judges it.
 
     * INT96 is ``timestamp[us, UTC]``; pyarrow reads it without a zone.
-    * UUID is ``uuid``, also if the file stores no Arrow schema. On values of another length than 16 it means nothing.
+    * UUID is ``uuid``, also if the file stores no Arrow schema. The annotation is ignored on values that are not 16
+      bytes long.
     * Views of strings and binaries become strings and binaries: pyarrow cannot filter views.
     """
     leaves = iter(()) if node is None else _leaves(node)

@@ -1,4 +1,4 @@
-"""Which files of a table changed while evidence was read, so that this evidence may be of another version."""
+"""Finds the files of a table that changed while evidence was read: the evidence may be of another version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decided about each row group or stripe of a plan."""
+"""The evidence that decided about each row group or stripe of a plan."""
 
 from __future__ import annotations
 

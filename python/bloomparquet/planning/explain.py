@@ -54,8 +54,8 @@ Codes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class JudgedConditions:
-    """How a plan was judged: what evidence was asked about (`judged`), the predicates in negation normal form that this
-    was made of (`normalized`), and the `paths` that their columns mean."""
+    """The conditions of a plan: as evidence was asked about them (`judged`); before that, in negation normal form
+    (`normalized`); and the `paths` that their columns mean."""
 
     judged: tuple[RowCondition, ...]
     normalized: tuple[RowCondition, ...]
@@ -203,8 +203,8 @@ class _Explainer:
         return _JudgedPart(part, decided, excluded)
 
     def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
-        """What decides if `leaf` is the whole predicate; which unopened files partition values exclude; and why the
-        other row groups are kept, with their number."""
+        """The evidence that decides if `leaf` is the whole predicate; the unopened files that partition values exclude;
+        and why the other row groups are kept, with their number."""
         table, request = self._table, self._request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         asked = to_element_conditions(leaf)
@@ -247,7 +247,7 @@ class _Explainer:
     def _narrow(
         self, table: Units, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
     ) -> NDArray[np.bool_]:
-        """The `alive` row groups that evidence other than filters keeps; notes in `decided` what decides."""
+        """The `alive` row groups that evidence other than filters keeps; records in `decided` what decides."""
         for by in _STEPS:
             verdicts = LeafVerdicts(table, condition, self._request, by)
             left = might_match(condition.predicate, alive, verdicts.judge_by_statistics)
@@ -257,7 +257,7 @@ class _Explainer:
 
     @staticmethod
     def _set(decided: Codes, alive: NDArray[np.bool_], kept: NDArray[np.int64], by: Decision) -> NDArray[np.bool_]:
-        """Note that `by` excludes the `alive` row groups that are not among `kept`. Returns those that are."""
+        """Record that `by` excludes the `alive` row groups that are not among `kept`. Returns those that are."""
         left = np.zeros_like(alive)
         left[kept] = True
         left &= alive
@@ -277,7 +277,7 @@ class _Explainer:
         return not_used(why, count, total, units or self._units, self._remedies(why))
 
     def _remedies(self, why: Why) -> Remedies:
-        """What a user does to have a filter, in files of this format or of a table."""
+        """The remedies for files of this format, or for a table."""
         dataset = self._plan.dataset
         if dataset.columns is not None:
             return remedies_of_table(why)
@@ -307,7 +307,7 @@ def _merged(predicate: Predicate) -> Predicate:
 def _counted(
     reasons: Iterable[tuple[NDArray[np.int64], Why]], owner: NDArray[np.int64], total: int
 ) -> list[tuple[Why, int]]:
-    """Each reason with the number of row groups (or stripes) that it is the first reason of."""
+    """Each reason, with the number of row groups (or stripes) whose first reason it is."""
     counts: Counter[Why] = Counter()
     is_explained = np.zeros(total, np.bool_)
     for units, why in reasons:

@@ -1,4 +1,4 @@
-"""What ``ScanPlan.explain()`` returns: per part of the predicate, which evidence was used and which was not."""
+"""The result of ``ScanPlan.explain()``: per part of the predicate, which evidence was used and which was not."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def make_dataset(
     *,
     merge_schema: bool,
 ) -> ds.Dataset:
-    """See :meth:`bloomparquet.planning.plan.ScanPlan.to_dataset`.
+    """Make the data set of :meth:`bloomparquet.planning.plan.ScanPlan.to_dataset`.
 
     `kept`: indexes of files of `table`, each with the numbers of its row groups. ``file_positions[i]``: the index in
     ``dataset.files`` of file i of `table`.
@@ -81,7 +81,7 @@ def _read_footers(table: Any, files: Sequence[int]) -> list[Footer]:
 
 
 def _guarantee(values: pa.Table) -> ds.Expression:
-    """What pyarrow takes the partition columns of a file from. `values` has one row."""
+    """The expression from which pyarrow takes the partition columns of a file. `values` has one row."""
     guarantee = ds.scalar(True)
     for name in values.column_names:
         field, value = ds.field((name,)), values.column(name)[0]

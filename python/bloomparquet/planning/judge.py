@@ -119,7 +119,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a plan is made of, and what planning counts and finds while it runs.
+    """The inputs of a plan, and the counts and findings of planning while it runs.
 
     `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the columns that no file has.
     """

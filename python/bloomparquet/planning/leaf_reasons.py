@@ -1,4 +1,4 @@
-"""The reasons why one leaf predicate keeps row groups. ``explain.py`` puts those of all leaves together."""
+"""The reasons why one leaf predicate keeps row groups. ``explain.py`` puts the reasons of all leaves together."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class _ChunkReasons:
         self._column, self._type = leaf_column.path, leaf_column.describe()
 
     def explain(self, kept: NDArray[np.int64]) -> Found:
-        """The chunks of each reason, of those at the positions `kept`."""
+        """The chunks at the positions `kept`, by the reason why they are kept."""
         leaf, chunks = self._leaf, self._chunks
         errors, present = chunks.filters.errors, chunks.filters.present
         for i in kept[[int(i) in errors and not present[i] for i in kept]].tolist():  # the metadata is unreadable

@@ -151,7 +151,7 @@ class ScanPlan:
 
     @property
     def unit(self) -> Unit:
-        """What is read or skipped as a whole: ``"row group"``, or ``"stripe"`` over ORC files."""
+        """The unit that is read or skipped as a whole: ``"row group"``, or ``"stripe"`` over ORC files."""
         return self.table.format.unit
 
     @property

@@ -1,4 +1,4 @@
-"""What to do about a reason: the sentence and the remedy of a :class:`WhyNot` written out, with commands to paste."""
+"""Writes out the sentence and the remedy of a :class:`WhyNot`, with commands to paste."""
 
 from __future__ import annotations
 

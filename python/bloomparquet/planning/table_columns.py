@@ -1,7 +1,7 @@
 """The columns of a table that has a schema of its own, and how its files store them.
 
-Delta Lake and Iceberg rename, add and widen columns without rewriting files. A file's column is the one of a table's
-column if it has its field id, or else its name. The planner sees each file's schema under the table's names
+Delta Lake and Iceberg rename, add and widen columns without rewriting files. A column of a file stores a column of the
+table if both have the same field id, or else the same name. The planner sees each file's schema under the table's names
 (:class:`MappedUnits`), so one planner serves both kinds of data sets.
 
 Sources: Delta Lake's PROTOCOL.md ("Column Mapping"), Iceberg's spec ("Column Projection").
@@ -34,7 +34,7 @@ _Found: TypeAlias = list[tuple["TableField", SchemaNode]]
 _Find: TypeAlias = Callable[[Sequence[SchemaNode], Sequence["TableField"]], _Found]
 
 _UNMAPPED = ""
-"""The name of what a file has and the table has not. No predicate can name it."""
+"""The name of a column that a file has and the table does not have. No predicate can name it."""
 
 _MOST_CACHED = 512
 _FOOTER_TAIL = 8  # bytes: the length of the footer, and PAR1
@@ -95,7 +95,8 @@ class TableColumns:
         return parse_schema(footer[-_FOOTER_TAIL - size : -_FOOTER_TAIL])[0]
 
     def map_schema(self, stored: FileSchema) -> FileSchema:
-        """A file's schema with the table's names. Leaves keep their index. What the table has not has an empty name.
+        """A file's schema with the table's names. Leaves keep their index. A column that the table does not have gets
+        an empty name.
 
         A column that the file lacks is a node of unknown type, about which there is no evidence, unless it is all null.
         Raises FormatError if columns cannot be told apart.

@@ -45,7 +45,7 @@ class Absences:
         return len(self._absent) * -(-self._n // 8)
 
     def copy(self) -> Absences:
-        """What is known now."""
+        """A copy of these answers."""
         copied = Absences(self._n)
         copied._absent.update(self._absent)
         return copied

@@ -1,7 +1,7 @@
 """Bloom filters of many row groups, transposed: one slice of bits for each bit of the filters.
 
 Bit i of slice s is bit s of filter i. A value that sets k bits asks k slices, whatever the number of row groups: the
-AND of the slices is the answer for all of them. A plan over n row groups so reads k n / 8 bytes that lie together,
+AND of the slices is the answer for all of them. So a plan over n row groups reads k n / 8 bytes that lie together,
 instead of one block in each of n files.
 
 All filters of a tile have the same number of bits. Its layout in a file:
@@ -57,7 +57,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout:
-    """The shape of a tile: of `filters` filters with `n_slices` bits each. Raises ValueError for an impossible one."""
+    """The shape of a tile with `filters` filters of `n_slices` bits each. Raises ValueError for an impossible one."""
 
     filters: int
     n_slices: int
@@ -105,7 +105,7 @@ class DamagedSliceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BitSlices:
-    """A tile that can be asked. `seed` is that of its file; `records` are its rows."""
+    """A tile that can be asked. `seed`: the seed of its file. `records`: its rows."""
 
     layout: SliceLayout
     seed: int

@@ -62,7 +62,7 @@ def code_fingerprint() -> str | None:
 
 
 def open_cache_file(path: Path) -> SectionFile:
-    """Raises :class:`DamagedFileError` or ``OSError`` if the file cannot be used."""
+    """Open a cache file. Raises :class:`DamagedFileError` or ``OSError`` if it cannot be used."""
     source = OpenSource(os.fspath(path))
     if hasattr(os, "geteuid") and source.owner != os.geteuid():
         raise DamagedFileError(f"{path}: it belongs to another user")
@@ -140,7 +140,7 @@ class CacheDirectory:
                 total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:
-        """When each file whose name ends in `suffix` was last used, its size, and its path."""
+        """The files whose names end in `suffix`: when each was last used, its size, and its path."""
         files = []
         with suppress(FileNotFoundError), os.scandir(self.directory) as entries:  # it may not be there yet
             for entry in entries:

@@ -1,4 +1,4 @@
-"""What the filter stores of Parquet and ORC share: the Bloom filters of one column over many row groups.
+"""The base of the filter stores of Parquet and ORC: the Bloom filters of one column over many row groups.
 
 A store reads as little as a question needs, caches it up to a bound, and warns once for each file with an unusable
 filter.

@@ -1,4 +1,4 @@
-"""What a plan asks of a file format: a table of units, and evidence about their columns.
+"""The interface of a file format to plans: a table of units, and evidence about their columns.
 
 A unit is what a scan reads or skips as a whole: a Parquet row group or an ORC stripe. A row range is what evidence
 excludes: a unit, or one of the row groups within an ORC stripe. A table holds one array for each property of all units,

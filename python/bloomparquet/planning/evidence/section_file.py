@@ -230,7 +230,7 @@ class _StoredRecords:
 
 
 class _SectionEntry(NamedTuple):
-    """What the index says of a section."""
+    """The entry of a section in the index."""
 
     offset: int
     size: int

@@ -1,4 +1,4 @@
-"""What min, max and null counts prove about a leaf predicate.
+"""Verdicts on leaf predicates by min, max and null counts.
 
 Each function answers, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
 Bounds may be wider than the values, because writers truncate long strings. They are never narrower, with one exception:

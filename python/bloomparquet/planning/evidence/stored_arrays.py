@@ -1,4 +1,4 @@
-"""Bounds of columns, and their filters in tiles, to and from the arrays of a section."""
+"""Stores bounds of columns, and where their filters are in tiles, as the arrays of a section; and restores them."""
 
 from __future__ import annotations
 

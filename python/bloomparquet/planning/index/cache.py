@@ -1,4 +1,4 @@
-"""What plans have read, kept for the next ones: tables in the memory of this process, and segments in a directory.
+"""Keeps what plans have read for the next ones: as tables in the memory of this process, and segments in a directory.
 
 A table has the files of one query, with the columns and filters that queries have loaded in it. A new table takes what
 it can from the tables in memory, then from segments of its data set, and reads only the footers of the other files. The
@@ -7,8 +7,8 @@ identity of a file is its :class:`FileInfo`, so a replaced file is read again.
 A segment has the file format of an index's segments (:mod:`.segments`), but holds only what plans read, and no tiles.
 Each is complete in itself, and its name says which data set it belongs to. So the directory needs no manifest, and any
 of its files may vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk errors
-never fail a plan: the cache then works as if it had no directory. What was read of encrypted files stays in memory,
-apart for each set of keys.
+never fail a plan: the cache then works as if it had no directory. Data of encrypted files stays in memory, apart for
+each set of keys.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ log = logging.getLogger("bloomparquet")
 
 
 class CachedTable(IndexedTable, Protocol):
-    """`cached_bytes`: its approximate size in memory. `is_storable`: whether it may be written to the disk."""
+    """A table that can be cached. `cached_bytes`: its approximate size in memory. `is_storable`: whether it may be
+    written to the disk."""
 
     storage: Storage
     keys: Keys | None
@@ -106,8 +107,8 @@ class _Cached(Generic[TableT]):
 
 
 class _Search(Generic[TableT]):
-    """Where `files` are: file i is file ``position[i]`` of the table of ``sources[source[i]]``; nowhere if that is -1.
-    `missing`: the indexes of those that may still be found."""
+    """A search for `files` in tables: file i is file ``position[i]`` of the table of ``sources[source[i]]``; in none if
+    that is -1. `missing`: the indexes of the files that may still be found."""
 
     def __init__(self, files: Sequence[FileInfo]) -> None:
         self.files = files

@@ -1,4 +1,4 @@
-"""Listings of files as arrays: which files a segment of an index or of the cache is of."""
+"""Listings of files as arrays. A segment of an index or of the cache holds the listing of its files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Listing:
 
 
 def segment_prefix(file_format: FileFormat, storage: Storage, files: Sequence[FileInfo]) -> str:
-    """How the names of the cache's segments of one data set begin, whichever of its files a query asks for."""
+    """The prefix of the names of a data set's segments in the cache, whichever of its files a query asks for."""
     text = f"{code_fingerprint()}\0{file_format.value}\0{storage.key}\0{data_root(files)}"
     return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass")) + "-"
 

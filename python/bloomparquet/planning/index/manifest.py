@@ -42,8 +42,9 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`root`: the directory of the data, with a slash at its end; None if it is the parent of the index's directory.
-    `columns`: what was asked to be indexed, for a refresh. `digest` tells one state of an index from another."""
+    """The segments of an index, and what they cover. `root`: the directory of the data, with a slash at its end; None
+    if it is the parent of the index's directory. `columns`: what was asked to be indexed, for a refresh. `digest` tells
+    one state of an index from another."""
 
     format: FileFormat
     root: str | None

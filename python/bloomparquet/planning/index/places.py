@@ -1,4 +1,4 @@
-"""Where the files of a listing are in an index."""
+"""Finds the files of a listing in an index."""
 
 from __future__ import annotations
 

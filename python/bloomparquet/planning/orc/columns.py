@@ -104,8 +104,8 @@ class ColumnStatistics:
         )
 
     def for_parts(self, rows: NDArray[np.int64], part_rows: NDArray[np.int64]) -> ColumnStatistics:
-        """What the statistics of chunks of so many `rows` prove about a part of each, of `part_rows`. Counts hold for a
-        part only if no row is null, or every row."""
+        """Statistics that hold for a part of each chunk: for `part_rows` of its `rows`. A null count holds for a part
+        only if no row is null, or every row."""
         nulls = np.where(self.nulls == 0, 0, np.where(self.nulls == rows, part_rows, UNKNOWN))
         return replace(self, nulls=nulls)
 

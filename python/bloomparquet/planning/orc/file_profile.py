@@ -1,4 +1,4 @@
-"""What ORC files of one writer and schema share, judged once for all of them."""
+"""Profiles of ORC files: the facts that files of one writer and schema share, judged once for all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HIVE_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "c
 
 @dataclass(frozen=True)
 class FileProfile:
-    """What files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the column
-    number of leaf i."""
+    """The facts that files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the
+    column number of leaf i."""
 
     tail: Tail
     schema: FileSchema

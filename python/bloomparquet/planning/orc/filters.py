@@ -88,7 +88,7 @@ class NoFilters:
 
 
 class ReadFilters(NamedTuple):
-    """What was read of the filters of n row groups, to be stored. `present` (n,): whether there is one, -1 if unknown.
+    """The filters of n row groups that were read, to be stored. `present` (n,): whether there is one, -1 if unknown.
     The filter of row group i is row ``row[i]`` of ``words[key[i]]``, of ``functions[key[i]]`` hash functions."""
 
     present: NDArray[np.int8]
@@ -147,7 +147,7 @@ class OrcFilters(FilterStore):
         return reason is not None
 
     def read_so_far(self, groups: NDArray[np.int64]) -> ReadFilters:
-        """What was read of `groups`, without errors: they are met again."""
+        """The filters of `groups` that were read. Errors are left out: they are met again."""
         with self._lock:
             key, row = self._key[groups], self._row[groups]
             key[(key == _NO_FILTER) & np.isin(groups, list(self.errors))] = _UNREAD
@@ -158,7 +158,7 @@ class OrcFilters(FilterStore):
             return ReadFilters(self._present[groups], key, row, functions, words)
 
     def put_read(self, groups: NDArray[np.int64], read: ReadFilters) -> None:
-        """Take what another process read of `groups`."""
+        """Take over the filters of `groups` that another process read."""
         with self._lock:
             keys = []
             for k, words in zip(read.functions, read.words, strict=True):

@@ -1,4 +1,4 @@
-"""Tables of stripes to and from the arrays of a segment, of an index or of the cache.
+"""Stores tables of stripes as the arrays of a segment, of an index or of the cache, and restores them.
 
 Both hold what plans need of their files: the stripes, the time zones of the writers, and for each column the statistics
 of stripes and row groups. The tails are there too, in a section of their own: they are parsed for files that are read,

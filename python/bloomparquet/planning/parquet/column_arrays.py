@@ -1,4 +1,4 @@
-"""What is known of one column's chunks, independent of the table that they are in. A cache file holds these arrays."""
+"""The evidence about one column's chunks, apart from the table that they are in. A cache file holds these arrays."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The Bloom filters of one Parquet column over many row groups: read as little as a question needs, and asked.
 
-A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are.
-The first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
-query asks for so many blocks that their reads would touch, the bitset is read whole. So it is if all lookups together
-have asked for so many: then a folded copy of it is kept, which answers most of the lookups to come. Headers and small
-bitsets are kept too.
+A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are. The
+first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
+query asks for so many blocks that their reads would touch, the bitset is read whole. It is also read whole if all
+lookups together have asked for so many blocks: then a folded copy of it is kept, which answers most of the later
+lookups. Headers and small bitsets are kept too.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class FoldedFilters:
         return result
 
     def copy(self) -> FoldedFilters:
-        """What is here now. The blocks are shared."""
+        """A copy of these. The blocks are shared."""
         return FoldedFilters(self._at.copy(), self._n_blocks.copy(), self._all_blocks())
 
     def take(self, chunks: NDArray[np.int64]) -> FoldedFilters:
@@ -128,8 +128,8 @@ class FoldedFilters:
 
 
 def _folded(filters: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Filters of one size, shape (filters, blocks, 4), folded until half of their bits are set. At most that many are
-    set after the last fold, in the mean of the filters."""
+    """Filters of one size, shape (filters, blocks, 4), folded until half of their bits are set. On average over the
+    filters, at most half of the bits are set after the last fold."""
     while filters.shape[1] % 2 == 0:
         half = filters[:, 0::2] | filters[:, 1::2]
         if np.bitwise_count(half).mean() > 64 * _MOST_SET:

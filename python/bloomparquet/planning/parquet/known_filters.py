@@ -1,6 +1,6 @@
-"""What was read of Bloom filters so far: headers and bitsets, apart from the table of row groups that read them.
+"""The headers and bitsets of Bloom filters that were read so far, apart from the table that read them.
 
-Another table with the same files, in this process or by the cache on disk in another one, takes over what is known.
+Another table with the same files, in this process or by the cache on disk in another one, takes them over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOSTLY_USED = 3 / 4
 
 @dataclass(frozen=True, slots=True)
 class KnownFilters:
-    """What is known of the filters of n column chunks. The cache stores it, and tables with the same files share it.
+    """The known state of the filters of n column chunks. The cache stores it, and tables with the same files share it.
 
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not

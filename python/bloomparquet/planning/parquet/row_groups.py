@@ -43,7 +43,8 @@ _MANY_EXTENTS = 64  # from this number on, reading them all at once takes less t
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 _TIMESTAMPS = ("timestamp", "timestamp_ntz")
-# family, or physical type of floating-point numbers -> types of Spark that show the stored values, but for numbers'
+# Types of Spark that show all stored values, by family, or by physical type for floating-point numbers. Integers and
+# decimals have rules of their own.
 _READER_TYPES: dict[str | None, tuple[str, ...]] = {
     "boolean": ("boolean",), "FLOAT": ("float", "double"), "DOUBLE": ("double",), "string": ("string", "binary"),
     "binary": ("binary", "string"), "uuid": ("binary",), "date": ("date",), "time": ("time(6)",),

@@ -1,4 +1,4 @@
-"""Tables of row groups to and from the arrays of a segment, of an index or of the cache.
+"""Stores tables of row groups as the arrays of a segment, of an index or of the cache, and restores them.
 
 A segment holds what plans need: the files and their row groups, and for each column the bounds, the counts, and the
 filters: in an index all of them as tiles, in the cache what was read of them. Of the footers, it holds one without row
