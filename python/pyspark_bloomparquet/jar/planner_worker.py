@@ -75,7 +75,7 @@ def main() -> None:
 
 
 class _IndexWarnings(logging.Handler):
-    """Keeps what is logged of indexes for the next answer. A plan has no errors of an index, because it needs none."""
+    """Keeps the warnings about indexes for the next answer. A plan has no errors of an index, because it needs none."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -130,7 +130,7 @@ class Worker:
         wait(list(unfinished), _SHUTDOWN_SECONDS)
 
     def _send_heartbeats(self) -> None:
-        """Lets the jar tell a long plan from a process that hangs."""
+        """Send signs of life, by which the jar tells a long plan from a process that hangs."""
         while True:
             time.sleep(_HEARTBEAT_SECONDS)
             with self._lock:

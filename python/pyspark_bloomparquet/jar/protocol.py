@@ -5,17 +5,18 @@ Requests arrive on standard input. Answers go to standard output, in any order, 
 
 A request is ``{"id": 7, "version": 10, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
 "predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
-"hadoop": {…}, "explain": false, "execution": "12"}``. With `explain`, the counts of the answer have an `explanation`:
-that of ``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the scan: all
-sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each followed by a
-zero byte. The planner remembers the latest listings. The data of a request are empty; if the planner does not know the
-listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the listing as data.
+"hadoop": {…}, "explain": false, "execution": "12"}``. With `explain`, the counts of the answer have an `explanation`,
+the result of ``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the
+scan: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each
+followed by a zero byte. The planner remembers the latest listings. The data of a request are empty; if the planner does
+not know the listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the
+listing as data.
 
 `revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
 the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
 milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
-agree. `options` are those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `hadoop`
-has Hadoop's settings for the bucket or account of the files, by their general names; it is empty for local files.
+agree. `options` has the options of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `hadoop` has
+Hadoop's settings for the bucket or account of the files, by their general names; it is empty for local files.
 `readerTypes` follow the grammar of predicates below.
 
 An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics

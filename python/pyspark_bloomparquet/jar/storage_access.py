@@ -59,7 +59,7 @@ class StorageAccess:
 
     @cached_property
     def _secrets(self) -> list[str]:
-        """The longest first: one may contain another."""
+        """The secrets, the longest first: one may contain another."""
         forms = {form for text in self._secret_texts() for form in (text, quote(text, ""), quote(text), unquote(text))}
         return sorted((form for form in forms if len(form) >= _LEAST_SECRET), key=len, reverse=True)
 

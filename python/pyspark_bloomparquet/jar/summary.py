@@ -134,7 +134,7 @@ class Pictures(list[_Scan]):
 
 
 def explain(plan: dict[str, Any]) -> ScanExplanation:
-    """The explanation of a scan, from what the jar says of it."""
+    """The explanation of a scan, from the jar's JSON."""
     from bloomparquet.planning.explanation import Explanation
     from bloomparquet.planning.leaf_reasons import Why
     from bloomparquet.planning.remedies import not_used

@@ -145,7 +145,7 @@ READING: tuple[Option, ...] = (
         "openCostInBytes",
         "4m",
         SIZE,
-        "As `spark.sql.files.openCostInBytes`: the cost of opening a file, in bytes that could be read in that time. "
+        "The cost of opening a file, in bytes that could be read in that time, like `spark.sql.files.openCostInBytes`. "
         "Each task gets at least this many bytes.",
         PYTHON,
     ),

@@ -161,8 +161,8 @@ def change_all_on_executor(payload: bytes, paths: list[str]) -> list[FileOutcome
 def change_on_executor(payload: bytes, path: str) -> FileOutcome:
     """Change one file, on an executor. Errors are returned in the outcome.
 
-    Spark may run two attempts of a task at once, or another one after the first was killed. So a file that another
-    process is writing is waited for, and each try lists the file again.
+    Spark may run two attempts of a task at once, or another one after the first was killed. So this waits for a file
+    that another process is writing, and each try lists the file again.
     """
     change, location, dry_run, key_provider = pickle.loads(payload)
     storage, _ = open_storage(location)

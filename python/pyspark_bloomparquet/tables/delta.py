@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeltaSource(TableSource):
-    """Options: `path`, `version`, and `storageOptions`, a JSON object."""
+    """The data source of Delta Lake tables. Options: `path`, `version`, and `storageOptions`, a JSON object."""
 
     @classmethod
     def name(cls) -> str:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from bloomparquet.planning.dataset import PathLike
 
 _STORAGE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.", "hdfs.", "py-io-impl")
-"""How pyiceberg opens files: the first letters of those properties of a table's file system that are passed on."""
+"""The prefixes of the properties by which pyiceberg opens files. Only properties with these prefixes are passed on."""
 
 
 class IcebergSource(TableSource):
-    """Options: `metadata`, the path of a metadata file; `snapshotId`; and `properties`, a JSON object."""
+    """The data source of Iceberg tables. Options: `metadata`, the path of a metadata file; `snapshotId`; and
+    `properties`, a JSON object."""
 
     @classmethod
     def name(cls) -> str:
