@@ -194,7 +194,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
     return !LocalPaths.isLocal(directory) && !directory.getName().contains("=");
   }
 
-  /** As {@link #above}, by one listing of everything below {@code roots}. */
+  /** The log that {@link #above} finds, by one listing of everything below {@code roots}. */
   private static TableLog listed(List<Path> roots, Set<Path> directories, Configuration conf) throws IOException {
     TableLog log = above(Set.copyOf(roots), new HashSet<>(), conf);
     for (Path root : log == null ? roots : List.<Path>of()) {

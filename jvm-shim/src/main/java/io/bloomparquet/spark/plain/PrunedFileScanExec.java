@@ -66,7 +66,7 @@ public final class PrunedFileScanExec extends SparkPlan {
   private transient volatile String asked;
   private transient volatile String notUsed;
 
-  /** What was asked about which files, and what the planner answered. {@code files} is null if it was not asked. */
+  /** The predicate and the files of a request, and the planner's answer. {@code files} is null if it was not asked. */
   private record Outcome(JsonNode predicate, PlanResult result, FileListing files) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */

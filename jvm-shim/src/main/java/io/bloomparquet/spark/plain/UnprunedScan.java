@@ -14,11 +14,11 @@ import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import org.apache.spark.sql.execution.datasources.v2.orc.OrcScan;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
 
-/** Why one of Spark's scans of Parquet or ORC files is not pruned. */
+/** The reason why one of Spark's scans of Parquet or ORC files is not pruned. */
 public final class UnprunedScan {
   private UnprunedScan() {}
 
-  /** What {@code last_plan} shows; null if {@code plan} is no scan of Parquet or ORC files. */
+  /** The scan as {@code last_plan} shows it; null if {@code plan} is no scan of Parquet or ORC files. */
   public static ObjectNode toJson(SparkPlan plan) {
     if (plan instanceof FileSourceScanExec scan) {
       Object reader = scan.relation().fileFormat();

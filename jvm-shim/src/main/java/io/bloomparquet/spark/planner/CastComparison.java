@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegralType;
 
 /**
- * What a column must be, so that a comparison of its cast to another type can be TRUE. For casts that do not keep every
- * value, and that Spark leaves in place.
+ * A comparison that a column must pass, so that a comparison of its cast to another type can be TRUE. It is for casts
+ * that do not keep every value, and that Spark leaves in place.
  *
  * @param op {@code =}, {@code in}, {@code <=>}, {@code <}, {@code <=}, {@code >} or {@code >=}
  * @param type of the values, which are compared as they are

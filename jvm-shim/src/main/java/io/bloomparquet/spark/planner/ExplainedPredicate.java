@@ -69,7 +69,7 @@ public final class ExplainedPredicate {
     return PlannerPredicate.join("and", parts, true);
   }
 
-  /** What the planner cannot judge, for EXPLAIN; empty if there is nothing. */
+  /** The conditions that the planner cannot judge, for EXPLAIN; empty if there are none. */
   public static String notUsed(PlannerPredicate predicates, List<Expression> conjuncts) {
     List<String> texts = new ArrayList<>();
     try {
@@ -122,7 +122,7 @@ public final class ExplainedPredicate {
             .put("reason", reason(expression).name());
   }
 
-  /** What {@code isJunction} expressions combine, in order. Not recursive: a chain of ORs is as deep as it is long. */
+  /** The operands of {@code isJunction} expressions, in order. Not recursive: a long chain of ORs is as deep. */
   private static List<Expression> operands(Expression expression, Predicate<Expression> isJunction) {
     List<Expression> operands = new ArrayList<>();
     Deque<Expression> pending = new ArrayDeque<>(List.of(expression));

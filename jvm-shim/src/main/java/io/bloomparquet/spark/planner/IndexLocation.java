@@ -8,8 +8,8 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * Where an index is, as the option {@code index} says. Anyone who may query may name a directory: an index is only read,
- * runs no code, and decides the rows of the queries that name it alone, as {@code pathGlobFilter} does.
+ * The place of an index, from the option {@code index}. Anyone who may query may name a directory: an index is only
+ * read, runs no code, and decides the rows of the queries that name it alone, as {@code pathGlobFilter} does.
  */
 final class IndexLocation {
   private IndexLocation() {}

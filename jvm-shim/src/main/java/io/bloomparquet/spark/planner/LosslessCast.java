@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.MapType;
 
-/** Which casts map different values to different values, and keep their order. */
+/** Tells which casts map different values to different values, and keep their order. */
 public final class LosslessCast {
   private LosslessCast() {}
 

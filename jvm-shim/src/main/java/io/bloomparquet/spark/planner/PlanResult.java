@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * The planner's answer: the byte ranges to read, sorted by file, the versions of the files, and counts. Or the reason
- * why there is no plan; then everything is read.
+ * The planner's answer: the byte ranges to read, sorted by file, the versions of the files, and counts. If there is
+ * no plan, it holds the reason, and everything is read.
  */
 public final class PlanResult {
   private static final int FIELDS = 3;

@@ -60,8 +60,8 @@ public final class Planner {
   }
 
   /**
-   * Whether Spark still optimizes the query {@code execution}. Within one that runs, other frames may be planned under
-   * its name: {@code df.rdd} has no execution of its own, in {@code foreachBatch} for example.
+   * Whether Spark still optimizes the query {@code execution}. While a query runs, other DataFrames may be planned
+   * under its name: {@code df.rdd} has no execution of its own, in {@code foreachBatch} for example.
    */
   private static boolean isBeginning(String execution) {
     QueryExecution query = execution == null ? null : SQLExecution.getQueryExecution(Long.parseLong(execution));
@@ -70,7 +70,7 @@ public final class Planner {
         && !query.tracker().phases().contains(QueryPlanningTracker.PLANNING());
   }
 
-  /** What the query that this thread runs is known by in this JVM; null if there is none. */
+  /** The execution id of the query that this thread runs; null if there is none. */
   private static String execution(SparkSession session) {
     return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
   }

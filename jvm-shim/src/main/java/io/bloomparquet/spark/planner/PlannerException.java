@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.planner;
 
-/** There is no plan. The message is for the user. */
+/** Says why there is no plan. The message is for the user. */
 final class PlannerException extends Exception {
   private static final long serialVersionUID = 1L;
 

@@ -17,7 +17,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Whether and how a load is planned.
+ * The options by which a load is planned.
  *
  * @param planning {@code auto} or {@code off}
  * @param pushFilters whether the filters of queries are used

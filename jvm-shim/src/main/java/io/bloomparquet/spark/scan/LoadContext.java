@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 
 /**
- * What all scans of one load share.
+ * The parts that all scans of one load share.
  *
  * @param where the predicate of the load
  * @param predicates translates predicates for the planner

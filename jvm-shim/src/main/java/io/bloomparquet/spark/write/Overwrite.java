@@ -3,7 +3,7 @@ package io.bloomparquet.spark.write;
 import org.apache.hadoop.fs.Path;
 
 /**
- * What a write replaces when its job commits.
+ * The files that a write replaces when its job commits.
  *
  * @param replaced the directory whose old files are deleted; null if the job deletes nothing
  * @param table the name of the table whose partitions are in the catalog; null if there is none

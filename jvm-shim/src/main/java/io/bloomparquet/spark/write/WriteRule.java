@@ -58,7 +58,7 @@ public final class WriteRule extends Rule<LogicalPlan> {
     return several ? plan.mapChildren(this::apply) : plan;
   }
 
-  /** Throws before Spark deletes anything. */
+  /** The write as Spark runs it. Throws for a wrong one, before Spark deletes anything. */
   private LogicalPlan prepared(InsertIntoHadoopFsRelationCommand given, BloomFormat format) {
     Map<String, String> options =
         OptionLayers.of(SessionOptions.of(session, format.format()), Scala.map(given.options()));
