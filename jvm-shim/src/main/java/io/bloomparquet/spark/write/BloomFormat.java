@@ -30,7 +30,7 @@ public interface BloomFormat {
   /** Whether {@code conf} leaves the format's committer as it is by default, so that ours can replace it. */
   boolean hasDefaultCommitter(Configuration conf);
 
-  /** What this write replaces, as {@link WriteRule} decided; null before that, and for streams. */
+  /** The files that this write replaces, as {@link WriteRule} decided; null before that, and for streams. */
   Overwrite overwrite();
 
   /** This format for one write. */
