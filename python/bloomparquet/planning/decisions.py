@@ -33,7 +33,8 @@ WHOLE_FILE = -1
 
 
 class Decisions(NamedTuple):
-    """What decided about the n row groups (stripes of ORC) of a plan, in the order of ``ScanPlan.row_groups``.
+    """The evidence that decided about the n row groups (stripes of ORC) of a plan, in the order of
+    ``ScanPlan.row_groups``.
 
     Arrays of shape (n,). `file`: an index into ``plan.dataset.files``. `row_group`: the index in the file; -1 for a
     file that is one entry, because partition values skip it or its footer is unreadable. `decision`: an index into

@@ -299,7 +299,7 @@ def _merged(predicate: Predicate) -> Predicate:
     merged = merge_values(predicate)
     if not isinstance(merged, Junction):
         return merged
-    # What merges nothing would only change the order.
+    # A merge that joins nothing would only change the order.
     whole = merged if len(merged.children) < len(predicate.children) else predicate
     return type(whole)(*map(_merged, whole.children))
 

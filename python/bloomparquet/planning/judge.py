@@ -187,7 +187,8 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 def decide(
     table: Units, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """What decided about each unit of `table`: an index into DECISIONS. `codes` are those that :func:`judge` returned.
+    """The evidence that decided about each unit of `table`: an index into DECISIONS. `codes` are those that
+    :func:`judge` returned.
 
     Asks no filter again.
     """

@@ -204,7 +204,8 @@ class ScanPlan:
             yield file, self.table.index[members].tolist()
 
     def decisions(self) -> Decisions:
-        """What decided about each row group, the skipped ones too: arrays in the order of :attr:`row_groups`.
+        """The evidence that decided about each row group, the skipped ones too: arrays in the order of
+        :attr:`row_groups`.
 
         Statistics in memory are judged again, when this is called; Bloom filters are not asked again.
         """

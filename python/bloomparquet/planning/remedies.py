@@ -74,8 +74,8 @@ def not_used(why: Why, count: int | None, total: int, units: str, remedies: Reme
 
 
 def saturated(column: Column | str, fpp: float, path: str, file_format: FileFormat) -> NotUsed | None:
-    """What :meth:`ScanPlan.explain` says of filters of such a false positive probability; None if they are not too
-    full."""
+    """The reason that :meth:`ScanPlan.explain` gives for filters of this false positive probability; None if they are
+    not too full."""
     if fpp < SATURATED_FPP:
         return None
     why = Why(WhyNot.SATURATED, share_of_absent(fpp), column)

@@ -83,7 +83,7 @@ class Options:
 
 @dataclass(frozen=True)
 class PlannerOptions:
-    """What the jar sends the planner: the options of a load that the planner uses, and settings of the driver.
+    """The options that the jar sends the planner: those of a load that the planner uses, and settings of the driver.
 
     The jar has checked that the application's settings name `key_provider`. `shipped_files` is the directory of the
     files that ``addPyFile`` ships.

@@ -55,7 +55,7 @@ class SkippedFiles:
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """What one task reads.
+    """The part of a scan that one task reads.
 
     `partition_types` are the partition columns with their inferred types. `where` is the load's predicate with its
     columns resolved. `host` is the machine of the planner: inodes mean nothing on another. The first split of a plan

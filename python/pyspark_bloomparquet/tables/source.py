@@ -84,8 +84,8 @@ class TableSource(DataSource):
 
 @dataclass(frozen=True)
 class TableSplit(InputPartition):
-    """What one task reads: a split of row groups, and what the table says about their files. `deletes`, `fallbacks`:
-    one per file, or empty, as in :class:`bloomparquet.Dataset`."""
+    """The part of a scan that one task reads: a split of row groups, and what the table says about their files.
+    `deletes`, `fallbacks`: one per file, or empty, as in :class:`bloomparquet.Dataset`."""
 
     split: Split
     storage: Storage

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Literal
 
 Unit = Literal["row group", "stripe"]
-"""What is read or skipped as a whole."""
+"""The unit that is read or skipped as a whole."""
 
 
 class FileFormat(Enum):

@@ -245,7 +245,7 @@ class _TileEntry(NamedTuple):
 
 class SectionFile:
     """An open file of sections, written by `writer`. Raises :class:`DamagedFileError`, FormatError or ``OSError`` if it
-    cannot be used. What is found damaged later is logged at `level`."""
+    cannot be used. Damage that is found later is logged at `level`."""
 
     def __init__(
         self, source: Source, writer: str, reads: ReadCount | None = None, *, level: int = logging.WARNING

@@ -49,8 +49,8 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 class Candidates(NamedTuple):
-    """What to ask Bloom filters about an equality: the values with ``hashes[first[i]:last[i]]`` are those within the
-    bounds of chunk i. A chunk cannot hold the others."""
+    """The question to Bloom filters about an equality: the values with ``hashes[first[i]:last[i]]`` are those within
+    the bounds of chunk i. A chunk cannot hold the others."""
 
     filters: ChunkFilters
     hashes: NDArray[np.uint64]
@@ -119,7 +119,8 @@ def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[V
 
 
 def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Candidates | None:
-    """What to ask the filters of ``lower(column)`` or ``upper(column)``. None unless all values of `leaf` are ASCII.
+    """The question to the filters of ``lower(column)`` or ``upper(column)``. None unless all values of `leaf` are
+    ASCII.
 
     Bounds of the column prove nothing about the mapped values. The filters hold what the ASCII letters are mapped to,
     on which all readers agree, also under a Turkish locale. They say nothing about other letters, even for an ASCII

@@ -174,9 +174,9 @@ class PlanCache:
         keys: Keys | None,
         read: Rest[TableT],
     ) -> TableT:
-        """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out. What was
-        read with keys is given only to readers with equal keys. A table reads through its own storage, so storages with
-        different credentials have tables of their own; they share what is on disk."""
+        """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out. Data that
+        was read with keys is given only to readers with equal keys. A table reads through its own storage, so storages
+        with different credentials have tables of their own; they share what is on disk."""
         scope = kind.format, storage.access, keys
         key = (*scope, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
@@ -301,7 +301,7 @@ class PlanCache:
     def _store(self, disk: CacheDirectory, key: _Key, cached: _Cached[Any]) -> None:
         table = cached.table
         if not all(may_be_cached(table.storage, table.files)):
-            # What was read may be of another file than the listed one.
+            # The data may be of another file than the listed one.
             with self._lock:
                 self._tables.pop(key, None)
             return

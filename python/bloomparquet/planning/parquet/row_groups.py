@@ -236,7 +236,7 @@ class RowGroups:
 
     @property
     def is_storable(self) -> bool:
-        """Whether no file is encrypted. What was read of such a file must not be written to disk."""
+        """Whether no file is encrypted. Data of such a file must not be written to disk."""
         return not any(footer is not None and footer.crypto is not None for footer in self._footers)
 
     def has_footers(self, profile: int) -> bool:
