@@ -148,6 +148,7 @@ def test_error_quotes_a_literal_that_spark_refuses_or_changes(text, piece):
         ("CAST('0.001' AS DECIMAL(3, 4))", "the scale of the DECIMAL is 4; expected at most its precision, 3"),
         ("CAST(0 AS DECIMAL(38, 39))", "the scale of the DECIMAL is 39; expected at most its precision, 38"),
         ("CAST(5 AS DECIMAL(4, 2, 1))", "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"),
+        (f"CAST(5 AS DECIMAL({'9' * 5_000}))", "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"),
         ("CAST(5 AS DECIMAL(X))", "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"),
     ],
 )

@@ -20,6 +20,7 @@ _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
 _MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see ordering
+_PARAMETER = re.compile(r"\d{1,9}", re.ASCII)  # of a type; int() refuses thousands of digits
 _MAX_PRECISION = 38  # of a DECIMAL
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
@@ -27,7 +28,7 @@ _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPN
 
 def require_decimal(sql: str, parameters: Sequence[str]) -> None:
     """Raise PlanError, which quotes `sql`, unless Spark has a type DECIMAL with these parameters."""
-    if len(parameters) > 2 or not all(map(str.isdecimal, parameters)):
+    if len(parameters) > 2 or not all(map(_PARAMETER.fullmatch, parameters)):
         misfit = "the type is no DECIMAL of Spark; expected DECIMAL(precision, scale)"
     else:
         precision, scale = [*map(int, parameters), 0, 0][:2]
