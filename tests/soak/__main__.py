@@ -103,9 +103,6 @@ class Run:
         print("kills: " + ", ".join(f"{name} {count}" for name, count in sorted(self.killer.done.items())))
         failures += [f"WRONG ROWS: {line}" for line in self.journal.wrong]
         failures += [f"unexplained error: {line}" for line in self.journal.unexplained]
-        self.sampler.series["memory of the driver's heap after collection"] = [
-            heap for at, heap in self.journal.heap if at > calm_since
-        ]
         for line, grew in self.sampler.report():
             print(line)
             failures += [f"not flat: {line}"] if grew else []

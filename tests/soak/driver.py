@@ -21,7 +21,7 @@ from tests.support.scenarios import PYTHON
 
 MOST_SECONDS = 240
 """An operation that takes longer hangs."""
-_HEAP_EVERY = 5
+_COLLECT_EVERY = 5
 
 
 class PythonSource(DefaultSource):
@@ -41,6 +41,7 @@ def start(master: str, home: Path, name: str) -> SparkSession:
         # What Spark keeps of past queries grows up to these numbers, which a short run would not reach.
         "spark.ui.retainedJobs": "50", "spark.ui.retainedStages": "50", "spark.ui.retainedTasks": "500",
         "spark.sql.ui.retainedExecutions": "50", "spark.ui.retainedDeadExecutors": "10",
+        "spark.sql.hive.filesourcePartitionFileCacheSize": str(4 << 20),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}/derby -XX:+UseSerialGC",
         "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
         "spark.sql.warehouse.dir": f"{home}/warehouse", "spark.bloomparquet.cacheDirectory": f"{home}/cache",
@@ -97,13 +98,9 @@ def main() -> None:
         threads.append(threading.Thread(target=work, args=(client, stop, log, doing), daemon=True))
     for thread in threads:
         thread.start()
-    jvm: Any = spark._jvm
-    runtime = jvm.java.lang.Runtime.getRuntime()
     while not stop.exists():
-        gc.collect()
-        jvm.System.gc()
-        log.write(heap=runtime.totalMemory() - runtime.freeMemory())
-        deadline = time.monotonic() + _HEAP_EVERY
+        gc.collect()  # the JVM keeps what Python's objects refer to
+        deadline = time.monotonic() + _COLLECT_EVERY
         while time.monotonic() < deadline and not stop.exists():
             time.sleep(0.5)
     deadline = time.monotonic() + MOST_SECONDS

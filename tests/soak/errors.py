@@ -55,8 +55,8 @@ ALLOWED = (
     ),
     Allowed(
         "Python worker of the driver was killed",
-        r"\.load\.\n: org\.apache\.spark\.SparkException: Python worker (exited unexpectedly|failed to connect back)",
-        "Spark asks Python data sources for their schema in a worker beside the driver, and does not ask again",
+        r"SparkException: Python worker (exited unexpectedly|failed to connect back).*\bPythonPlannerRunner\b",
+        "Spark asks Python data sources for their schema and splits in a worker beside the driver, and asks once",
         kinds="read .*",
     ),
     Allowed(

@@ -25,7 +25,6 @@ class Journal:
     """By kind of operation and name of the error."""
     wrong: list[str] = field(default_factory=list)
     unexplained: list[str] = field(default_factory=list)
-    heap: list[tuple[float, float]] = field(default_factory=list)
     _read: dict[Path, int] = field(default_factory=dict)
 
     @property
@@ -46,8 +45,6 @@ class Journal:
                 self._count(json.loads(line), calm_since)
 
     def _count(self, line: dict[str, Any], calm_since: float | None) -> None:
-        if "heap" in line:
-            self.heap.append((line["at"], line["heap"]))
         if "kind" not in line:
             return
         kind = line["kind"]

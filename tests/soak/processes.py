@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,9 @@ _ROLES = {
     "pyspark.daemon": PYTHON_WORKER,
     "tests.soak.driver": CLIENT,
 }
+
+
+_SECONDS_TO_ANSWER = 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,16 @@ class Process:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (FileNotFoundError, ProcessLookupError):
             return 0
+
+    def live_heap_bytes(self) -> int:
+        """The objects of a JVM after a collection; 0 if it has ended, or does not answer."""
+        try:
+            command = ["jcmd", str(self.pid), "GC.class_histogram"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_ANSWER)
+        except subprocess.TimeoutExpired:
+            return 0
+        total = re.search(r"^Total +\d+ +(\d+)", done.stdout, re.MULTILINE)
+        return int(total[1]) if total else 0
 
     def open_files(self) -> int:
         """The number of its file descriptors; 0 if it has ended."""

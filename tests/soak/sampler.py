@@ -10,10 +10,15 @@ from tests.soak.memory import trend
 from tests.soak.processes import CLIENT, DRIVER, EXECUTOR, PLANNER, PYTHON_WORKER, running
 
 ROLES = (DRIVER, CLIENT, PLANNER, EXECUTOR, PYTHON_WORKER)
-_FREE_TO_VARY = {"open files of Python worker", "memory of Python worker"}
-"""Spark starts and ends Python workers as tasks need them: their largest one is shown, not judged."""
+JVMS = (DRIVER, EXECUTOR)
+_FREE_TO_VARY = {
+    "open files of Python worker", "memory of Python worker", *(f"memory of {role}" for role in JVMS)
+}  # fmt: skip
+"""Shown, not judged. Spark starts and ends Python workers as tasks need them. JVMs extend their heap as they like: the
+objects that are alive in it are judged."""
 
-
+_HEAPS_EVERY = 5
+"""A JVM stops to count its objects, so it does so less often."""
 _SLACK_OF_OPEN_FILES = 8
 
 
@@ -23,6 +28,7 @@ class Sampler:
 
     mark: str
     series: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _samples: int = 0
 
     def sample(self) -> None:
         processes = running(self.mark)
@@ -31,6 +37,10 @@ class Sampler:
             if of_role:
                 self.series[f"memory of {role}"].append(max(process.resident_bytes() for process in of_role))
                 self.series[f"open files of {role}"].append(max(process.open_files() for process in of_role))
+            if of_role and role in JVMS and self._samples % _HEAPS_EVERY == 0:
+                heap = max(process.live_heap_bytes() for process in of_role)
+                self.series[f"live heap of {role}"] += [heap] if heap else []
+        self._samples += 1
 
     def report(self) -> Iterator[tuple[str, bool]]:
         """A line for each quantity, and whether it grew."""

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from tests.soak import leftovers, processes
@@ -52,6 +53,10 @@ def test_few_samples_prove_nothing() -> None:
 
 
 LOST = "Job aborted due to stage failure: Task 0 in stage 1 failed 8 times: ExecutorLostFailure (executor 3 exited)"
+KILLED_PLANNING = (
+    "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: Python worker exited "
+    "unexpectedly (crashed).\n\tat org.apache.spark.sql.execution.python.PythonPlannerRunner.runInPython(Runner.scala)"
+)
 CHANGED = "file:/t/0.parquet changed after this query was planned: expected 10 bytes"
 
 
@@ -64,6 +69,8 @@ CHANGED = "file:/t/0.parquet changed after this query was planned: expected 10 b
         ("read plain Parquet", CHANGED, False, False),  # nobody changes that table
         ("index", "x: another process is building, refreshing or dropping this index; wait", True, True),
         ("read join", "KeyError: 'x'", False, False),
+        ("read by Python source", KILLED_PLANNING, False, True),
+        ("read by Python source", KILLED_PLANNING, True, False),
         ("read join", "Job aborted due to stage failure: ArrayIndexOutOfBoundsException", False, False),
     ],
 )
@@ -126,7 +133,7 @@ def test_files_that_belong_to_nothing_are_found(tables: Tables, tmp_path: Path) 
     assert leftovers.files(tmp_path, tables) == []
     names = (
         "tables/events/_temporary/0/a", "tables/changing/.0.parquet.bloomparquet-tmp", "cache/of/.unfinished-1",
-        "tables/events/_bloomparquet_index/abc.segment", "tables/written/d-0-parquet/.staging/b", "tmp/planner-x",
+        "tables/events/_bloomparquet_index/unnamed.segment", "tables/written/d-0-parquet/.staging/b", "tmp/planner-x",
         "tables/events/_bloomparquet_index/.building",
     )  # fmt: skip
     for name in names:
@@ -154,3 +161,9 @@ def test_processes_of_a_run_are_found_and_killed(monkeypatch: pytest.MonkeyPatch
             os.kill(process.pid, signal.SIGKILL)
         parent.wait()
     assert leftovers.processes(mark) == []
+
+
+def test_the_live_heap_of_a_jvm_is_measured(spark: SparkSession) -> None:
+    pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    assert 1 << 20 < processes.Process(pid, processes.DRIVER, "").live_heap_bytes() < 1 << 33
+    assert processes.Process(os.getpid(), processes.DRIVER, "").live_heap_bytes() == 0
