@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,9 @@ class Process:
             return 0
 
     def live_heap_bytes(self) -> int:
-        """The objects of a JVM after a collection; 0 if it has ended, or does not answer."""
+        """The bytes of a JVM's objects after a collection; 0 if it has ended, or does not answer."""
+        if not self._catches_quit():
+            return 0
         try:
             command = ["jcmd", str(self.pid), "GC.class_histogram"]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_ANSWER)
@@ -58,6 +61,15 @@ class Process:
             return 0
         total = re.search(r"^Total +\d+ +(\d+)", done.stdout, re.MULTILINE)
         return int(total[1]) if total else 0
+
+    def _catches_quit(self) -> bool:
+        """Whether `jcmd` may ask it. It sends SIGQUIT, which ends a JVM that is still starting."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
+        return caught is not None and bool(int(caught[1], 16) >> (signal.SIGQUIT - 1) & 1)
 
     def open_files(self) -> int:
         """The number of its file descriptors; 0 if it has ended."""
