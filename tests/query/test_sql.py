@@ -136,6 +136,8 @@ def test_sql_text_becomes_a_predicate(text, expected):
         ("variant_get(a, '$.k') = 1", "VARIANT_GET(a, '$.k') = 1"),
         ("variant_get(a, b, 'int') = 1", "VARIANT_GET(a, b, 'int') = 1"),
         ("variant_get(a, '$.k', 'int') = b", "VARIANT_GET(a, '$.k', 'int') = b"),
+        ("variant_get(a, '$.k', 'decimal(39,0)') = 1", "precision of the DECIMAL is 39"),
+        ("variant_get(a, '$.k', 'decimal(5,6)') = 1", "scale of the DECIMAL is 6"),
         ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"),
         ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
         ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"),

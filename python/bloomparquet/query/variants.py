@@ -26,6 +26,7 @@ from bloomparquet.query.predicate import (
     StartsWith,
     leaf_to_sql,
 )
+from bloomparquet.query.sql_casts import require_decimal
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 FAMILIES: dict[str, Family] = {
@@ -153,4 +154,7 @@ def parse_type(text: str) -> TypeName:
     name = _SYNONYMS.get(match[1], match[1]) if match else ""
     if match is None or name not in FAMILIES or (match[2] and name != "decimal"):
         raise PlanError(f"the type of variant_get is {quoted(text)}; expected one of {', '.join(FAMILIES)}")
-    return TypeName(name, int(match[2] or 10), int(match[3] or 0)) if name == "decimal" else TypeName(name)
+    if name != "decimal":
+        return TypeName(name)
+    require_decimal(text, [parameter for parameter in match.groups()[1:] if parameter])
+    return TypeName(name, int(match[2] or 10), int(match[3] or 0))
