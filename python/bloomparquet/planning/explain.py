@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
+from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
@@ -68,7 +69,12 @@ class JudgedConditions:
 
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
-        return _Explainer(plan, self).explain()
+        explainer = _Explainer(plan, self)
+        with EvidenceReads(explainer.request.footer_reads, explainer.request.filter_reads) as reads:
+            try:
+                return explainer.explain()
+            finally:
+                reads.find_changed_files(plan.table)
 
     def draw(self, plan: ScanPlan) -> str:
         """The plan as HTML."""
@@ -95,7 +101,7 @@ class _JudgedPart(NamedTuple):
 class _Explainer:
     def __init__(self, plan: ScanPlan, judged: JudgedConditions) -> None:
         self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
-        self._request = judged.request.apart()
+        self.request = judged.request.apart()
         self._total = len(plan.table)
         self._unopened = np.ones(len(plan.dataset.files), np.bool_)
         self._unopened[plan.file_positions] = False
@@ -108,7 +114,7 @@ class _Explainer:
         self._changed = np.isin(plan.table.file, self._changed_files)
 
     def explain(self) -> Explanation:
-        plan, request = self._plan, self._request
+        plan, request = self._plan, self.request
         parts = [self._part(self._named(each.predicate)).part for each in self._judged.normalized]
         reads = (request.footer_reads, request.filter_reads)
         where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
@@ -205,7 +211,7 @@ class _Explainer:
     def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """The evidence that decides if `leaf` is the whole predicate; the unopened files that partition values exclude;
         and why the other row groups are kept, with their number."""
-        table, request = self._table, self._request
+        table, request = self._table, self.request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         asked = to_element_conditions(leaf)
         if isinstance(asked, Always):
@@ -240,7 +246,7 @@ class _Explainer:
 
     def _why_partition(self, leaf: Predicate) -> Why:
         (column,) = columns(leaf)
-        can_be_compared = self._request.partitions.can_compare(leaf)
+        can_be_compared = self.request.partitions.can_compare(leaf)
         reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
         return Why(reason, column=column)
 
@@ -249,7 +255,7 @@ class _Explainer:
     ) -> NDArray[np.bool_]:
         """The `alive` row groups that evidence other than filters keeps; records in `decided` what decides."""
         for by in _STEPS:
-            verdicts = LeafVerdicts(table, condition, self._request, by)
+            verdicts = LeafVerdicts(table, condition, self.request, by)
             left = might_match(condition.predicate, alive, verdicts.judge_by_statistics)
             decided[alive & ~left] = DECISIONS.index(by)
             alive = left

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.changed import find_changed_files
+from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.evidence.interface import Units
 from bloomparquet.planning.explain import JudgedConditions
@@ -135,6 +135,19 @@ def plan(
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
+    footer_reads, filter_reads = ReadCount(), ReadCount()
+    with EvidenceReads(footer_reads, filter_reads) as evidence_reads:
+        return _plan(dataset, where, options, footer_reads, filter_reads, evidence_reads)
+
+
+def _plan(
+    dataset: Dataset,
+    where: Where,
+    options: PlanOptions,
+    footer_reads: ReadCount,
+    filter_reads: ReadCount,
+    evidence_reads: EvidenceReads,
+) -> ScanPlan:
     began = time.perf_counter()
     watch = Stopwatch()
     predicate = parse_where(where)
@@ -160,7 +173,6 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     watch.lap("the predicate and partition values")
     unreadable: dict[FileInfo, BloomParquetError] = {}
-    footer_reads, filter_reads = ReadCount(), ReadCount()
     index_reads = ReadCount()
     index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
     table = open_table(
@@ -193,8 +205,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         try:
             codes, row_group_counts = judge(units, conditions, request)
         finally:
-            if footer_reads.requests or filter_reads.requests:
-                changed = find_changed_files(table)
+            changed = evidence_reads.find_changed_files(table)
         codes[np.isin(table.file, changed)] = KEPT
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes

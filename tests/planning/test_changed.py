@@ -1,0 +1,80 @@
+"""Evidence that was read of a file which had changed serves no other plan: not one that runs, and no later one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.storage.staleness import changed_files
+from tests.support.files import write
+
+ROWS = 40_000
+IDS = np.random.default_rng(1).integers(1, 1 << 40, ROWS)
+WHERE = f"id = {IDS[1000]}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file whose filter is so large that single blocks of it are read."""
+    path = tmp_path / "x.parquet"
+    write(path, {"id": IDS, "n": np.arange(ROWS)}, ["id"], compression="none", use_dictionary=False)
+    return path
+
+
+def replace(path: Path) -> None:
+    """Put the same rows there, in a file that has data where the filter was."""
+    new = path.with_name(".new")
+    data = {"pad": ["0" * 32] * ROWS, "id": IDS, "n": np.arange(ROWS)}
+    write(new, data, ["id"], compression="none", use_dictionary=False)
+    os.replace(new, path)
+
+
+def count(dataset: bp.Dataset) -> int | str:
+    """The rows that match, or an error that has a name."""
+    try:
+        return bp.read_table(dataset, WHERE).num_rows
+    except BloomParquetError as error:
+        return type(error).__name__
+
+
+def test_a_plan_does_not_use_what_another_reads_of_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = bp.Dataset.open(path)
+    assert bp.plan(dataset, f"id = {IDS[1000] + 1}").kept == 0, "the plans know where the filter was"
+    replace(path)
+    others, name = list[int | str](), "bloomparquet.planning.changed.changed_files"
+
+    def look_after_another_plan(*arguments: Any) -> list[bool]:
+        monkeypatch.setattr(name, changed_files)
+        with ThreadPoolExecutor(1) as thread:
+            others.append(thread.submit(count, dataset).result())
+        return changed_files(*arguments)
+
+    monkeypatch.setattr(name, look_after_another_plan)
+    assert (count(dataset), others) == ("FileChangedError", ["FileChangedError"])
+    assert count(bp.Dataset.open(path)) == 1
+
+
+READERS: dict[str, Callable[[bp.Dataset, bp.ScanPlan], object]] = {
+    "explain": lambda dataset, plan: plan.explain(),
+    "probe": lambda dataset, plan: bp.probe(dataset, column="id", value=int(IDS[1000])),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_later_plans_do_not_use_what_was_read_of_a_changed_file(path: Path, reader: str) -> None:
+    dataset = bp.Dataset.open(path)
+    assert bp.plan(dataset, f"id = {IDS[1000] + 1}").kept == 0
+    plan = bp.plan(dataset, f"n < 0 AND {WHERE}")
+    assert (plan.kept, plan.requests) == (0, 0), "no filter was asked"
+    replace(path)
+    READERS[reader](dataset, plan)
+    assert isinstance(count(dataset), str), "an error"
+    assert count(bp.Dataset.open(path)) == 1
