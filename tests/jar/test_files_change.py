@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -202,6 +203,30 @@ def test_the_plan_of_a_finished_query_is_checked(table: Table, jar_spark: SparkS
     changes.change(table.path, "same size and time", SKIPPED)
     with pytest.raises(ERRORS, match=CHANGED):
         frame.collect()
+
+
+def test_a_plan_within_a_batch_of_a_stream_is_checked(table: Table, jar_spark: SparkSession, tmp_path: Path) -> None:
+    """``df.rdd`` plans under the name of the batch, which still runs when the rows are read."""
+    changes.write(table.path, SKIPPED, "a")
+    frame, outcomes = table.load().where(WHERE), list[str]()
+
+    def read(batch: DataFrame, number: int) -> None:
+        planned = frame.rdd
+        changes.change(table.path, "same size and time", SKIPPED)
+        try:
+            outcomes.append(f"{planned.count()} rows")
+        except ERRORS as error:
+            outcomes.append(str(error))
+
+    stream = jar_spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        while not outcomes:
+            assert query.exception() is None
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    assert CHANGED in outcomes[0]
 
 
 def test_an_evicted_cache_is_checked(table: Table) -> None:

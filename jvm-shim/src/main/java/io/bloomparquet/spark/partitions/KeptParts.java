@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.FilePartition$;
 import org.apache.spark.sql.execution.datasources.FilePartition;
@@ -165,10 +166,13 @@ public final class KeptParts {
 
   /**
    * Whether the query that made this plan is still running. Otherwise (EXPLAIN, a cached DataFrame) files may have
-   * changed.
+   * changed. So they may within a batch of a stream: in {@code foreachBatch}, {@code df.rdd} plans before the query runs
+   * that reads the rows.
    */
   private boolean isPlannedByRunningQuery() {
-    return executionId != null && SQLExecution.getQueryExecution(Long.parseLong(executionId)) != null;
+    QueryExecution query =
+        executionId == null ? null : SQLExecution.getQueryExecution(Long.parseLong(executionId));
+    return query != null && query.getClass() == QueryExecution.class;
   }
 
   private Map<Path, FileVersion> skippedFiles() {
