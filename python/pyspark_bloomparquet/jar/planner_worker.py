@@ -210,12 +210,18 @@ class Worker:
         digest = str(request["look"])
         key = digest, str(request.get("execution"))
         with self._lock:
+            self._drop_old_looks()
             known = next((each for (of_files, _), each in self._listings.items() if of_files == digest), None)
-            if known is None or (key in self._looks and self._looks[key].is_recent):
+            if known is None or key in self._looks:
                 return
             self._looks[key] = _Look(time.monotonic(), threads.submit(known.present_versions))
             while len(self._looks) > _CACHED_LOOKS:
                 self._looks.popitem(last=False)
+
+    def _drop_old_looks(self) -> None:
+        """Free those that no plan has asked for: a look at a million files takes 200 MB."""
+        for key in [key for key, look in self._looks.items() if not look.is_recent]:
+            del self._looks[key]
 
     def _listing(
         self, digest: str, data: bytes, files: int, access: StorageAccess, query: str | None
@@ -225,13 +231,13 @@ class Worker:
         key = digest, access.digest
         with self._lock:
             known = self._listings.get(key)
+            self._drop_old_looks()
             look = None if query is None else self._looks.pop((digest, query), None)  # it serves one plan
         if known is None:
             if not data:
                 return None
             known = ScanListing.parse(data, files, digest, access)
-        is_looked_at = look is not None and look.is_recent
-        listing = known.of_versions(look.versions.result() if look and is_looked_at else known.present_versions())
+        listing = known.of_versions(known.present_versions() if look is None else look.versions.result())
         with self._lock:
             self._listings[key] = listing
             self._listings.move_to_end(key)
