@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
@@ -203,6 +205,38 @@ def test_the_plan_of_a_finished_query_is_checked(table: Table, jar_spark: SparkS
     changes.change(table.path, "same size and time", SKIPPED)
     with pytest.raises(ERRORS, match=CHANGED):
         frame.collect()
+
+
+def test_the_plan_of_another_running_query_is_checked(table: Table, jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Two threads run one DataFrame, and the tasks of the later query start first."""
+    changes.write(table.path, SKIPPED, "a")
+    context, told, end = jar_spark.sparkContext, tmp_path / "execution", tmp_path / "end"
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        new = told.with_suffix(".new")
+        new.write_text(str(TaskContext.get().getLocalProperty("spark.sql.execution.id")))  # type: ignore[union-attr]
+        new.rename(told)
+        while not end.exists():
+            time.sleep(0.01)
+        yield from batches
+
+    frame = table.load().where(WHERE)
+    with ThreadPoolExecutor(1) as thread:
+        earlier = thread.submit(jar_spark.range(0, 1, 1, 1).mapInArrow(wait, "id BIGINT").collect)
+        try:
+            while not told.exists():
+                assert not earlier.done()
+                time.sleep(0.01)
+            context.setLocalProperty("spark.sql.execution.id", told.read_text())
+            frame._jdf.queryExecution().toRdd()
+            context.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
+            changes.change(table.path, "same size and time", SKIPPED)
+            with pytest.raises(ERRORS, match=CHANGED):
+                frame.collect()
+        finally:
+            context.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
+            end.touch()
+        assert len(earlier.result()) == 1
 
 
 def test_a_plan_within_a_batch_of_a_stream_is_checked(table: Table, jar_spark: SparkSession, tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
+import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -22,7 +26,18 @@ public final class KeptParts {
   /** In a file with more ranges than this, ranges are merged across small gaps. */
   private static final int MANY_RANGES = 32;
 
-  private static final String EXECUTION_ID = "spark.sql.execution.id";
+  static final String EXECUTION_ID = "spark.sql.execution.id";
+
+  private static final AtomicLong NUMBERS = new AtomicLong();
+  private static final Map<KeptParts, Long> OF_THIS_PROCESS = Collections.synchronizedMap(new WeakHashMap<>());
+
+  /**
+   * Names a plan to its tasks.
+   *
+   * @param number of the plan in the driver's process
+   * @param execution the query that made the plan
+   */
+  record Id(long number, String execution) implements Serializable {}
 
   /** Makes the part of a file that has {@code length} bytes from {@code start}. */
   public interface PartFactory {
@@ -48,6 +63,25 @@ public final class KeptParts {
     this.result = result;
     this.factory = factory;
     this.executionId = session.sparkContext().getLocalProperty(EXECUTION_ID);
+    OF_THIS_PROCESS.put(this, NUMBERS.incrementAndGet());
+  }
+
+  Id id() {
+    return new Id(OF_THIS_PROCESS.get(this), executionId);
+  }
+
+  /** The files that a plan skips; null if another process, the driver, made the plan. */
+  static SkippedFiles skippedBy(Id plan) {
+    KeptParts parts;
+    synchronized (OF_THIS_PROCESS) {
+      parts =
+          OF_THIS_PROCESS.entrySet().stream()
+              .filter(each -> each.getValue() == plan.number)
+              .map(Map.Entry::getKey)
+              .findFirst()
+              .orElse(null);
+    }
+    return parts == null ? null : parts.skippedToCheck();
   }
 
   /** Partitions of about equal sizes, as Spark makes them. */
