@@ -17,6 +17,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.indexing import build, commit
 from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from tests.reading.test_file_changes import ERRORS, changing_when_planned
 from tests.support import changes
 from tests.support.files import write
@@ -95,6 +96,23 @@ def test_each_plan_uses_the_index_as_it_is_then(tmp_path: Path) -> None:
                 plan = bp.plan(tmp_path, where)
                 assert plan == bp.plan(tmp_path, where, index="off"), (number, where)
                 assert plan.indexed == indexed, (number, where)
+
+
+def test_a_file_that_was_short_while_it_was_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that writes in place: the other files are indexed."""
+    for number in range(3):
+        numbers(tmp_path / f"{number}.parquet", 100 * number)
+    path = tmp_path / "1.parquet"
+    contents = iter((path.read_bytes()[:20], path.read_bytes()))
+    of_footers = RowGroups.of_footers
+
+    def of_footers_while_it_is_written(*arguments: Any) -> RowGroups:
+        path.write_bytes(next(contents, path.read_bytes()))
+        return of_footers(*arguments)
+
+    monkeypatch.setattr(RowGroups, "of_footers", of_footers_while_it_is_written)
+    info = bp.build_index(tmp_path)
+    assert (info.files, dict(info.left_out)) == (2, {str(path): "changed while it was read"})
 
 
 def test_another_process_replaces_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,20 +127,26 @@ def _write_segment(
                 report.left_out[files[0].path] = readable(error)
                 return None
             good = [
-                _is_sound(storage, file, footer, columns, report, reader)
-                for file, footer in zip(files, footers, strict=True)
+                unchanged and _is_sound(storage, file, footer, columns, report, reader)
+                for file, footer, unchanged in zip(files, footers, _unchanged(storage, files, report), strict=True)
             ]
             if all(good):
                 raise
         else:
-            good = may_be_cached(storage, files)
+            good = _unchanged(storage, files, report)
             if all(good):
                 return _write(target, contents)
-            changed = [file for file, unchanged in zip(files, good, strict=True) if not unchanged]
-            report.left_out.update((file.path, "changed while it was read") for file in changed)
         files = [file for file, sound in zip(files, good, strict=True) if sound]
         footers = [footer for footer, sound in zip(footers, good, strict=True) if sound]
     return None
+
+
+def _unchanged(storage: Storage, files: Sequence[FileInfo], report: Report) -> list[bool]:
+    """Which of `files` did not change since they were listed. The others are noted."""
+    unchanged = may_be_cached(storage, files)
+    changed = [file for file, is_same in zip(files, unchanged, strict=True) if not is_same]
+    report.left_out.update((file.path, "changed while it was read") for file in changed)
+    return unchanged
 
 
 def _is_sound(
