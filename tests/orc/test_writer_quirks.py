@@ -85,7 +85,7 @@ def test_filters_are_believed_by_stream_and_encoding(
 ) -> None:
     tail = with_writer(tmp_path / "f", kind, 0, "2.3.0", 9, [0, 12])
     streams = {(BLOOM_FILTER_UTF8 if utf8 else BLOOM_FILTER, 1): Stream(3, 10)}
-    stripe = StripeIndexes(tail.path, StripeId(0, 0), 1, tail.compression, streams, (0, encoding), None)
+    stripe = StripeIndexes(tail.file, StripeId(0, 0), 1, tail.compression, streams, (0, encoding), None)
     assert (why_filters_unusable(tail, 1, stripe) is None) == usable
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError
 from bloomparquet.storage import ranges
-from bloomparquet.storage.files import ArrowStorage, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import ArrowStorage, FileInfo, LocalStorage, ReadCount, Storage, open_storage
 from bloomparquet.storage.ranges import read_ranges
 from tests.support.traced_memory import memory_left_behind
 
@@ -43,12 +43,16 @@ def all_storages() -> dict[str, Storage]:
     }
 
 
+def listed(paths: Sequence[str]) -> list[FileInfo]:
+    return [FileInfo.of(path, os.stat(path)) for path in paths]
+
+
 def read(
     storage: Storage, paths: list[str], wanted: list[tuple[int, int, int]], count: ReadCount | None = None
 ) -> list[bytes]:
     file, offset, length = (np.array(column, np.int64) for column in zip(*wanted, strict=True))
     count = ReadCount() if count is None else count
-    read = read_ranges(storage, paths, file, offset, length, count)
+    read = read_ranges(storage, listed(paths), file, offset, length, count)
     return [read.buffer[start : start + size].tobytes() for start, size in zip(read.starts, length, strict=True)]
 
 
@@ -152,7 +156,7 @@ def test_failed_reads_of_fsspec_leave_no_memory_behind(memory: Any, monkeypatch:
 def test_no_ranges_make_no_request(files: list[str]) -> None:
     count = ReadCount()
     none = np.empty(0, np.int64)
-    ranges = read_ranges(LocalStorage(), files, none, none, none, count)
+    ranges = read_ranges(LocalStorage(), listed(files), none, none, none, count)
     assert (len(ranges.starts), count.requests, count.bytes) == (0, 0, 0)
     assert ranges.rows(32).shape == (0, 32)
 

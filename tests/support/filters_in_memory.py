@@ -14,7 +14,7 @@ from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.planning.parquet.known_filters import KnownFilters
-from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.core import bloom_header
 
 BLOCKS = [0, 100, 140, 600, 700, 2_000, 3_000, 4_095]
@@ -105,7 +105,7 @@ class Column:
         )
         self.file = np.repeat(np.arange(len(files)), [len(file) for file in files])
         self.row_group = np.concatenate([np.arange(len(file)) for file in files])
-        self.paths = list(contents)
+        self.files = [FileInfo(name, len(content), 0) for name, content in contents.items()]
         self.filters = self.store()
 
     def store(self, known: KnownFilters | None = None) -> ParquetFilters:
@@ -116,7 +116,7 @@ class Column:
             known_filters=KnownFilters.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],
         )  # fmt: skip
-        return ParquetFilters(ChunkPlaces("x", self.paths, self.file, self.row_group, self.limit), arrays)
+        return ParquetFilters(ChunkPlaces("x", self.files, self.file, self.row_group, self.limit), arrays)
 
     def ask(self, chunks: Sequence[int], first: Sequence[int], last: Sequence[int]) -> list[bool]:
         which, begin, end = (np.array(each, np.int64) for each in (chunks, first, last))

@@ -85,7 +85,7 @@ class Tail:
     the last stripe, if it was read with the tail.
     """
 
-    path: str
+    file: FileInfo
     types: tuple[OrcType, ...]
     stripes: tuple[Stripe, ...]
     rows: int
@@ -99,6 +99,10 @@ class Tail:
     raw: bytes = field(repr=False)
     metadata: slice = field(repr=False)
     last_stripe_footer: bytes | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
     @property
     def size(self) -> int:
@@ -167,7 +171,7 @@ def begin_with(storage: Storage, files: Sequence[FileInfo], magic: bytes, count:
     """Which of `files` begin with `magic`; one request each."""
     some = np.flatnonzero([file.size > len(magic) for file in files])
     offsets, lengths = np.zeros(len(some), np.int64), np.full(len(some), len(magic))
-    ranges = read_ranges(storage, [file.path for file in files], some, offsets, lengths, count)
+    ranges = read_ranges(storage, files, some, offsets, lengths, count)
     answers = [False] * len(files)
     for i, head in zip(some.tolist(), ranges.rows(len(magic)), strict=True):
         answers[i] = head.tobytes() == magic
@@ -238,7 +242,7 @@ def parse_tail(file: FileInfo, raw: bytes) -> Tail:
         stripes = tuple(_parse_stripe(i, each, file.size - len(raw)) for i, each in enumerate(footer.stripes))
         _require_disjoint(stripes)
         return Tail(
-            path=file.path,
+            file=file,
             types=types,
             stripes=stripes,
             rows=footer.number_of_rows,

@@ -36,7 +36,7 @@ class PrefetchedFile(io.RawIOBase):
         streams = sorted(stream for field, stream in _data_streams(storage, tail, stripe, count) if field in fields)
         self._starts = [stream.offset for stream in streams]
         extents = [(stream.offset, stream.offset + stream.length) for stream in streams]
-        self._views = read_extents(storage, tail.path, extents, count)
+        self._views = read_extents(storage, tail.file, extents, count)
 
     def readable(self) -> bool:
         return True
@@ -74,7 +74,7 @@ def _data_streams(storage: Storage, tail: Tail, stripe: int, count: ReadCount) -
     location = tail.stripes[stripe]
     start = location.footer_offset
     size = location.footer_length if location.footer_length <= MAX_STREAM else 0
-    (raw,) = read_extents(storage, tail.path, [(start, start + size)], count)
+    (raw,) = read_extents(storage, tail.file, [(start, start + size)], count)
     with located(f"{tail.path}: the footer of stripe {stripe}"):
         footer = parse_stripe_footer(tail, raw)
     # Columns are numbered depth first: a column belongs to the last top-level column that is not after it.

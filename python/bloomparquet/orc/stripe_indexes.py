@@ -23,7 +23,7 @@ from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.compression import Compression
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.statistics import Statistics, parse_statistics
-from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
 
 MAX_STREAM = 64 * 1024 * 1024
@@ -58,13 +58,17 @@ class StripeIndexes:
     `writer_timezone` is the zone of the timestamps, None if the footer does not name it.
     """
 
-    path: str
+    file: FileInfo
     id: StripeId
     row_groups: int
     compression: Compression
     streams: Mapping[tuple[int, int], Stream] = field(repr=False)
     bloom_encodings: tuple[int, ...] = field(repr=False)
     writer_timezone: str | None
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
     def filter_kind(self, column: int) -> int | None:
         """The kind of the stream with a column's filters: BLOOM_FILTER_UTF8 if there are two, None without filters."""
@@ -91,7 +95,7 @@ def read_stripe_footers(
         else:
             stripe = tail.stripes[number]
             unread[i] = file, Stream(stripe.footer_offset, stripe.footer_length)
-    raws = _read_streams(storage, [tail.path for tail in tails], list(unread.values()), count)
+    raws = _read_streams(storage, [tail.file for tail in tails], list(unread.values()), count)
     stored.update(zip(unread, raws, strict=True))
     return [
         _parse_or_error(
@@ -139,10 +143,10 @@ def _read_indexes(
         for i, (stripe, column, kind) in enumerate(wanted)
         if kind is not None and (kind, column) in stripe.streams
     ]
-    paths = list(dict.fromkeys(stripe.path for _, stripe, _, _ in present))
-    file_index = {path: i for i, path in enumerate(paths)}
-    streams = [(file_index[stripe.path], stripe.streams[kind, column]) for _, stripe, column, kind in present]
-    for (i, stripe, column, kind), raw in zip(present, _read_streams(storage, paths, streams, count), strict=True):
+    files = list(dict.fromkeys(stripe.file for _, stripe, _, _ in present))
+    file_index = {file: i for i, file in enumerate(files)}
+    streams = [(file_index[stripe.file], stripe.streams[kind, column]) for _, stripe, column, kind in present]
+    for (i, stripe, column, kind), raw in zip(present, _read_streams(storage, files, streams, count), strict=True):
         index = "statistics" if kind == ROW_INDEX else "Bloom filters"
         results[i] = _parse_or_error(
             f"{stripe.path}: the {index} of column {column} in stripe {stripe.id.stripe}",
@@ -153,16 +157,16 @@ def _read_indexes(
 
 
 def _read_streams(
-    storage: Storage, paths: Sequence[str], streams: Sequence[tuple[int, Stream]], count: ReadCount
+    storage: Storage, files: Sequence[FileInfo], streams: Sequence[tuple[int, Stream]], count: ReadCount
 ) -> list[bytes | BloomParquetError]:
-    """The bytes of each stream of ``paths[i]``; LimitError for one that is too long, which is not read."""
+    """The bytes of each stream of ``files[i]``; LimitError for one that is too long, which is not read."""
     raws: list[bytes | BloomParquetError] = [
         b"" if stream.length <= MAX_STREAM else LimitError(f"{stream.length} bytes; at most {MAX_STREAM} are read")
         for _, stream in streams
     ]
     readable = [i for i, (_, stream) in enumerate(streams) if 0 < stream.length <= MAX_STREAM]
     numbers = np.array([(streams[i][0], *streams[i][1]) for i in readable], np.int64).reshape(-1, 3)
-    ranges = read_ranges(storage, paths, numbers[:, 0], numbers[:, 1], numbers[:, 2], count)
+    ranges = read_ranges(storage, files, numbers[:, 0], numbers[:, 1], numbers[:, 2], count)
     for i, start, length in zip(readable, ranges.starts.tolist(), numbers[:, 2].tolist(), strict=True):
         raws[i] = ranges.buffer[start : start + length].tobytes()
     return raws
@@ -202,7 +206,7 @@ def _locate_indexes(tail: Tail, stripe_id: StripeId, raw: bytes) -> StripeIndexe
     if start > stripe.index_length + stripe.data_length:
         raise FormatError(f"its streams have {start} bytes, the stripe {stripe.index_length + stripe.data_length}")
     return StripeIndexes(
-        path=tail.path,
+        file=tail.file,
         id=stripe_id,
         row_groups=tail.row_groups(stripe_id.stripe),
         compression=tail.compression,

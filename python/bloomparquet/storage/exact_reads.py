@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -47,6 +48,17 @@ def fill_views(
                 f"{path}: the storage sent fewer than the {len(view)} bytes that were requested at byte {offset}, "
                 f"{len(_MARKS)} times; expected all of them: look for a faulty proxy, and read again"
             )
+
+
+def size_and_time(file: pa.NativeFile) -> tuple[int, int]:
+    """The size of an open file of pyarrow's own file systems, and its modification time in nanoseconds, 0 if the file
+    system has not reported it. S3 reports both when it opens a file."""
+    modified = file.metadata().get("Last-Modified", b"").decode(errors="replace")
+    try:
+        time = dt.datetime.strptime(modified, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.timezone.utc)
+    except ValueError:
+        return file.size(), 0
+    return file.size(), int(time.timestamp()) * 10**9
 
 
 def ends_early(path: str, end: int, expected: int) -> FormatError:

@@ -80,7 +80,7 @@ def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int]
     lengths = np.minimum(file_sizes, np.array(sizes, np.int64))
     (some,) = np.nonzero(lengths)
     starts = (file_sizes - lengths)[some]
-    ranges = read_ranges(storage, [file.path for file in files], some, starts, lengths[some], count)
+    ranges = read_ranges(storage, files, some, starts, lengths[some], count)
     ends = [b""] * len(files)
     for i, start, length in zip(some.tolist(), ranges.starts.tolist(), lengths[some].tolist(), strict=True):
         ends[i] = ranges.buffer[start : start + length].tobytes()

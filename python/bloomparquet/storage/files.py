@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote
 import pyarrow.fs
 
 from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
-from bloomparquet.storage.exact_reads import ends_early, fill_views
+from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
 from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
 _GLOB = re.compile(r"[*?\[]")
@@ -100,8 +100,9 @@ class Storage(Protocol):
     def make_parents(self, path: str) -> None:
         """Create the parent directories of the file at `path`. Object stores need none."""
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
-        """Fill each of `views` from its offset in the file. Raises FormatError if the file ends before."""
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
+        """Fill each of `views` from its offset in the file, and return the version that was opened, if the storage
+        reports it; its time is 0 if only the size is reported. Raises FormatError if the file ends before."""
 
 
 def data_root(files: Sequence[FileInfo]) -> str:
@@ -282,9 +283,10 @@ class ArrowStorage:
     def make_parents(self, path: str) -> None:
         """Do nothing: an object's name may contain slashes."""
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
         with self.filesystem.open_input_file(path) as file:
             fill_views(file, path, offsets, views, is_native=self.is_native)
+            return FileInfo(path, *size_and_time(file)) if self.is_native else None
 
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.staleness import require_same
 
 _LOCAL_THREADS = 8
 _LOCAL_READS = 64  # of one job
@@ -38,36 +39,37 @@ class Ranges:
 
 def read_ranges(
     storage: Storage,
-    paths: Sequence[str],
+    files: Sequence[FileInfo],
     file: NDArray[np.int64],
     offset: NDArray[np.int64],
     length: NDArray[np.int64],
     reads: ReadCount,
 ) -> Ranges:
-    """Read ``length[i]`` bytes at ``offset[i]`` of ``paths[file[i]]`` for all i, each byte once.
+    """Read ``length[i]`` bytes at ``offset[i]`` of ``files[file[i]]`` for all i, each byte once.
 
     All three arrays have the shape (n,), in any order; every length is positive. Ranges of one file that are at most
-    ``storage.merge_gap`` apart are read by one request. `reads` counts the requests and their bytes.
+    ``storage.merge_gap`` apart are read by one request. `reads` counts the requests and their bytes. Raises
+    FileChangedError if a storage says, as it opens a file, that it is another version.
     """
     if len(file) == 0:
         return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
     order = np.lexsort((offset, file))
-    files, starts = file[order], offset[order]
+    ordered, starts = file[order], offset[order]
     ends = starts + length[order]
     # Lay the files end to end, with more than a gap between them, so that one running maximum serves all.
     stride = int(ends.max()) + storage.merge_gap + 1
-    reach = np.maximum.accumulate(ends + files * stride)
+    reach = np.maximum.accumulate(ends + ordered * stride)
     begins = np.empty(len(order), bool)
     begins[0] = True
-    begins[1:] = (starts[1:] + files[1:] * stride) > reach[:-1] + storage.merge_gap
-    begins[1:] |= files[1:] != files[:-1]
+    begins[1:] = (starts[1:] + ordered[1:] * stride) > reach[:-1] + storage.merge_gap
+    begins[1:] |= ordered[1:] != ordered[:-1]
     run = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
-    run_file, run_start = files[first], starts[first]
+    run_file, run_start = ordered[first], starts[first]
     run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
     run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
     buffer = np.empty(run_at[-1], np.uint8)
-    _read_runs(storage, paths, run_file, run_start, run_at, buffer.data)
+    _read_runs(storage, files, run_file, run_start, run_at, buffer.data)
     reads.requests += len(first)
     reads.bytes += len(buffer)
     result = np.empty(len(order), np.int64)
@@ -75,12 +77,14 @@ def read_ranges(
     return Ranges(buffer, result)
 
 
-def read_extents(storage: Storage, path: str, extents: Sequence[tuple[int, int]], reads: ReadCount) -> list[memoryview]:
+def read_extents(
+    storage: Storage, file: FileInfo, extents: Sequence[tuple[int, int]], reads: ReadCount
+) -> list[memoryview]:
     """The bytes of one file from each start offset to its end offset. Empty extents are not read."""
     starts, ends = np.array(extents, np.int64).reshape(-1, 2).T
     (some,) = np.nonzero(ends > starts)
     sizes = (ends - starts)[some]
-    ranges = read_ranges(storage, [path], np.zeros_like(some), starts[some], sizes, reads)
+    ranges = read_ranges(storage, [file], np.zeros_like(some), starts[some], sizes, reads)
     parts = [memoryview(b"")] * len(extents)
     for i, start, size in zip(some.tolist(), ranges.starts.tolist(), sizes.tolist(), strict=True):
         parts[i] = ranges.buffer.data[start : start + size]
@@ -89,7 +93,7 @@ def read_extents(storage: Storage, path: str, extents: Sequence[tuple[int, int]]
 
 def _read_runs(
     storage: Storage,
-    paths: Sequence[str],
+    files: Sequence[FileInfo],
     file: NDArray[np.int64],
     start: NDArray[np.int64],
     at: NDArray[np.int64],
@@ -97,15 +101,17 @@ def _read_runs(
 ) -> None:
     bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
     starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
-    names = [paths[i] for i in file[bounds[:-1]].tolist()]
+    read = [files[i] for i in file[bounds[:-1]].tolist()]
     is_local = storage.threads == 1
-    files_per_job = max(1, _LOCAL_READS * len(names) // len(file)) if is_local else 1
-    jobs, threads = range(0, len(names), files_per_job), storage.threads
+    files_per_job = max(1, _LOCAL_READS * len(read) // len(file)) if is_local else 1
+    jobs, threads = range(0, len(read), files_per_job), storage.threads
 
     def read_files(first_file: int) -> None:
-        for i in range(first_file, min(first_file + files_per_job, len(names))):
+        for i in range(first_file, min(first_file + files_per_job, len(read))):
             first, last = bounds[i : i + 2]
-            storage.read_into(names[i], starts[first:last], views[first:last])
+            opened = storage.read_into(read[i].path, starts[first:last], views[first:last])
+            if opened is not None:
+                require_same(read[i], opened)
 
     if is_local:
         # The page cache answers within microseconds, less than a thread costs. A disk answers several threads at once.

@@ -74,11 +74,23 @@ def require_unchanged(storage: Storage, file: FileInfo) -> None:
     """Raise FileChangedError unless `file` still is the listed one. Makes one request if the storage is remote."""
     current = _current(storage, file.path)
     if not are_same(storage, file, current):
-        raise FileChangedError(
-            f"{file.path}: the file changed since it was listed: expected {_describe(file)}; found "
-            f"{'no file' if current is None else _describe(current)}. Rows may be missing from what was read: list "
-            "the file and read it again"
-        )
+        raise _changed(file, current)
+
+
+def require_same(file: FileInfo, opened: FileInfo) -> None:
+    """Raise FileChangedError if a remote storage, when it opened `file`, described another version. Times that are 0
+    are unknown."""
+    has_times = file.mtime_ns > 0 and opened.mtime_ns > 0
+    if opened.size != file.size or (has_times and not are_same_times(opened.mtime_ns, file.mtime_ns)):
+        raise _changed(file, opened)
+
+
+def _changed(file: FileInfo, current: FileInfo | None) -> FileChangedError:
+    return FileChangedError(
+        f"{file.path}: the file changed since it was listed: expected {_describe(file)}; found "
+        f"{'no file' if current is None else _describe(current)}. Rows may be missing from what was read: list "
+        "the file and read it again"
+    )
 
 
 def checked(storage: Storage, file: FileInfo, items: Iterator[T]) -> Iterator[T]:

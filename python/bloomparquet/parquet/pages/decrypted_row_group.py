@@ -110,7 +110,7 @@ class DecryptedRowGroups:
         """
         chunks = [self._find_chunk(row_group, leaf) for leaf in self._leaves]
         extents = [(start, start + size) for start, size in (chunk.extent for chunk in chunks)]
-        raws = read_extents(self._storage, self._path, extents, count)
+        raws = read_extents(self._storage, self._file, extents, count)
         out = bytearray(MAGIC)  # pyarrow ignores a dictionary page at byte 0
         columns = [_empty_column(leaf) for leaf in self._footer.profile.schema.leaves]
         for chunk, raw in zip(chunks, raws, strict=True):

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, Records, SliceLayout
 from bloomparquet.storage.exact_reads import fill_views
-from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
+from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
 log = logging.getLogger("bloomparquet.index")
@@ -191,7 +191,7 @@ class _OpenFile(ArrowStorage):
             if self._opened is None:
                 self._opened = self.filesystem.open_input_file(self._path)
                 reads.requests += 1
-        return read_ranges(self, [self._path], np.zeros_like(offsets), offsets, sizes, reads)
+        return read_ranges(self, [FileInfo(self._path, 0, 0)], np.zeros_like(offsets), offsets, sizes, reads)
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         assert self._opened is not None

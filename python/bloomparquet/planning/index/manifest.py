@@ -107,7 +107,7 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
         file = stat_manifest(storage, directory)
         if file is None:
             return None
-        (raw,) = read_extents(storage, path, [(0, file.size)], reads)
+        (raw,) = read_extents(storage, file, [(0, file.size)], reads)
         return Manifest.from_bytes(path, bytes(raw))
     reads.requests += 1
     try:

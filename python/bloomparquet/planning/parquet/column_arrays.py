@@ -12,6 +12,7 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.query.ordering import Bounds
+from bloomparquet.storage.files import FileInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,11 @@ class ColumnArrays:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlaces:
-    """Where n chunks of `column` are: chunk i is in row group ``row_group[i]`` of ``paths[file[i]]``, and its filter
+    """Where n chunks of `column` are: chunk i is in row group ``row_group[i]`` of ``files[file[i]]``, and its filter
     before ``limit[i]``, where the footer of the file begins."""
 
     column: str
-    paths: Sequence[str]
+    files: Sequence[FileInfo]
     file: NDArray[np.int64]
     row_group: NDArray[np.int64]
     limit: NDArray[np.int64]

@@ -43,7 +43,7 @@ class ParquetFilters(FilterStore):
     """
 
     def __init__(self, places: ChunkPlaces, arrays: ColumnArrays) -> None:
-        self._places, self._paths, self._file = places, places.paths, places.file
+        self._places, self._files, self._file = places, places.files, places.file
         self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
         self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
         known = arrays.known_filters
@@ -56,7 +56,7 @@ class ParquetFilters(FilterStore):
         self._is_chosen = np.zeros(len(arrays.offset), np.bool_)  # to be read whole and copied
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
-            self._warn(self._paths[self._file[chunk]], error)
+            self._warn(self._files[self._file[chunk]].path, error)
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -165,7 +165,7 @@ class ParquetFilters(FilterStore):
     def _read_header_batch(
         self, storage: Storage, chunks: NDArray[np.int64], size: NDArray[np.int64], count: ReadCount
     ) -> None:
-        ranges = read_ranges(storage, self._paths, self._file[chunks], self.offset[chunks], size, count)
+        ranges = read_ranges(storage, self._files, self._file[chunks], self.offset[chunks], size, count)
         header_bytes, stored, num_bytes, errors = self._ciphers.headers(chunks, ranges, size)
         for i, error in errors.items():
             self._invalidate(int(chunks[i]), error)
@@ -308,7 +308,7 @@ class ParquetFilters(FilterStore):
         pair = chunks[row]
         block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)
         offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
-        ranges = read_ranges(storage, self._paths, self._file[pair], offset, length, question.reads)
+        ranges = read_ranges(storage, self._files, self._file[pair], offset, length, question.reads)
         hit = np.zeros(len(chunks), np.bool_)
         blocks = ranges.rows(BYTES_PER_BLOCK).view("<u4")
         hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
@@ -330,7 +330,7 @@ class ParquetFilters(FilterStore):
             any_bit = np.zeros(len(chunks), np.bool_)
             length = np.minimum(size, end - at)
             for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // storage.batch_bytes + 1):
-                ranges = read_ranges(storage, self._paths, self._file[chunks[some]], at[some], length[some], count)
+                ranges = read_ranges(storage, self._files, self._file[chunks[some]], at[some], length[some], count)
                 any_bit[some] = any_set(ranges.buffer, ranges.starts, length[some])
             self._not_empty[chunks[any_bit]] = True
             chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
@@ -354,7 +354,7 @@ class ParquetFilters(FilterStore):
             blocks = self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK]
             return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
         stored = self._stored_bytes(chunks)
-        ranges = read_ranges(storage, self._paths, self._file[chunks], self._bitset_at[chunks], stored, count)
+        ranges = read_ranges(storage, self._files, self._file[chunks], self._bitset_at[chunks], stored, count)
         if not self._ciphers.encrypted[chunks].any():
             return ranges.buffer, ranges.starts
         sizes = self.num_bytes[chunks]
@@ -369,7 +369,7 @@ class ParquetFilters(FilterStore):
 
     def _invalidate(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and warn once per file."""
-        places, path = self._places, self._paths[self._file[chunk]]
+        places, path = self._places, self._files[self._file[chunk]].path
         where = f"{path}: row group {places.row_group[chunk]}, column {places.column}"
         self._state[chunk] = UNUSABLE
         self.errors[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")

@@ -219,7 +219,7 @@ class RowGroups:
         leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
-        filters = ParquetFilters(ChunkPlaces(name, self.paths, file, self.index[members], limit), arrays)
+        filters = ParquetFilters(ChunkPlaces(name, self.files, file, self.index[members], limit), arrays)
         return ColumnChunks(
             leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
             {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},

@@ -207,7 +207,7 @@ def _filter_sizes(
     encryption = FilterCiphers(ciphers, len(unknown))
     room = np.minimum(table.arrays.limit[file] - offset, encryption.max_header_bytes)
     inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
-    ranges = read_ranges(table.storage, table.paths, file[inside], offset[inside], room[inside], count)
+    ranges = read_ranges(table.storage, table.files, file[inside], offset[inside], room[inside], count)
     headers = encryption.headers(inside, ranges, room[inside])
     stored_sizes = headers.header_bytes + headers.stored_bytes
     for i in np.flatnonzero(headers.header_bytes).tolist():

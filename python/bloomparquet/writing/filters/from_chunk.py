@@ -84,7 +84,7 @@ def filter_chunk(
             raise FormatError(f"the column chunk has {values} values, but its row group has {rows} rows")
         start, length = chunk_extent(fields, file.size - footer.size)
         # Read a few bytes before the chunk, too: pyarrow ignores a dictionary at offset 0.
-        (buffer,) = read_extents(storage, file.path, [(start - _BEFORE, start + length)], count)
+        (buffer,) = read_extents(storage, file, [(start - _BEFORE, start + length)], count)
         if cipher is not None:
             decrypted = bytearray(_BEFORE)
             append_decrypted(decrypted, buffer[_BEFORE:], fields, cipher, footer)

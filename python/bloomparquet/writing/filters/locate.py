@@ -63,7 +63,7 @@ def find_filters(
     start = np.array(offsets, np.int64)
     filter_ciphers = FilterCiphers(ciphers, len(ciphers))
     sizes = np.minimum(end - start, filter_ciphers.max_header_bytes)
-    ranges = read_ranges(storage, [file.path], np.zeros_like(start), start, sizes, count)
+    ranges = read_ranges(storage, [file], np.zeros_like(start), start, sizes, count)
     headers = filter_ciphers.headers(np.arange(len(start)), ranges, sizes)
     if headers.errors and not skip_broken:
         i, error = min(headers.errors.items())
@@ -110,7 +110,7 @@ def read_filter(
     storage: Storage, file: FileInfo, footer: Footer, chunk_id: ChunkId, stored: StoredFilter, count: ReadCount
 ) -> SplitBlockBloomFilter:
     """Read the bitset of one filter. Raises EncryptionError, with the name of the chunk, if it does not decrypt."""
-    (bitset,) = read_extents(storage, file.path, [(stored.bitset, stored.end)], count)
+    (bitset,) = read_extents(storage, file, [(stored.bitset, stored.end)], count)
     if stored.cipher is None:
         return SplitBlockBloomFilter.from_bytes(bitset)
     with located(_name(file, footer, chunk_id)):

@@ -187,7 +187,7 @@ def change_file(
         require_keys_inside(file.path, footer)
     filters, removed, wanted = change.changes(storage, file, footer, count)
     if filters:
-        read = partial(read_extents, storage, file.path, reads=count)
+        read = partial(read_extents, storage, file, reads=count)
         new = rewrite(file.path, file.size, footer, filters, removed, read)
         if footer.crypto is not None and change.action == "shrunk" and new.size > file.size:
             raise EncryptionError(

@@ -1,0 +1,98 @@
+"""Objects that changed after they were listed: their evidence is not used, and a storage says so without a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.errors import FileChangedError
+from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.staleness import require_same
+from tests.support import files
+from tests.support.s3 import S3Server, s3_server
+
+ROWS = 40_000
+IDS = np.random.default_rng(1).integers(1, 1 << 40, ROWS)
+KEY = int(IDS[1000])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+def write(folder: Path, name: str, *, moved: bool) -> None:
+    """A file whose filter is so large that single blocks of it are read. Two versions have the same rows and size; in
+    the second one, data are where the filter was."""
+    folder.mkdir(exist_ok=True)
+    pad = pa.array([b"0" * 32] * ROWS)
+    columns = {"pad": pad, "id": IDS} if moved else {"id": IDS, "pad": pad}
+    files.write(folder / name, columns, ["id"], compression="none", use_dictionary=False)
+
+
+def rows(dataset: bp.Dataset) -> int:
+    return bp.read_table(dataset, f"id = {KEY}").num_rows
+
+
+def test_an_object_that_was_replaced_is_an_error(server: S3Server, tmp_path: Path) -> None:
+    write(tmp_path / "old", "x.parquet", moved=False)
+    write(tmp_path / "new", "x.parquet", moved=True)
+    server.upload(tmp_path / "old", "t")
+    dataset = bp.Dataset.open("bucket/t", filesystem=server.filesystem)
+    assert bp.plan(dataset, f"id = {KEY + 1}").kept == 0, "the plans know where the filter was"
+    del server.requests[:]
+    assert bp.plan(dataset, f"id = {KEY}").kept == 1
+    assert [method for method, _ in server.requests] == ["HEAD", "GET"], "no request more"
+    time.sleep(1.1)  # S3 reports seconds
+    server.upload(tmp_path / "new", "t")
+    with pytest.raises(FileChangedError, match="the file changed since it was listed"):
+        rows(dataset)
+    assert rows(bp.Dataset.open("bucket/t", filesystem=server.filesystem)) == 1
+
+
+def test_a_file_system_that_reports_only_sizes(tmp_path: Path) -> None:
+    write(tmp_path, "x.parquet", moved=False)
+    filesystem = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    dataset = bp.Dataset.open("x.parquet", filesystem=filesystem)
+    assert bp.plan(dataset, f"id = {KEY + 1}").kept == 0
+    assert rows(dataset) == 1
+    data = {"more": ["0" * 40] * ROWS, "id": IDS}
+    files.write(tmp_path / "x.parquet", data, ["id"], compression="none", use_dictionary=False)
+    with pytest.raises(FileChangedError, match="the file changed since it was listed"):
+        rows(dataset)
+
+
+def test_fsspec_file_systems_report_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "x.parquet", moved=False)
+    dataset = bp.Dataset.open("x.parquet", filesystem=fsspec.filesystem("dir", path=str(tmp_path)))
+    assert rows(dataset) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "time", "same"),
+    [
+        (10, 5_000_000_000, True),
+        (10, 5_123_000_000, True),  # one of the times was rounded
+        (10, 0, True),  # unknown
+        (10, 6_000_000_000, False),
+        (11, 5_000_000_000, False),
+        (11, 0, False),
+    ],
+)
+def test_versions_are_compared_by_size_and_second(size: int, time: int, same: bool) -> None:
+    for listed, opened in ((5_000_000_000, time), (time, 5_000_000_000)):
+        file, found = FileInfo("a", 10, listed), FileInfo("a", size, opened)
+        if same:
+            require_same(file, found)
+        else:
+            with pytest.raises(FileChangedError):
+                require_same(file, found)
