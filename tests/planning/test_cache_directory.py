@@ -101,6 +101,21 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     assert len(small._tables) == 1
 
 
+def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
+    """Lookups read filters of tables that are in memory."""
+    tables = [bp.Dataset.open(data / f"{number}.parquet") for number in range(3)]
+    cache = PlanCache(memory_bytes=1 << 20)
+    for table in tables:
+        plan_dataset(table, "x = 31", PlanOptions(cache=cache))
+    first, *others = cache._tables.values()
+    assert cache._size() <= 1 << 20
+    others[0].table.arrays.extents.resize((1 << 17, 2), refcheck=False)  # 2 MiB
+    for use in range(16):
+        plan_dataset(tables[1], "x = 31", PlanOptions(cache=cache))
+        assert (use < 7) == (first in cache._tables.values())
+    assert len(cache._tables) == 1
+
+
 def _write_many(directory: Path, data: Path, number: int) -> None:
     from bloomparquet.planning.index.cache import process_cache as own
 

@@ -43,6 +43,7 @@ from bloomparquet.storage.staleness import may_be_cached
 # Bounds of the tables in memory. The last used table is kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
 _MEMORY_TABLES = 32
+_MEASURED_EVERY = 8  # uses of a table: it grows as plans read filters, and all its files are visited to measure it
 # How many segments of a data set are searched for files, the last used first.
 _SEARCHED_SEGMENTS = 16
 # A new segment replaces an old one if it has at least this share of its files.
@@ -86,13 +87,16 @@ class TableKind(Generic[TableT]):
 @dataclass
 class _Cached(Generic[TableT]):
     """A table in memory. `stored`: for the directory of each cache that uses it, how much of it a segment there holds,
-    None for nothing. `segments`: the segments that hold it. `superseded`: the segments to remove when it is stored."""
+    None for nothing. `segments`: the segments that hold it. `superseded`: the segments to remove when it is stored.
+    `uses`: how often it was used; `bytes`: its size when it was last measured."""
 
     kind: TableKind[TableT]
     table: TableT
     stored: dict[Path, ReadAmount | None] = field(default_factory=dict)
     segments: tuple[Path, ...] = ()
     superseded: tuple[Path, ...] = ()
+    uses: int = 0
+    bytes: int = 0
 
     def find(self, files: Sequence[FileInfo]) -> NDArray[np.int64]:
         """The index of each file in the table, -1 if it is not there."""
@@ -183,6 +187,9 @@ class PlanCache:
             cached = self._tables.get(key)
             if cached is not None and not cached.table.outdated:
                 self._tables.move_to_end(key)
+                cached.uses += 1
+                if cached.uses % _MEASURED_EVERY == 0:
+                    self._evict()
                 if self._disk is not None:
                     cached.stored.setdefault(self._disk.directory, None)
                 table: TableT = cached.table
@@ -264,11 +271,17 @@ class PlanCache:
         with self._lock:
             self._tables[key] = cached
             self._tables.move_to_end(key)
-            while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._memory_bytes):
-                self._tables.popitem(last=False)
+            self._evict()
+
+    def _evict(self) -> None:
+        """Measure the last used table, and drop others, the least recently used first, beyond the bounds."""
+        last = next(reversed(self._tables.values()))
+        last.bytes = last.table.cached_bytes
+        while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._memory_bytes):
+            self._tables.popitem(last=False)
 
     def _size(self) -> int:
-        return sum(cached.table.cached_bytes for cached in self._tables.values())
+        return sum(cached.bytes for cached in self._tables.values())
 
     def _segments(
         self,
