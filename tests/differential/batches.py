@@ -9,24 +9,37 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_bloomparquet import last_plan
-from tests.differential import pairs, random_sql
-from tests.differential.pairs import ERRORS, JAR, PLAIN, PYTHON, PYTHON_WHERE, READ_TABLE, WAYS, WHERE, Load, Pair
+from tests.differential import loads, pairs, random_sql
+from tests.differential.loads import Load
+from tests.differential.pairs import ERRORS, IN_PYTHON, JAR, PLAIN, PYTHON, PYTHON_WHERE, READ_TABLE, WAYS, WHERE, Pair
 from tests.differential.random_files import DataSet
 from tests.differential.random_sql import ROWS, Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREDICATES, IN_PYTHON, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 60, 8, 6, 2
+PREDICATES, STATEMENTS, MOST_WHERE, MOST_ERRORS = 16, 8, 4, 2
 """How many predicates and statements a data set is asked, and how many of each that fail are compared."""
 Rows = tuple[str, ...]
-Record = list[tuple[Any, ...]]  # the arguments of `run_in_python`, and the right rows
 Answers = dict[int, Rows | None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Statements that one way in was asked, and plain Spark's rows of each."""
+
+    load: Load
+    way: str
+    statements: tuple[Statement, ...]
+    right: tuple[Rows, ...]
+
+
+Record = list[Asked]
 
 
 def pairs_of(
@@ -35,27 +48,29 @@ def pairs_of(
 ) -> Iterator[Pair]:  # fmt: skip
     """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
 
-    Adds those of the ways that need no JVM to `record`, if they agree or are refused.
+    Adds those that agree or are refused to `record`.
     """
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
         chosen = [way for way in ways if way in among]
         return _screen(spark, load, statements, chosen, tally, record) if chosen else iter(())
 
-    load = pairs.plain_load(random, data)
-    portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(IN_PYTHON)]
+    load = loads.plain_load(random, data)
+    portable = [
+        Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(PREDICATES)
+    ]
     ways = [READ_TABLE, *([PYTHON_WHERE] if data.format == "parquet" else []), PLAIN, JAR]
     yield from screen(load, portable, ways)
     if data.format == "parquet" and PYTHON in among and random.random() < 0.05:
         yield Pair(load, portable[0], PYTHON)
-    load = pairs.random_load(random, data)
-    rows = [Statement(ROWS, random_sql.predicate(random, data)) for _ in range(PREDICATES)]
+    load = loads.random_load(random, data)
+    rows = [Statement(ROWS, random_sql.predicate(random, load.data)) for _ in range(PREDICATES)]
     yield from screen(load, rows, [PLAIN, JAR])
     if "bloom" not in load.settings.get("spark.sql.sources.useV1SourceList", ""):
         # The option is one of a reader, and is resolved when that loads.
         read = replace(load, entry="files" if load.entry == "files" else "load", at_load=load.settings)
         yield from screen(read, rows[:MOST_WHERE], [WHERE])
-    statements = [random_sql.statement(random, data) for _ in range(STATEMENTS)]
+    statements = [random_sql.statement(random, load.data) for _ in range(STATEMENTS)]
     yield from screen(load, statements, [PLAIN, JAR])
 
 
@@ -66,8 +81,7 @@ def _screen(
     try:
         with pairs.table(spark, load, None, "t") as name, pairs.settings(spark, load, None):
             spark.sql(f"SELECT rid FROM {name}").collect()
-            is_plain = len(statements) == IN_PYTHON  # few of the predicates that all ways support are errors
-            analysed = [each for each in statements if is_plain or _is_analysed(spark, each.sql(name))]
+            analysed = [each for each in statements if _is_analysed(spark, each.sql(name))]
             is_rows = all(each.template == ROWS for each in analysed)
             right = (_truths if is_rows else _union)(spark, [name] * len(analysed), analysed)
     except ERRORS:  # the load fails, and so does each of its statements
@@ -79,11 +93,13 @@ def _screen(
     if not answered:
         return
     for way in ways:
-        # Python answers many predicates in the time that Spark takes for one.
-        asked = answered if way in (READ_TABLE, PYTHON_WHERE) else answered[:PREDICATES]
-        tally["with rows"] += sum(bool(right[i]) for i in asked)
-        ours = _ours(spark, load, [analysed[i] for i in asked], way, tally)
-        for at, i in enumerate(asked):
+        tally["with rows"] += sum(bool(right[i]) for i in answered)
+        texts = [analysed[i] for i in answered]
+        ours = in_python(load, texts, way, tally) if way in IN_PYTHON else in_spark(spark, load, texts, way, tally)
+        same = [i for at, i in enumerate(answered) if ours.get(at, right[i]) == right[i]]
+        if record is not None and same:
+            record.append(Asked(load, way, tuple(analysed[i] for i in same), tuple(right[i] or () for i in same)))
+        for at, i in enumerate(answered):
             if at in ours and ours[at] != right[i]:
                 yield Pair(load, analysed[i], way)
                 continue
@@ -92,22 +108,25 @@ def _screen(
                 tally[way] += 1
             else:
                 tally[f"{way}: refused by name"] += 1
-            if record is not None and way in (READ_TABLE, PYTHON_WHERE):
-                where = analysed[i].predicate.sql()
-                record.append((way, str(load.data.root), where, load.zone, load.case_sensitive, right[i]))
 
 
-def _ours(spark: SparkSession, load: Load, asked: list[Statement], way: str, tally: Counter[str]) -> Answers:
-    """The rows of each statement by a way in; None to those that fail. Those that it does not support are missing."""
-    if way in (READ_TABLE, PYTHON_WHERE):
-        outcomes = [pairs.run(spark, Pair(load, each, way), way) for each in asked]
-        for outcome in outcomes:
-            pairs.count_plans(outcome.plans, way, tally)
-        return {
-            i: None if outcome.error else pairs.as_structs(outcome.rows)
-            for i, outcome in enumerate(outcomes)
-            if not pairs.is_refusal(way, outcome)
-        }
+def in_python(load: Load, asked: Sequence[Statement], way: str, tally: Counter[str]) -> Answers:
+    """The rows of each statement by a way in that needs no JVM; None to those that fail. Those that it does not support
+    are missing."""
+    outcomes = [pairs.run_in_python(Pair(load, each, way)) for each in asked]
+    for outcome in outcomes:
+        pairs.count_plans(outcome.plans, way, tally)
+    return {
+        i: None if outcome.error else pairs.as_structs(outcome.rows)
+        for i, outcome in enumerate(outcomes)
+        if not pairs.is_refusal(way, outcome)
+    }
+
+
+def in_spark(
+    spark: SparkSession, load: Load, asked: Sequence[Statement], way: str, tally: Counter[str]
+) -> Answers:  # fmt: skip
+    """The rows of each statement by a way in of Spark; None to those that fail."""
     try:
         with contextlib.ExitStack() as stack:
             if way == WHERE:

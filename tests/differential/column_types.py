@@ -45,6 +45,9 @@ class Type:
     special: tuple[Any, ...] = field(default=(), compare=False)
     """Values whose bounds, hashes or calendars have lost rows. Half of the values of files are among them."""
 
+    def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
+        return _named, (self.name,)
+
     @property
     def filtered(self) -> bool:
         """Whether writers make filters of a column of this type."""
@@ -235,11 +238,14 @@ TYPES = {
     )
 }
 
-OFTEN = ("float32", "float64", "uint32", "uint64", "string", "date", "list", "struct")
-"""Types with special bounds, hashes, calendars or leaves. Columns have them twice as often."""
+OFTEN = (
+    "float32", "float64", "uint32", "uint64", "int32", "decimal(9,2)", "string", "string", "date", "date", "list",
+    "struct", "struct",
+)  # fmt: skip
+"""Types with special bounds, hashes, calendars, conversions or leaves. Columns have them more often."""
 _INT32 = ("int8", "int16", "int32", "uint8", "uint16")
 _CONVERSIONS = {
-    **dict.fromkeys(_INT32, ("int8", "int16", "int32", "int64", "float64", "decimal(9,2)", "decimal(18,6)")),
+    **dict.fromkeys(_INT32, ("int8", "int8", "int16", "int32", "int64", "float64", "decimal(9,2)", "decimal(18,6)")),
     "int64": ("int32", "decimal(18,6)", "decimal(38,10)"),
     "uint32": ("int32", "float64"),
     **dict.fromkeys(
@@ -260,6 +266,30 @@ def converted(random: Random, type_: Type) -> Type:
     return TYPES.get(random.choice(_CONVERSIONS.get(type_.name, (type_.name,))), type_)  # VARIANT is not in TYPES
 
 
+def value_as(value: Any, stored: Type, to: Type) -> Any:
+    """What a reader makes of a value if it converts it; the value itself if that is not known."""
+    if value is None or to is stored:
+        return value
+    if to.name in _BITS and isinstance(value, int | Decimal):
+        if isinstance(value, Decimal):
+            value = int(value.scaleb(stored.arrow.scale))  # Spark's reader leaves out the point
+        half = 1 << _BITS[to.name] - 1
+        return (value + half) % (2 * half) - half
+    if to.name.startswith("float") and isinstance(value, int | float):
+        return float(value)
+    if to.name.startswith("decimal") and isinstance(value, int | Decimal):
+        return Decimal(value)
+    if to.name == "binary" and isinstance(value, str):
+        return value.encode()
+    if to.name == "string" and isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if to.name == "timestamp_ntz" and stored.name == "date":
+        return value * _DAY
+    return value
+
+
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
 VARIANTS = (
     '{"a": 1, "b": "x", "o": {"x": 1.5}}', '{"a": 42}', '{"a": 42, "b": "s", "o": {"x": 2e0}}', '{"b": "a", "z": 1}',
     '{"a": "42"}', '{"a": null, "b": 7}', '{"a": 1.5, "o": {"y": 1}}', "42", "[1]", "{}", "null", "",
@@ -267,3 +297,8 @@ VARIANTS = (
 )  # fmt: skip
 VARIANT = Type("variant", pa.null(), (None,), lambda _: "NULL", "VARIANT")
 """Only Spark writes it, from the JSON texts of `VARIANTS`."""
+
+
+def _named(name: str) -> Type:
+    """The type that was pickled: its functions cannot be."""
+    return VARIANT if name == VARIANT.name else TYPES[name]

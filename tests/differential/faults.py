@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -16,13 +16,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.differential import batches, pairs, random_run
+from tests.differential import batches, random_run
+from tests.differential.pairs import IN_PYTHON, JAR, PLAIN, Pair
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-IN_PYTHON, IN_SPARK = ("read_table", "python where"), ("plain", "jar")
+IN_SPARK = (PLAIN, JAR)
+RECORD = "record.pickle"
 _CORE, _JAVA = "python/bloomparquet", "jvm-shim/src/main/java/io/bloomparquet/spark"
 
 
@@ -147,15 +150,12 @@ def copied(fault: Fault, home: Path) -> Path:
     return copy
 
 
-def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | None:
+def pairs_until_found(fault: Fault, home: Path, most: int) -> int | None:
     """How many pairs were needed; None if `most` did not suffice."""
     paths = [copied(fault, home) / "python", ROOT]
-    module = ["tests.differential.faults", "--replay", str(home / "record.json")]
-    if fault.ways == IN_SPARK:
-        module = ["tests.differential.random_run", "--pairs", str(most), "--seed", seed, "--no-shrink",
-                  "--ways", ",".join(IN_SPARK)]  # fmt: skip
+    arguments = ["--replay", str(home), "--pairs", str(most), "--ways", ",".join(fault.ways)]
     run = subprocess.run(
-        [sys.executable, "-m", *module],
+        [sys.executable, "-m", "tests.differential.faults", *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         cwd=home, capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -164,39 +164,50 @@ def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | N
         raise RuntimeError(f"random SQL ended with {run.returncode}: {run.stderr[-2000:]}")
     if found is None:
         return None
-    print("    " + "\n    ".join(re.findall(r"(?m)^(?:  SELECT|=>|  WITH).*", run.stdout)[:2])[:400], flush=True)
+    shown = run.stdout.partition(found[0])[2].strip()
+    print("    " + shown.replace("\n", "\n    "), flush=True)
     return int(found[1].replace(",", ""))
 
 
-def record(home: Path, most: int, seed: str) -> int:
-    """Record what plain Spark answers, so that faults which Python shows need no JVM. Returns the number of pairs.
+def record(home: Path, most: int, seed: str, groups: Collection[tuple[str, ...]]) -> str:
+    """Record what plain Spark answers, so that no fault needs to ask it again, until each group of ways has `most`
+    pairs. Returns a summary.
 
     Pairs that the product refuses are recorded too: with a fault, it may skip the row group for which it refuses.
     """
-    rows: batches.Record = []
+    recorded: batches.Record = []
     tally: Counter[str] = Counter()
     spark = random_run.session(home)
-    numbers = itertools.takewhile(lambda _: tally["pairs"] < most, itertools.count())
-    found = random_run.differences(spark, seed, numbers, home, tally, IN_PYTHON, shrink=False, record=rows)
-    for difference in found:
-        print(f"left out, as it differs without a fault: {difference.pair}", flush=True)
+    for number in itertools.count():
+        ways = [way for each in groups if sum(tally[way] for way in each) < most for way in each]
+        if not ways:
+            break
+        numbers = iter([number])
+        for found in random_run.differences(spark, seed, numbers, home, tally, ways, shrink=False, record=recorded):
+            print(f"left out, as it differs without a fault: {found.pair}\n=> {found.text}", flush=True)
     spark.stop()
-    (home / "record.json").write_text(json.dumps(rows))
-    return tally["pairs"]
+    (home / RECORD).write_bytes(pickle.dumps(recorded))
+    return random_run.summary(tally)
 
 
-def replay(file: str) -> int:
+def replay(home: Path, ways: Collection[str], most: int) -> int:
     """Compare the product, which may have a fault, with what was recorded. Returns 1 after the first difference."""
-    count = 0
-    for way, root, where, zone, case_sensitive, right in json.loads(Path(file).read_text()):
-        ours = pairs.run_in_python(way, root, where, zone, case_sensitive)
-        if pairs.is_refusal(way, ours):
-            continue
-        count += 1
-        if ours.error or pairs.as_structs(ours.rows) != tuple(right):
-            print(f"DIFFERENCE after {count:,} pairs\n  SELECT rid FROM `{root}` WHERE {where}")
-            print(f"=> {ours.error or f'{len(ours.rows)} rows for {len(right)}'}")
-            return 1
+    recorded: batches.Record = pickle.loads((home / RECORD).read_bytes())
+    spark = None if set(ways) <= set(IN_PYTHON) else random_run.session(home)
+    count, tally = 0, Counter[str]()
+    for each in (each for each in recorded if each.way in ways):
+        if spark is None:
+            ours = batches.in_python(each.load, each.statements, each.way, tally)
+        else:
+            ours = batches.in_spark(spark, each.load, each.statements, each.way, tally)
+        for i, rows in ours.items():
+            count += 1
+            if rows != each.right[i]:
+                print(f"DIFFERENCE after {count:,} pairs\n{Pair(each.load, each.statements[i], each.way)}")
+                print(f"=> {'an error' if rows is None else len(rows)} for {len(each.right[i])} rows")
+                return 1
+            if count >= most:
+                return 0
     return 0
 
 
@@ -205,19 +216,20 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3_000, help="give up after so many")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", default="", help="a regular expression: only faults whose names have it")
-    parser.add_argument("--replay", help=argparse.SUPPRESS)
+    parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--ways", type=lambda text: text.split(","), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.replay:
-        return replay(arguments.replay)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if arguments.replay:
+        return replay(arguments.replay, arguments.ways, arguments.pairs)
     missed = 0
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
         chosen = [fault for fault in FAULTS if re.search(arguments.only, fault.name)]
-        if any(fault.ways == IN_PYTHON for fault in chosen):
-            print(f"{record(Path(home), arguments.pairs, arguments.seed):,} pairs recorded", flush=True)
+        groups = {fault.ways for fault in chosen}
+        print(f"recorded:\n{record(Path(home), arguments.pairs, arguments.seed, groups)}", flush=True)
         for fault in chosen:
             started = time.monotonic()
-            count = pairs_until_found(fault, Path(home), arguments.pairs, arguments.seed)
+            count = pairs_until_found(fault, Path(home), arguments.pairs)
             missed += count is None
             result = f"found after {count:,} pairs" if count is not None else "NOT FOUND"
             print(f"{fault.name}: {result}, {time.monotonic() - started:.0f} s", flush=True)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
-from tests.differential.column_types import quoted
+from tests.differential.column_types import TYPES
+from tests.differential.comparisons import COMPARISONS, portable
 from tests.differential.random_files import Column
 
-COMPARISONS = ("=", "=", "=", "<=>", "<", "<=", ">", ">=", "<>", "!=")
 NESTED = ("list", "map", "struct", "variant")
 
 
-def field_leaf(random: Random, column: Column, name: str) -> str:
-    """A comparison of a field of a struct with a value that it has in some row."""
-    struct = random.choice([v for v in column.pool if v is not None] or column.type.values)
-    field, value, sql = random.choice(
-        (
-            ("x", struct["x"], str),
-            ("`y.z`", struct["y.z"], quoted),
-            ("t.u", struct["t"] and struct["t"]["u"], lambda v: f"{v}D"),
-        )
-    )
-    if value is None or random.random() < 0.1:
-        return f"{name}.{field} {random.choice(('IS NULL', 'IS NULL', 'IS NOT NULL'))}"
-    if value != value:  # NaN, which is above every number
-        return f"{name}.{field} {random.choice(('>', '>=', '<>'))} 1.5D"
-    return f"{name}.{field} {random.choice(COMPARISONS)} {sql(value)}"
+_FIELDS = (("x",), "int64"), (("y.z",), "string"), (("t", "u"), "float64"), (("t", "u"), "float64")
 
 
-def nested_leaf(random: Random, column: Column, name: str) -> str:
+def field_leaf(random: Random, column: Column, name: str, wanted: bool | None) -> str:
+    """A condition on a field of a struct."""
+    path, type_name = random.choice(_FIELDS)
+
+    def field(struct: Any) -> Any:
+        for key in path:
+            struct = struct and struct[key]
+        return struct
+
+    pool, near = (tuple(map(field, values)) for values in (column.pool, column.near))
+    sql = ".".join(f"`{key}`" for key in path)
+    return portable(random, Column(sql, TYPES[type_name], pool, near), f"{name}.{sql}", wanted)
+
+
+def nested_leaf(random: Random, column: Column, name: str, wanted: bool | None) -> str:
     comparison = random.choice(COMPARISONS)
     # An element of a list in the file, where there is one, and its position.
     lists = [v for v in column.pool if v] if column.type.name == "list" else []
@@ -58,7 +59,7 @@ def nested_leaf(random: Random, column: Column, name: str) -> str:
             f"{name} IS NULL",
         ],
         "struct": [
-            *[field_leaf(random, column, name) for _ in range(4 if column.type.name == "struct" else 0)],
+            *[field_leaf(random, column, name, wanted) for _ in range(6 if column.type.name == "struct" else 0)],
             f"{name}.x {comparison} {random.choice((1, 42, 7, 1000, 'NULL'))}",
             f"{name}.`y.z` {comparison} 'a'",
             f"{name}.t.u {comparison} 1.5D",

@@ -11,22 +11,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StructField, StructType
 
 import bloomparquet as bp
 from pyspark_bloomparquet import last_plan
 from tests.differential import sparkside
-from tests.differential.column_types import TYPES, converted
-from tests.differential.random_files import DataSet
+from tests.differential.loads import Load
 from tests.differential.random_sql import Statement
-from tests.differential.settings import PRUNED, READ_BY_ALL, UNPRUNED, random_settings
+from tests.differential.settings import PRUNED, UNPRUNED
 from tests.support.scenarios import PYTHON as PYTHON_SOURCE
 from tests.support.spark import conf
 
@@ -37,33 +35,15 @@ PLAIN, JAR, WHERE, PYTHON, PYTHON_WHERE, READ_TABLE = "plain", "jar", "where", "
 """The ways in: Spark's own scans, the jar's format without and with the option `where`, the Python data source by Spark
 and called without it, and `bp.read_table`."""
 WAYS = (PLAIN, JAR, WHERE, PYTHON, PYTHON_WHERE, READ_TABLE)
+IN_PYTHON = (READ_TABLE, PYTHON_WHERE)
+"""The ways in that need no JVM."""
 OWN_V2 = "Spark's own V2"
 """Spark's own readers of DataSource V2, of which the jar's format is made. They prune nothing."""
 _JAR_FORMAT = {"parquet": "bloomparquet", "orc": "bloomorc"}
 _ALWAYS = {"spark.sql.binaryOutputStyle": "HEX", "spark.sql.python.filterPushdown.enabled": "true"}
-_ENTRIES = ("load", "load", "load", "using", "path", "table", "files")
 ERRORS = (PySparkException, Py4JError)
+_ONLY_IDS = StructType([StructField("rid", LongType())])  # with other columns, it refuses files for their sake
 _GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
-
-
-@dataclass(frozen=True)
-class Load:
-    """How a data set is loaded: `at_load` are the settings meanwhile, `settings` those while a query runs."""
-
-    data: DataSet
-    entry: str = "load"
-    schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    at_load: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def zone(self) -> str:
-        return self.settings.get("spark.sql.session.timeZone", "UTC")
-
-    @property
-    def case_sensitive(self) -> bool:
-        return self.settings.get("spark.sql.caseSensitive") == "true"
 
 
 @dataclass(frozen=True)
@@ -97,50 +77,10 @@ class Outcome:
     plans: tuple[Any, ...] = field(default=(), compare=False)
 
 
-_OPTIONS = (
-    ("mergeSchema", ("true", "false")), ("recursiveFileLookup", ("true",)), ("pathGlobFilter", ("*-000*", "*")),
-    ("ignoreCorruptFiles", ("true", "false")), ("modifiedAfter", ("2020-01-01T00:00:00",)),
-)  # fmt: skip
-_OPTIONS_OF_PARQUET = (
-    ("datetimeRebaseMode", ("LEGACY", "CORRECTED", "EXCEPTION")), ("int96RebaseMode", ("LEGACY", "CORRECTED")),
-)  # fmt: skip
-
-
-def plain_load(random: Random, data: DataSet) -> Load:
-    """A load that every way in supports, under settings that they all know."""
-    settings = {key: random.choice(values) for key, values in READ_BY_ALL.items()}
-    return Load(data, settings=settings, at_load=settings)
-
-
-def random_load(random: Random, data: DataSet) -> Load:
-    settings = random_settings(random)
-    at_load = random_settings(random) if random.random() < 0.1 else settings
-    options: dict[str, str] = {}
-    if random.random() < 0.25:
-        key, values = random.choice(_OPTIONS if data.format == "orc" else (*_OPTIONS, *_OPTIONS_OF_PARQUET))
-        options[key] = random.choice(values)
-    chance = random.random()
-    schema = None
-    if chance < 0.4:
-        schema = data.ddl()
-    elif chance < 0.65:  # types to which readers convert the files' own, not all without losses
-        columns = [replace(c, type=converted(random, c.type)) if random.random() < 0.6 else c for c in data.columns]
-        schema = replace(data, columns=tuple(columns)).ddl()
-    elif chance < 0.68:  # any other type, most of them an error
-        column = replace(data.columns[0], type=random.choice(list(TYPES.values())))
-        schema = replace(data, columns=(*data.columns[1:], column)).ddl()
-    entry = random.choice(_ENTRIES)
-    if schema and entry == "table" and not data.partitions and random.random() < 0.5:
-        kind = random.choice(("CHAR(3)", "VARCHAR(3)", "STRING COLLATE UTF8_LCASE"))
-        schema = re.sub(r"(?<=` )STRING", kind, schema)
-    return Load(data, entry, schema, options, settings, at_load)
-
-
 def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
     """The outcome of the pair's statement by a way in; None: by plain Spark."""
-    if way in (READ_TABLE, PYTHON_WHERE):
-        load = pair.load
-        return run_in_python(way, str(load.data.root), pair.statement.predicate.sql(), load.zone, load.case_sensitive)
+    if way in IN_PYTHON:
+        return run_in_python(pair)
     try:
         with table(spark, pair.load, way, "t", pair.statement.predicate.sql()) as name, settings(spark, pair.load, way):
             frame = spark.sql(f"SELECT rid FROM {name}" if way == WHERE else pair.statement.sql(name))
@@ -164,17 +104,18 @@ def _pruning(way: str | None) -> Mapping[str, str]:
     return by_way.get(way, {})
 
 
-def run_in_python(way: str, root: str, where: str, zone: str, case_sensitive: bool) -> Outcome:
-    """The row ids for which `where` is TRUE, by a way in that needs no JVM."""
+def run_in_python(pair: Pair) -> Outcome:
+    """The ids of the rows for which the predicate is TRUE, by a way in that needs no JVM."""
+    load, where = pair.load, pair.statement.predicate.sql()
     try:
-        if way == READ_TABLE:
-            given: dict[str, Any] = {"timezone": zone, "case_sensitive": case_sensitive}
-            plan = bp.plan(root, where, **given)
-            found = bp.read_table(root, where, ["rid"], **given)
+        if pair.way == READ_TABLE:
+            given: dict[str, Any] = {"timezone": load.zone, "case_sensitive": load.case_sensitive}
+            plan = bp.plan(load.data.root, where, **given)
+            found = bp.read_table(load.data.root, where, ["rid"], **given)
             rids, plans = found.column("rid").to_pylist(), (plan,)
         else:
-            options = {"where": where, "timeZone": zone, "caseSensitive": str(case_sensitive).lower()}
-            found = sparkside.read_by_data_source(Path(root), None, **options)
+            options = {"where": where, "timeZone": load.zone, "caseSensitive": str(load.case_sensitive).lower()}
+            found = sparkside.read_by_data_source(load.data.root, _ONLY_IDS, **options)
             rids, plans = found.column("rid").to_pylist() if found.num_columns else [], ()
         return Outcome(tuple(sorted(str(rid) for rid in rids)), plans=plans)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
@@ -262,12 +203,15 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     if right.error:
         tally["rows for Spark's error"] += 1
         # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
-        in_python = pair.way in (PYTHON, PYTHON_WHERE, READ_TABLE)
+        in_python = pair.way in (PYTHON, *IN_PYTHON)
         hidden = right.is_of_task and any(plan.kept < plan.total or plan.total == 0 for plan in ours.plans)
         if hidden or in_python or right.error in _ROW_ERRORS:
             return None
         if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
             tally["Spark's pushdown differs as well"] += 1
+            return None
+        if pair.way in (JAR, WHERE) and _is_as_own_v2(spark, pair, ours):
+            tally["Spark's own V2 reads it as well"] += 1
             return None
         return f"rows, and Spark fails: {right.message}"
     if ours.error:
@@ -298,7 +242,7 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
     if pair.way == READ_TABLE and _names_old_days(pair):
         tally["other days than Spark's"] += 1
         return None
-    if pair.way in (READ_TABLE, PYTHON_WHERE) and _names_mixed_numbers(pair):
+    if pair.way in IN_PYTHON and _names_mixed_numbers(pair):
         tally["other numbers than Spark's"] += 1
         return None
     if pair.way != PLAIN and not Counter(right.rows) - Counter(ours.rows) and _ignores_errors(pair.load):
@@ -347,7 +291,7 @@ def count_plans(plans: Any, way: str, tally: Counter[str]) -> None:
 
 def is_refusal(way: str, outcome: Outcome) -> bool:
     """Whether an error says that this way in does not support the statement."""
-    if way in (READ_TABLE, PYTHON_WHERE):
+    if way in IN_PYTHON:
         return outcome.error in {f"bloomparquet: {kind}Error" for kind in ("Plan", "Unsupported", "Option", "Format")}
     named = re.match(r".*bloomparquet\.errors\.(Unsupported|Plan|Option)Error", outcome.message)
     return bool(named) if way == PYTHON else way == WHERE and "where" in outcome.message
@@ -374,6 +318,13 @@ def _fails_before_1970(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
         return False
     theirs = run(spark, pair, OWN_V2)
     return (theirs.error, theirs.message) == (ours.error, ours.message)
+
+
+def _is_as_own_v2(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
+    """Whether Spark's own DataSource V2 has our rows where its other reader fails, for example for ORC files whose
+    partition column has only NULL."""
+    theirs = run(spark, pair, OWN_V2)
+    return not theirs.error and theirs.rows == ours.rows
 
 
 def _is_as_pushed(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:

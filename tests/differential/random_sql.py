@@ -5,12 +5,14 @@ A statement names the table ``{t}``, so that several readers can run it. No resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from tests.differential.column_types import converted, quoted
-from tests.differential.nested_sql import COMPARISONS, NESTED, field_leaf, nested_leaf
+from tests.differential.comparisons import COMPARISONS, comparison, membership, null_test, portable, some_value
+from tests.differential.nested_sql import NESTED, field_leaf, nested_leaf
 from tests.differential.random_files import Column, DataSet
 
 ROWS = "SELECT rid FROM {t} WHERE {p}"
@@ -51,73 +53,73 @@ class Statement:
         return self.template.replace("{t}", table).replace("{p}", self.predicate.sql())
 
 
-def predicate(random: Random, data: DataSet, leaf: Callable[[Random, DataSet], str] | None = None) -> Predicate:
-    make = leaf or _leaf
-    if data.rows and random.random() < 0.6:  # conditions that are TRUE for one row: it is lost if one is misjudged
-        data = data.at_row(random.choice(data.rows))
-    trees = [_negated(random, 0.1, make(random, data)) for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4)))]
-    while len(trees) > 1:
-        joined = Predicate(random.choice(("AND", "OR")), (trees.pop(), trees.pop(0)))
-        trees.append(Predicate("NOT", (joined,)) if random.random() < 0.2 else joined)
-    return Predicate("NOT", (trees[0],)) if random.random() < 0.1 else trees[0]
+Leaf = Callable[[Random, DataSet, bool | None], str]
+"""Makes a condition. Given whether it is to be TRUE for the row at which the data set is, most are so."""
 
 
-def _negated(random: Random, chance: float, leaf: str) -> Predicate:
-    tree = Predicate("", leaf=leaf)
-    return Predicate("NOT", (tree,)) if random.random() < chance else tree
+def predicate(random: Random, data: DataSet, leaf: Leaf | None = None) -> Predicate:
+    wanted = None
+    if data.rows and random.random() < 0.7:  # TRUE for one row: it is lost if one leaf is misjudged
+        data, wanted = data.at_row(random.randrange(len(data.rows))), True
+    return tree(random, data, leaf or _leaf, random.choice((1, 1, 1, 2, 2, 3, 4)), wanted)
 
 
-def portable_leaf(random: Random, data: DataSet) -> str:
+def tree(random: Random, data: DataSet, leaf: Leaf, leaves: int, wanted: bool | None) -> Predicate:
+    """A tree of so many leaves that is `wanted` if its leaves are what they are wanted to be."""
+    if random.random() < 0.15:
+        return Predicate("NOT", (tree(random, data, leaf, leaves, None if wanted is None else not wanted),))
+    if leaves == 1:
+        return Predicate("", leaf=leaf(random, data, wanted))
+    operator, first = random.choice(("AND", "OR")), random.randint(1, leaves - 1)
+    decides_alone = wanted == (operator == "OR")
+    other = random.random() < 0.3 if decides_alone else wanted
+    parts = [(first, wanted), (leaves - first, other)]
+    random.shuffle(parts)
+    return Predicate(operator, tuple(tree(random, data, leaf, count, each) for count, each in parts))
+
+
+def portable_leaf(random: Random, data: DataSet, wanted: bool | None) -> str:
     """A condition that the package's own `where` has too: a column beside literals of the column's type."""
-    column = random.choice(data.columns)
+    column = _special(random, data.columns)
     name, kind = column.sql, column.type.name
     # pyarrow reads times in the last second before 1970 from ORC files of Java as one second later.
     is_misread = data.format == "orc" and kind in ("timestamp", "timestamp_ms", "int96")
     if is_misread or kind in ("list", "map", "variant") or kind.startswith("timestamp_n"):
-        return f"{name} IS {random.choice(('', 'NOT '))}NULL" if kind != "variant" else "rid > 7"
-    if column.pool == (None,) and random.random() < 0.5:
-        return f"{name} {random.choice(('IS NULL', '<=> NULL'))}"
+        return f"{name} {null_test(random, column, wanted)}" if kind != "variant" else "rid > 7"
     if kind == "struct":
-        return field_leaf(random, column, name)
-    pool = [value for value in column.pool if value is not None and value == value]  # `where` has no NaN
-    value = random.choice(pool) if pool and random.random() < 0.6 else random.choice(column.type.values)
-    literals = [column.type.sql(v) for v in (value, *random.sample(pool, min(len(pool), 2))) if v is not None]
-    shape = random.random()
-    if not pool and column.pool != (None,) and literals:  # NaN, which is above every number
-        return f"{name} {random.choice(('>', '>=', '<>'))} {literals[0]}"
-    if not literals or shape < 0.15:
-        return f"{name} {random.choice(('IS NULL', 'IS NOT NULL', '<=> NULL'))}"
-    if shape < 0.35 and kind == "string":
-        prefix = str(value)[: random.randint(0, 2)].replace("'", "")
-        return f"{name} {random.choice(('LIKE', 'NOT LIKE'))} '{prefix}%'"
-    if shape < 0.75:
-        return f"{name} {random.choice(COMPARISONS)} {literals[0]}"
-    return f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(literals)})"
+        return field_leaf(random, column, name, wanted)
+    return portable(random, column, name, wanted)
 
 
-def _leaf(random: Random, data: DataSet) -> str:
+def _special(random: Random, columns: Sequence[Column]) -> Column:
+    """A column, more often one with special values."""
+    return random.choices(columns, [3 if any(v in c.type.special for v in c.pool) else 1 for c in columns])[0]
+
+
+def _leaf(random: Random, data: DataSet, wanted: bool | None) -> str:
     if random.random() < 0.06:
         return random.choice(
             ("TRUE", "FALSE", "NULL", "cast(NULL AS BOOLEAN)", "rid % 3 = 1", "rid IN (0, 5, 21)", "rid > 30")
         )
     # Nested columns have more leaves and more kinds of predicates.
-    columns = [c for c in data.columns for _ in range(4 if c.type.name in NESTED else 2)]
-    column = random.choice((*columns, *data.partitions))
+    columns = [c for c in data.columns for _ in range(2 if c.type.name in NESTED else 1)]
+    column = random.choice(data.partitions) if data.partitions and random.random() < 0.1 else _special(random, columns)
     name = column.sql
     if random.random() < 0.08:
         name = name.swapcase() if random.random() < 0.5 else name.upper()
     if column.type.name in NESTED:
-        return nested_leaf(random, column, name)
+        return nested_leaf(random, column, name, wanted)
     shape = random.random()
     if shape < 0.42:
-        return f"{name} {random.choice(COMPARISONS)} {_literal(random, column)}"
+        value = some_value(random, column)
+        return f"{name} {comparison(random, column, value, wanted)} {_as_literal(random, column, value)}"
     if shape < 0.62:
-        values = [_literal(random, column) for _ in range(random.choice((1, 2, 3, 12)))]
-        return (
-            f"{name} {random.choice(('IN', 'IN', 'NOT IN'))} ({', '.join(values + random.choice(([], [], ['NULL'])))})"
-        )
+        some = [some_value(random, column) for _ in range(random.choice((1, 2, 3, 12)))]
+        values = [_as_literal(random, column, each) for each in some]
+        values += random.choice(([], [], ["NULL"]))
+        return f"{name} {membership(random, column, some, wanted)} ({', '.join(values)})"
     if shape < 0.67 or (column.pool == (None,) and random.random() < 0.5):
-        return f"{name} {random.choice(('IS NULL', 'IS NOT NULL'))}"
+        return f"{name} {null_test(random, column, wanted)}"
     if shape < 0.72:
         return f"{name} {random.choice(('', 'NOT '))}BETWEEN {_literal(random, column)} AND {_literal(random, column)}"
     if shape < 0.76:
@@ -129,7 +131,10 @@ def _leaf(random: Random, data: DataSet) -> str:
 
 
 def _literal(random: Random, column: Column) -> str:
-    value = random.choice(column.pool if random.random() < 0.6 else column.type.values)
+    return _as_literal(random, column, some_value(random, column))
+
+
+def _as_literal(random: Random, column: Column, value: Any) -> str:
     if value is None or random.random() < 0.03:
         return "NULL"
     choices = column.type.literals(value)

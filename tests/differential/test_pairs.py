@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from tests.differential import pairs
-from tests.differential.pairs import JAR, OWN_V2, PLAIN, WHERE, Load, Outcome, Pair
+from tests.differential.loads import Load
+from tests.differential.pairs import JAR, OWN_V2, PLAIN, WHERE, Outcome, Pair
 from tests.differential.random_files import DataSet
 from tests.differential.random_sql import ROWS, Predicate, Statement
 
@@ -74,3 +75,19 @@ def test_rows_that_sparks_orc_filters_lose(
     monkeypatch.setattr(pairs, "_pushed", lambda _spark, _pair: pushed)
     pair = Pair(Load(DataSet(Path("t"), format_, (), (), "")), Statement(ROWS, Predicate("", leaf="TRUE")), way)
     assert (pairs.compare(cast(Any, None), pair, Counter()) is None) == is_sparks
+
+
+@pytest.mark.parametrize(
+    ("way", "by_v2", "is_sparks"),
+    [(JAR, ROW, True), (WHERE, ROW, True), (JAR, Outcome(("8",)), False), (JAR, OTHER, False), (PLAIN, ROW, False)],
+)
+def test_files_that_only_sparks_v2_reader_reads(
+    way: str, by_v2: Outcome, is_sparks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: dict[str | None, Outcome] = {None: OTHER, way: ROW, OWN_V2: by_v2}
+    monkeypatch.setattr(pairs, "run", lambda _spark, _pair, by: outcomes[by])
+    monkeypatch.setattr(pairs, "_pushed", lambda _spark, _pair: OTHER)
+    pair = Pair(Load(DataSet(Path("t"), "orc", (), (), "")), Statement(ROWS, Predicate("", leaf="TRUE")), way)
+    tally: Counter[str] = Counter()
+    assert (pairs.compare(cast(Any, None), pair, tally) is None) == is_sparks
+    assert tally["Spark's own V2 reads it as well"] == is_sparks

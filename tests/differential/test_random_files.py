@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+import re
+from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from tests.differential import random_files, random_sql
+import bloomparquet as bp
+from tests.differential import comparisons, random_files, random_sql
 from tests.differential.column_types import TYPES, VARIANT, converted
 from tests.differential.random_files import Column, DataSet
 
@@ -51,3 +58,54 @@ def test_every_type_is_converted_to_a_type() -> None:
     assert names["variant"] == {"variant"}
     assert "int64" in names["decimal(9,2)"]
     assert names["int32"] >= {"int8", "int64", "float64"}
+
+
+def test_predicates_are_mostly_true_for_the_row_they_are_about(tmp_path: Path) -> None:
+    types = ("int64", "string", "float64", "decimal(9,2)", "date", "struct")
+    columns = tuple(
+        Column(name, TYPES[type_], TYPES[type_].values) for name, type_ in zip("abcdef", types, strict=True)
+    )
+    random, true = Random(1), 0
+    for number in range(100):
+        rows = tuple({"rid": at, **{c.name: random.choice(c.pool) for c in columns}} for at in range(9))
+        data = DataSet(tmp_path, "parquet", columns, (), "", rows).at_row(4)
+        assert all(column.pool == (rows[4][column.name],) and len(column.near) == 9 for column in data.columns)
+        arrays = [pa.array([rows[4][c.name]], c.type.arrow) for c in columns]
+        pq.write_table(pa.table(arrays, names=[*"abcdef"]), tmp_path / f"{number}.parquet")
+        where = random_sql.tree(random, data, random_sql.portable_leaf, 2, wanted=True).sql()
+        true += bp.read_table(tmp_path / f"{number}.parquet", where).num_rows
+    assert true > 85
+
+
+def test_literals_are_values_of_rows_around_a_row() -> None:
+    column = Column("a", TYPES["int64"], (5,), near=(5, 77))
+    texts = [comparisons.portable(Random(seed), column, "a", wanted=True) for seed in range(200)]
+    assert "a < 77L" in texts
+    assert "a NOT IN (77L)" in [re.sub(r"(77L)(, 77L)+", r"\1", text) for text in texts]
+    assert "a >= 77L" not in texts
+    nan = Column("a", TYPES["float64"], (math.nan,), near=(math.nan, 1.5))
+    assert "a > 1.5D" in [comparisons.portable(Random(seed), nan, "a", wanted=True) for seed in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored", "to", "shown"),
+    [
+        (32767, "int16", "int8", -1),
+        (128, "uint8", "int8", -128),
+        (42, "int32", "int64", 42),
+        (Decimal("1.50"), "decimal(4,2)", "int64", 150),
+        (7, "int32", "decimal(9,2)", Decimal(7)),
+        (None, "int32", "int8", None),
+    ],
+)
+def test_values_as_readers_convert_them(value: Any, stored: str, to: str, shown: Any, tmp_path: Path) -> None:
+    data = DataSet(tmp_path, "parquet", (Column("a", TYPES[stored], (value,)),), (), "", ({"rid": 0, "a": value},))
+    converted = data.read_as({"a": TYPES[to]})
+    assert converted.columns[0].pool == (shown,)
+    assert converted.rows == ({"rid": 0, "a": shown},)
+    assert TYPES[to].ddl in converted.ddl()
+
+
+def test_types_are_pickled_by_name() -> None:
+    for type_ in (*TYPES.values(), VARIANT):
+        assert pickle.loads(pickle.dumps(type_)) is type_
