@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -23,8 +23,9 @@ from tests.differential.random_sql import ROWS, Statement
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREDICATES, STATEMENTS, MOST_WHERE, MOST_ERRORS = 16, 8, 4, 2
-"""How many predicates and statements a data set is asked, and how many of each that fail are compared."""
+PORTABLE, PREDICATES, STATEMENTS, MOST_WHERE, MOST_ERRORS = 24, 16, 8, 4, 2
+"""How many conditions a data set is asked in a way that all ways in support; how many other conditions and statements;
+how many of the conditions by `WHERE`; and how many of each that fail are compared."""
 Rows = tuple[str, ...]
 Answers = dict[int, Rows | None]
 
@@ -52,16 +53,15 @@ def pairs_of(
     """
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
-        chosen = [way for way in ways if way in among]
-        return _screen(spark, load, statements, chosen, tally, record) if chosen else iter(())
+        # Each statement goes one way, so that a number of pairs has as many different ones as possible.
+        dealt = {way: statements[at :: len(ways)] for at, way in enumerate(ways) if way in among}
+        return _screen(spark, load, dealt, tally, record) if dealt else iter(())
 
     load = loads.plain_load(random, data)
-    portable = [
-        Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(PREDICATES)
-    ]
+    portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(PORTABLE)]
     ways = [READ_TABLE, *([PYTHON_WHERE] if data.format == "parquet" else []), PLAIN, JAR]
     yield from screen(load, portable, ways)
-    if data.format == "parquet" and PYTHON in among and random.random() < 0.05:
+    if random.random() < 0.05 and data.format == "parquet" and PYTHON in among:
         yield Pair(load, portable[0], PYTHON)
     load = loads.random_load(random, data)
     rows = [Statement(ROWS, random_sql.predicate(random, load.data)) for _ in range(PREDICATES)]
@@ -75,35 +75,36 @@ def pairs_of(
 
 
 def _screen(
-    spark: SparkSession, load: Load, statements: Sequence[Statement], ways: Sequence[str], tally: Counter[str],
+    spark: SparkSession, load: Load, dealt: Mapping[str, Sequence[Statement]], tally: Counter[str],
     record: Record | None,
 ) -> Iterator[Pair]:  # fmt: skip
+    """Compare the statements that are `dealt` to each way."""
+    everything = [(way, each) for way, statements in dealt.items() for each in statements]
     try:
         with pairs.table(spark, load, None, "t") as name, pairs.settings(spark, load, None):
             spark.sql(f"SELECT rid FROM {name}").collect()
-            analysed = [each for each in statements if _is_analysed(spark, each.sql(name))]
-            is_rows = all(each.template == ROWS for each in analysed)
-            right = (_truths if is_rows else _union)(spark, [name] * len(analysed), analysed)
+            asked = [(way, each) for way, each in everything if _is_analysed(spark, each.sql(name))]
+            is_rows = all(each.template == ROWS for _, each in asked)
+            right = (_truths if is_rows else _union)(spark, [name] * len(asked), [each for _, each in asked])
     except ERRORS:  # the load fails, and so does each of its statements
-        yield from (Pair(load, statements[0], way) for way in ways if way in (PLAIN, JAR, WHERE))
+        yield from (Pair(load, statements[0], way) for way, statements in dealt.items() if way not in IN_PYTHON)
         return
-    for i in [i for i, rows in right.items() if rows is None][:MOST_ERRORS]:
-        yield from (Pair(load, analysed[i], way) for way in ways if way in (PLAIN, JAR, WHERE))
-    answered = [i for i, rows in right.items() if rows is not None]
-    if not answered:
-        return
-    for way in ways:
-        tally["with rows"] += sum(bool(right[i]) for i in answered)
-        texts = [analysed[i] for i in answered]
+    failing = [i for i, rows in right.items() if rows is None and asked[i][0] not in IN_PYTHON]
+    yield from (Pair(load, asked[i][1], asked[i][0]) for i in failing[:MOST_ERRORS])
+    for way in dealt:
+        mine = [i for i, rows in right.items() if rows is not None and asked[i][0] == way]
+        if not mine:
+            continue
+        tally["with rows"] += sum(bool(right[i]) for i in mine)
+        texts = [asked[i][1] for i in mine]
         ours = in_python(load, texts, way, tally) if way in IN_PYTHON else in_spark(spark, load, texts, way, tally)
-        same = [i for at, i in enumerate(answered) if ours.get(at, right[i]) == right[i]]
+        same = [i for at, i in enumerate(mine) if ours.get(at, right[i]) == right[i]]
         if record is not None and same:
-            record.append(Asked(load, way, tuple(analysed[i] for i in same), tuple(right[i] or () for i in same)))
-        for at, i in enumerate(answered):
+            record.append(Asked(load, way, tuple(asked[i][1] for i in same), tuple(right[i] or () for i in same)))
+        for at, i in enumerate(mine):
             if at in ours and ours[at] != right[i]:
-                yield Pair(load, analysed[i], way)
-                continue
-            if at in ours:
+                yield Pair(load, asked[i][1], way)
+            elif at in ours:
                 tally["pairs"] += 1
                 tally[way] += 1
             else:

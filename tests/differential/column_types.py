@@ -267,7 +267,7 @@ def converted(random: Random, type_: Type) -> Type:
 
 
 def value_as(value: Any, stored: Type, to: Type) -> Any:
-    """What a reader makes of a value if it converts it; the value itself if that is not known."""
+    """The value that a reader shows for a stored one if it converts the column; unchanged if that is not known."""
     if value is None or to is stored:
         return value
     if to.name in _BITS and isinstance(value, int | Decimal):

@@ -1,6 +1,6 @@
-"""Conditions on one column and literals of its type. Most are as wanted for one row, by values of the rows around it.
+"""Conditions on one column. Most are TRUE (or not, if `wanted` is False) for one row of the data set.
 
-The rows around a row are often in its row group, so their values are the bounds there.
+Their literals are values of that row and of the rows around it, which are often the bounds of its row group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SIGNS = {"=": (0,), "<=>": (0,), "<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0
 
 
 def some_value(random: Random, column: Column) -> Any:
-    """A value of the column, of a row around the one that the condition is about, or of the type."""
+    """A value of the row, of a row around it, or any of the type. Without a row: of the column."""
     return random.choice(random.choice((column.pool, column.pool, column.near or column.pool, column.type.values)))
 
 

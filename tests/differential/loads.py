@@ -1,4 +1,4 @@
-"""How a data set is loaded: the way in's entry, a schema, options and settings, chosen at random."""
+"""Random ways to load a data set: a schema, options, settings, and an entry such as ``load`` or a table."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Column:
     type: Type
     pool: tuple[Any, ...] = field(compare=False)
     near: tuple[Any, ...] = field(default=(), compare=False)
-    """Values of the rows around one row, if `pool` has only the value of this row."""
+    """After :meth:`DataSet.at_row`: the values of the row and of those around it. `pool` has only the row's own."""
 
     @property
     def sql(self) -> str:
@@ -55,7 +55,7 @@ class DataSet:
     rows: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     def at_row(self, number: int) -> DataSet:
-        """The data set, as if each column had only the value of one row."""
+        """The data set, as if each column had only the value of row `number`."""
         row, around = self.rows[number], self.rows[max(0, number - _CLOSE) : number + _CLOSE + 1]
 
         def at_row(column: Column) -> Column:
@@ -67,7 +67,7 @@ class DataSet:
         return replace(self, columns=columns, partitions=partitions)
 
     def read_as(self, types: dict[str, Type]) -> DataSet:
-        """The data set, as readers show it that convert some columns."""
+        """The data set as a reader shows it that converts some columns to `types`."""
 
         def convert(column: Column, value: Any) -> Any:
             return value_as(value, column.type, types[column.name]) if column.name in types else value

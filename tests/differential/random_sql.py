@@ -54,7 +54,7 @@ class Statement:
 
 
 Leaf = Callable[[Random, DataSet, bool | None], str]
-"""Makes a condition. Given whether it is to be TRUE for the row at which the data set is, most are so."""
+"""Makes a condition. The last argument: whether it should be TRUE for the one row of :meth:`DataSet.at_row`."""
 
 
 def predicate(random: Random, data: DataSet, leaf: Leaf | None = None) -> Predicate:
@@ -65,7 +65,7 @@ def predicate(random: Random, data: DataSet, leaf: Leaf | None = None) -> Predic
 
 
 def tree(random: Random, data: DataSet, leaf: Leaf, leaves: int, wanted: bool | None) -> Predicate:
-    """A tree of so many leaves that is `wanted` if its leaves are what they are wanted to be."""
+    """A tree with this number of leaves. It is `wanted` for a row if each leaf is what it should be."""
     if random.random() < 0.15:
         return Predicate("NOT", (tree(random, data, leaf, leaves, None if wanted is None else not wanted),))
     if leaves == 1:
