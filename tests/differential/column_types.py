@@ -239,8 +239,8 @@ TYPES = {
 }
 
 OFTEN = (
-    "float32", "float64", "uint32", "uint64", "int32", "decimal(9,2)", "string", "string", "date", "date", "list",
-    "struct", "struct",
+    "float32", "float64", "uint32", "uint64", "int32", "decimal(4,2)", "decimal(9,2)", "string", "string", "date",
+    "date", "list", "struct", "struct",
 )  # fmt: skip
 """Types with special bounds, hashes, calendars, conversions or leaves. Columns have them more often."""
 _INT32 = ("int8", "int16", "int32", "uint8", "uint16")
@@ -250,7 +250,7 @@ _CONVERSIONS = {
     "uint32": ("int32", "float64"),
     **dict.fromkeys(
         ("decimal(4,2)", "decimal(9,2)", "decimal(18,6)"),
-        ("int64", "int64", "int32", "decimal(9,2)", "decimal(18,6)", "decimal(38,10)"),
+        ("int64", "int64", "int32", "int32", "decimal(18,6)", "decimal(38,10)"),
     ),
     "float32": ("float64",),
     "string": ("binary",),

@@ -33,7 +33,7 @@ def data_set(spark: SparkSession, name: str, home: Path) -> DataSet:
     """The data set called `name`, which decides everything about it."""
     random = Random(name)
     format_ = random.choice(("parquet", "parquet", "parquet", "orc", "orc"))
-    by_spark = random.random() < 0.4
+    by_spark = random.random() < (0.4 if format_ == "orc" else 0.5)
     root = home / name
     data = random_files.write(random, root / "t", "parquet" if by_spark else format_, for_spark=by_spark)
     if by_spark:
@@ -50,7 +50,7 @@ def _by_spark(spark: SparkSession, random: Random, data: DataSet, format_: str) 
     settings = {
         "spark.sql.parquet.outputTimestampType": random.choice(("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS")),
         "spark.sql.parquet.writeLegacyFormat": random.choice(("true", "false")),
-        "spark.sql.parquet.datetimeRebaseModeInWrite": random.choice(("LEGACY", "LEGACY", "CORRECTED")),
+        "spark.sql.parquet.datetimeRebaseModeInWrite": random.choice(("LEGACY", "LEGACY", "LEGACY", "CORRECTED")),
         "spark.sql.parquet.int96RebaseModeInWrite": random.choice(("LEGACY", "CORRECTED")),
         "spark.sql.orc.columnarWriterBatchSize": "4",
         "spark.sql.files.ignoreCorruptFiles": "true",

@@ -170,8 +170,8 @@ def pairs_until_found(fault: Fault, home: Path, most: int) -> int | None:
 
 
 def record(home: Path, most: int, seed: str, groups: Collection[tuple[str, ...]]) -> str:
-    """Record what plain Spark answers, so that no fault needs to ask it again, until each group of ways has `most`
-    pairs. Returns a summary.
+    """Record what plain Spark answers, so that no fault needs to ask it again, until there are `most` pairs for each
+    group of ways. Returns a summary.
 
     Pairs that the product refuses are recorded too: with a fault, it may skip the row group for which it refuses.
     """
@@ -179,7 +179,8 @@ def record(home: Path, most: int, seed: str, groups: Collection[tuple[str, ...]]
     tally: Counter[str] = Counter()
     spark = random_run.session(home)
     for number in itertools.count():
-        ways = [way for each in groups if sum(tally[way] for way in each) < most for way in each]
+        counts = {group: sum(len(each.statements) for each in recorded if each.way in group) for group in groups}
+        ways = [way for group in groups if counts[group] < most for way in group]
         if not ways:
             break
         numbers = iter([number])

@@ -46,6 +46,9 @@ _OPTIONS_OF_PARQUET = (
 def plain_load(random: Random, data: DataSet) -> Load:
     """A load that every way in supports, under settings that they all know."""
     settings = {key: random.choice(values) for key, values in READ_BY_ALL.items()}
+    # Else a column may be compared with another one's literal. For Spark, NULL <= a large DECIMAL is TRUE.
+    if len({column.name.lower() for column in data.columns}) < len(data.columns):
+        settings["spark.sql.caseSensitive"] = "true"
     return Load(data, settings=settings, at_load=settings)
 
 

@@ -102,7 +102,7 @@ def write(random: Random, root: Path, format_: str, *, for_spark: bool = False) 
     if for_spark or (format_ == "parquet" and random.random() < 0.7):
         allowed.remove("timestamp_ns")
     columns = []
-    often = [n for n in OFTEN if n in allowed]
+    often = [n for n in (*OFTEN, *(["date"] * 2 if for_spark else [])) if n in allowed]  # Spark writes two calendars
     for name, type_name in zip(names, random.sample([*allowed, *often], len(names)), strict=True):
         columns.append(Column(name, TYPES[type_name], _pool(random, TYPES[type_name], random.randint(1, 8))))
     partitions: list[str] = random.choice(([], [], [], ["p"], ["q"], ["p", "q"]))

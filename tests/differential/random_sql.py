@@ -93,7 +93,7 @@ def portable_leaf(random: Random, data: DataSet, wanted: bool | None) -> str:
 
 def _special(random: Random, columns: Sequence[Column]) -> Column:
     """A column, more often one with special values."""
-    return random.choices(columns, [3 if any(v in c.type.special for v in c.pool) else 1 for c in columns])[0]
+    return random.choices(columns, [5 if any(v in c.type.special for v in c.pool) else 1 for c in columns])[0]
 
 
 def _leaf(random: Random, data: DataSet, wanted: bool | None) -> str:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.differential import comparisons, random_files, random_sql
+from tests.differential import comparisons, loads, random_files, random_sql
 from tests.differential.column_types import TYPES, VARIANT, converted
 from tests.differential.random_files import Column, DataSet
 
@@ -104,6 +104,13 @@ def test_values_as_readers_convert_them(value: Any, stored: str, to: str, shown:
     assert converted.columns[0].pool == (shown,)
     assert converted.rows == ({"rid": 0, "a": shown},)
     assert TYPES[to].ddl in converted.ddl()
+
+
+@pytest.mark.parametrize(("names", "sensitive"), [("cC", {"true"}), ("cd", {"true", "false"})])
+def test_names_that_differ_in_case_are_told_apart(names: str, sensitive: set[str], tmp_path: Path) -> None:
+    data = DataSet(tmp_path, "parquet", tuple(Column(name, TYPES["int32"], (1,)) for name in names), (), "")
+    settings = [loads.plain_load(Random(seed), data).settings["spark.sql.caseSensitive"] for seed in range(20)]
+    assert set(settings) == sensitive
 
 
 def test_types_are_pickled_by_name() -> None:
