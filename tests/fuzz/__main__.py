@@ -137,11 +137,15 @@ def add_figures(
 def fuzz(name: str, seconds: int, executions: int) -> None:
     """Fuzz one target in this process; it ends the process."""
     import atheris
-    from atheris.import_hook import HookManager
+    from atheris import import_hook
 
+    from tests.fuzz.branches import Branches, instrumented_functions, shrink_stack
+
+    patch_code = import_hook.patch_code
+    import_hook.patch_code = lambda code, flow: shrink_stack(patch_code(code, flow), code)
     # Nothing of the package may be imported before. Comparisons are not traced, which takes as long as everything else:
     # our mutators know the numbers that matter.
-    with HookManager({"bloomparquet", "pyspark_bloomparquet"}, set(), True, trace_dataflow=False):
+    with import_hook.HookManager({"bloomparquet", "pyspark_bloomparquet"}, set(), True, trace_dataflow=False):
         from tests.fuzz.preload import load_package
 
         load_package()
@@ -151,7 +155,6 @@ def fuzz(name: str, seconds: int, executions: int) -> None:
     import time
     import warnings
 
-    from tests.fuzz.branches import Branches
     from tests.fuzz.target import CORPUS, examine, limit_memory, minimise
 
     logging.disable(logging.CRITICAL)
@@ -165,7 +168,8 @@ def fuzz(name: str, seconds: int, executions: int) -> None:
     known = {path.stem for path in finds.glob("*.txt")}
     limit_memory(_ALLOCATION)
     folders = [corpus, seeds, *([CORPUS / name] if (CORPUS / name).is_dir() else [])]
-    branches = Branches(atheris, 2 + sum(len(list(folder.iterdir())) for folder in folders))
+    inputs = sum(len(list(folder.iterdir())) for folder in folders)
+    branches = Branches(atheris, instrumented_functions(), complete=2 + inputs)
     chance = random.Random(time.time_ns())
 
     def test_one_input(data: bytes) -> None:

@@ -11,9 +11,9 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,7 +31,7 @@ _MEMORY_PER_BYTE = 4096  # the limits of the product's parsers allow about a tho
 @dataclass(frozen=True)
 class Target:
     """`run` raises for a bad input. `mutate` changes an input without destroying its structure. `seconds` is the limit
-    of one input, in seconds of the processor."""
+    of one input, in seconds of the processor. `max_bytes` is the size of new inputs: stored ones may be larger."""
 
     name: str
     seeds: Callable[[], list[bytes]]
@@ -61,14 +61,18 @@ def _stop(*_: Any) -> None:
     raise InputTimeoutError("the input took too much time of the processor")
 
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise InputTimeoutError in the block after so many seconds of the processor, at the end of it if not sooner."""
-    if signal.getsignal(signal.SIGVTALRM) is not _stop:
-        signal.signal(signal.SIGVTALRM, _stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+@cache
+def _handle_signals() -> None:
+    """Once for each process: to ask for the handler takes longer than the rest of the harness."""
+    signal.signal(signal.SIGVTALRM, _stop)
+
+
+def _run(target: Target, data: bytes) -> None:
+    """Raise InputTimeoutError if that takes too many seconds of the processor, at the end of it if not sooner."""
+    _handle_signals()
+    signal.setitimer(signal.ITIMER_VIRTUAL, target.seconds)
     try:
-        yield
+        target.run(data)
     finally:
         left, _ = signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     if not left:  # a handler may have swallowed the exception
@@ -79,8 +83,7 @@ def examine(target: Target, data: bytes) -> Find | None:
     """Run one input."""
     memory = _peak_memory()
     try:
-        with time_limit(target.seconds):
-            target.run(data)
+        _run(target, data)
     except (Exception, InputTimeoutError) as error:  # noqa: BLE001 - each of them is a find
         return _find_of(error)
     grown = _peak_memory() - memory
