@@ -112,6 +112,13 @@ def _edited_file(raw: bytes, flags: int, edits: bytes, changes: bytes) -> bytes:
     return head + checksum + index + body
 
 
+def _predicates(flag: int) -> list[tuple[int, Any]]:
+    """The predicates of an input, with their numbers: all, or one, which takes a third of the time."""
+    every = list(enumerate(_WHERES))
+    number = flag >> 2 & 3
+    return every[number - 1 : number] if number else every
+
+
 def _run_index(data: bytes) -> None:
     """Flags, edits of the manifest, edits of the segment's index, changes of its bytes."""
     flags, of_manifest, of_segment, changes = split(data, 4)
@@ -124,7 +131,7 @@ def _run_index(data: bytes) -> None:
     manifest.write_bytes(json.dumps({"checksum": checksum, **content}).encode())
     segment.write_bytes(_edited_file(segment_raw, flag, of_segment, changes))
     forget_indexes()
-    for number, where in enumerate(_WHERES):
+    for number, where in _predicates(flag):
         actual = outcome("auto", _dataset(), where)
         if flag & _SEAL_SECTIONS:  # it may lie, also about names and row counts
             assert not isinstance(actual[0], type) or issubclass(actual[0], bp.BloomParquetError), actual
@@ -152,7 +159,7 @@ def _run_cache(data: bytes) -> None:
     flag = flags[0] if flags else 0
     directory, path, raw = _cache_file()
     path.write_bytes(_edited_file(raw, flag, edits, changes))
-    for number, where in enumerate(_WHERES):
+    for number, where in _predicates(flag):
         cached = PlanCache().on_disk(directory, 1 << 30)
         try:
             plan = plan_dataset(_dataset(), where, PlanOptions(cache=cached, index="off"))
@@ -174,7 +181,7 @@ def _seeds(parts: int) -> list[bytes]:
     )
     changes = (b"", b"\0\1\2\3", b"\0\0\x40\xff\0\1\0\x80", bytes(range(40)))
     return [
-        join([bytes([flags]), *([edits[(i + j) % 6] for j in range(parts - 2)]), changes[i % 4]])
+        join([bytes([flags + 4 * (i % 4)]), *([edits[(i + j) % 6] for j in range(parts - 2)]), changes[i % 4]])
         for flags in range(4)
         for i in range(6)
     ]
@@ -185,7 +192,7 @@ def _change(parts: int) -> Any:
         pieces = split(data, parts)
         at = random.randrange(parts)
         if at == 0:
-            pieces[0] = bytes([random.randrange(4)])
+            pieces[0] = bytes([random.randrange(16)])
         elif at == parts - 1:
             pieces[at] = change_bytes(pieces[at], random) + random.randbytes(random.choice((0, 4)))
         else:

@@ -98,8 +98,15 @@ def _run_thrift(data: bytes) -> None:
 
 
 def _thrift_seeds() -> list[bytes]:
-    pages = [b"\0" + file[4:200] for file in _files() if len(file) > 200]
-    return [*pages, *(bytes([i % 4]) + footer_of(file)[i * 7 :] for file in _files() for i in (0, 1))]
+    """Pages, and the structs of footers: each with the number of its definition before it."""
+    seeds = [bytes([_DEFINITIONS.index(PageHeader)]) + file[4:200] for file in _files() if len(file) > 200]
+    for file in _files():
+        metadata, _ = read_struct(footer_of(file), FileMetaData)
+        chunks = [chunk for group in metadata.row_groups[:1] for chunk in group.columns[:2]]
+        structs = [*metadata.schema[:3], *chunks, *(chunk.meta_data for chunk in chunks), metadata]
+        metadata.schema, metadata.row_groups = metadata.schema[:2], []
+        seeds += [bytes([_DEFINITIONS.index(type(struct))]) + write_struct(struct) for struct in structs]
+    return seeds
 
 
 def _run_footer(data: bytes) -> None:
@@ -308,6 +315,7 @@ TARGETS = [
         _thrift_seeds,
         _run_thrift,
         change_some(lambda data, random: data[:1] + change_thrift(data[1:], random)),
+        max_bytes=256,
     ),
     Target("footer", lambda: [footer_of(file) for file in _files()], _many_at_once, change_thrift),
     Target("bloom", _bloom_seeds, _run_bloom, change_bytes, max_bytes=512),

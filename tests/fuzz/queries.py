@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from google.protobuf.message import DecodeError
 
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, PlanError
+from bloomparquet.query import literals
 from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.predicate import Predicate, to_sql
 from bloomparquet.query.sql import parse_where
@@ -140,6 +142,7 @@ def frame_seeds() -> list[bytes]:
     return [json.dumps({**base, "predicate": tree, "explain": i % 2 == 0}).encode() for i, tree in enumerate(trees)]
 
 
+_ZONES = {"Europe/Berlin", "America/New_York"}
 _worker = Worker(io.BytesIO())
 
 
@@ -169,7 +172,9 @@ def _run_frames(data: bytes) -> None:
     if frame is None:
         return
     request, _ = frame
-    answer, result = plan_of(request)
+    # The hint for an unknown zone compares its name with all names, which takes as long as fifty plans.
+    with patch.object(literals, "available_timezones", lambda: _ZONES):
+        answer, result = plan_of(request)
     stream = io.BytesIO()
     write_frame(stream, {"id": request.get("id"), **answer}, result)
     stream.seek(0)

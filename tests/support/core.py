@@ -40,7 +40,13 @@ class Items(NamedTuple):
 
 def decode(data: bytes) -> dict[int, Field]:
     """A serialised struct as ``{field id: Field}``. It trusts its input."""
-    return _Decoder(data).struct()
+    return decode_first(data)[0]
+
+
+def decode_first(data: bytes) -> tuple[dict[int, Field], int]:
+    """The struct at the start of `data`, and its size."""
+    decoder = _Decoder(data)
+    return decoder.struct(), decoder.at
 
 
 def encode(fields: dict[int, Field]) -> bytes:
