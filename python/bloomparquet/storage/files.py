@@ -237,8 +237,7 @@ class ArrowStorage:
     batch_bytes = 64 * 1024 * 1024  # enough reads for all threads
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, key: Hashable, access: Hashable = None) -> None:
-        self.filesystem = filesystem
-        self.key = key
+        self.filesystem, self.key = filesystem, key
         self.access = key if access is None else access
         while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
             filesystem = filesystem.base_fs
