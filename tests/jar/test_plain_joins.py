@@ -353,12 +353,8 @@ def test_a_value_that_overflows_is_an_error_where_spark_has_one(joined: SparkSes
             return error.getCondition()
 
     overflow = f"id = {value} + 9223372036854775807"
-    conditions = [
-        overflow,
-        f"id < -1 AND {overflow}",
-        f"id = 4 OR {overflow}",
-        f"id = 4 AND ({overflow} OR s = 's004')",
-    ]
+    with_others = ["{}", "id < -1 AND {}", "id = 4 OR {}", "id = 4 AND ({} OR s = 's004')"]
+    conditions = [each.format(overflow) for each in with_others]
     with conf(joined, {"spark.sql.ansi.enabled": ansi}):
         with conf(joined, OFF):
             expected = [answer(condition) for condition in conditions]
