@@ -13,7 +13,7 @@ from tests.differential.random_run import differences, summary
 
 pytestmark = pytest.mark.slow
 
-DATA_SETS = range(2, 16)
+DATA_SETS = range(2, 9)
 
 
 def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
@@ -28,4 +28,4 @@ def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_pa
     for way in (PLAIN, JAR, READ_TABLE):
         assert tally[f"{way}: scans that skipped"] > tally[way] / 8, way
     assert tally[WHERE] > 5
-    assert tally[PYTHON_WHERE] > 15
+    assert tally[PYTHON_WHERE] > 5
