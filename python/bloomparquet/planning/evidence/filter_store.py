@@ -59,14 +59,15 @@ class FilterStore(ABC):
         """
         with self._lock:
             answers = np.ones(len(question.chunks), np.bool_)
-            undecided = self._ask_tiles(question, answers)
-            is_absent = self._known_absent(question)
-            answers[is_absent & undecided] = False
-            (others,) = np.nonzero(undecided & ~is_absent)
-            rest = question.about(others)
-            for loaded in self._load(rest):
-                answers[others[loaded]] = self._probe(rest.about(loaded))
-            self.absent.add(rest, answers[others])
+            (others,) = np.nonzero(self._ask_tiles(question, answers))
+            if len(others):
+                is_absent = self._known_absent(question.about(others))
+                answers[others[is_absent]] = False
+                others = others[~is_absent]
+                rest = question.about(others)
+                for loaded in self._load(rest):
+                    answers[others[loaded]] = self._probe(rest.about(loaded))
+                self.absent.add(rest, answers[others])
             unusable = np.isin(question.chunks, list(self.errors)).sum() if self.errors else 0
             return answers, int(unusable)
 
