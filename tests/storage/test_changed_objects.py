@@ -89,10 +89,10 @@ def test_fsspec_file_systems_report_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_versions_are_compared_by_size_and_second(size: int, time: int, same: bool) -> None:
-    for listed, opened in ((5_000_000_000, time), (time, 5_000_000_000)):
-        file, found = FileInfo("a", 10, listed), FileInfo("a", size, opened)
+    for listed_at, opened_at in ((5_000_000_000, time), (time, 5_000_000_000)):
+        listed, opened = FileInfo("a", 10, listed_at), FileInfo("a", size, opened_at)
         if same:
-            require_same(file, found)
+            require_same(listed, opened)
         else:
             with pytest.raises(FileChangedError):
-                require_same(file, found)
+                require_same(listed, opened)
