@@ -111,12 +111,12 @@ def run_in_python(pair: Pair) -> Outcome:
         if pair.way == READ_TABLE:
             given: dict[str, Any] = {"timezone": load.zone, "case_sensitive": load.case_sensitive}
             plan = bp.plan(load.data.root, where, **given)
-            found = bp.read_table(load.data.root, where, ["rid"], **given)
-            rids, plans = found.column("rid").to_pylist(), (plan,)
+            table = bp.read_table(load.data.root, where, ["rid"], **given)
+            rids, plans = table.column("rid").to_pylist(), (plan,)
         else:
             options = {"where": where, "timeZone": load.zone, "caseSensitive": str(load.case_sensitive).lower()}
-            found = sparkside.read_by_data_source(load.data.root, _ONLY_IDS, **options)
-            rids, plans = found.column("rid").to_pylist() if found.num_columns else [], ()
+            table = sparkside.read_by_data_source(load.data.root, _ONLY_IDS, **options)
+            rids, plans = table.column("rid").to_pylist() if table.num_columns else [], ()
         return Outcome(tuple(sorted(str(rid) for rid in rids)), plans=plans)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
         kind = f"bloomparquet: {type(error).__name__}" if isinstance(error, bp.BloomParquetError) else ""

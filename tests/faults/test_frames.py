@@ -19,8 +19,8 @@ from pyspark_bloomparquet.jar.protocol import read_frame, write_frame
 from tests.faults.frames import HARMLESS, disturbed, frame, stream
 from tests.faults.injector import IS_REPEATED, repeat, seeds
 from tests.faults.work import random_of
-from tests.jar.test_worker import equals, listing_of, request_of
 from tests.support import files
+from tests.support.planner_process import equals, listing_of, request_of
 
 pytestmark = pytest.mark.slow
 

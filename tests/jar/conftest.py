@@ -1,13 +1,15 @@
-"""Fixtures: a session with the jar, and the Python data source under another name."""
+"""Fixtures: a session with the jar, the Python data source under another name, and a planner without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import files, python_source
+from tests.support.planner_process import Planner, started
 from tests.support.scenarios import PRUNED, Readers
 from tests.support.spark import application_conf, conf
 
@@ -47,3 +49,21 @@ def four_files(tmp_path_factory: pytest.TempPathFactory) -> str:
     for i in range(4):
         files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
     return str(root)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Five files of two row groups each, which share no id. Statistics cannot tell them apart."""
+    root = tmp_path_factory.mktemp("worker")
+    paths = []
+    for i in range(5):
+        ids = [i + 5 * (row * 7 % 40) for row in range(40)]
+        path = files.write(root / f"{i}.parquet", {"id": ids}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
+        paths.append(Path(path))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
+    with started(tmp_path_factory.mktemp("cache")) as process:
+        yield process

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.jar.test_worker import Planner, equals, started
 from tests.support import files
 from tests.support.kms import reveals
+from tests.support.planner_process import Planner, equals, started
 
 FOOTER_KEY, COLUMN_KEY, WRONG_KEY = b"footer-key-of-16", b"the-24-bytes-of-a-column", b"this-one-is-none"
 IDS = [i * 7919 % 100_003 for i in range(400)]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from bloomparquet.planning.evidence.formats import FileFormat
 from pyspark_bloomparquet.jar.planner_worker import ranges
 from pyspark_bloomparquet.jar.protocol import agreed_zone
-from tests.jar.test_worker import Planner, started
 from tests.support.orc import OrcFile
+from tests.support.planner_process import Planner, started
 
 
 @pytest.fixture(scope="module")

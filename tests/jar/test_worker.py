@@ -2,121 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import struct
 import subprocess
-import sys
-import weakref
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from bloomparquet.storage.staleness import local_versions
-from pyspark_bloomparquet.jar import listing, planner_worker
+from pyspark_bloomparquet.jar import planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
-from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, to_predicate, write_frame
+from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files, orc_rewriting
 from tests.support.expression_filters import with_filters
-
-MAIN = "from pyspark_bloomparquet.jar.planner_worker import main; main()"
-
-
-class Planner:
-    """A running planner process, for single and concurrent requests."""
-
-    def __init__(self, process: subprocess.Popen[bytes], cache: Path) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process, self.requests, self.answers = process, process.stdin, process.stdout
-        self.cache = cache
-
-    def send(self, identity: int, paths: list[Path], predicate: Any, *, sends_files: bool = True, **more: Any) -> None:
-        request = {**request_of(paths, predicate, self.cache), "id": identity, **more}
-        write_frame(self.requests, request, listing_of(paths) if sends_files else b"")
-
-    def receive(self) -> tuple[dict[str, Any], list[list[int]]]:
-        head, ranges, _ = self.receive_all()
-        return head, ranges
-
-    def receive_all(self) -> tuple[dict[str, Any], list[list[int]], list[int]]:
-        """The JSON of an answer, its ranges, and the numbers that follow them."""
-        frame = read_frame(self.answers)
-        assert frame is not None, "the planner has ended"
-        head, body = frame
-        numbers, end = np.frombuffer(body, ">i8"), 3 * head.get("ranges", 0)
-        return head, numbers[:end].reshape(3, -1).T.tolist(), numbers[end:].tolist()
-
-    def ask(self, paths: list[Path], predicate: Any, **more: Any) -> dict[str, Any]:
-        self.send(1, paths, predicate, **more)
-        head, _ = self.receive()
-        assert head["id"] == 1
-        return head
-
-
-def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]:
-    return {
-        "id": 1,
-        "version": VERSION,
-        "format": "parquet",
-        "files": len(paths),
-        "listing": hashlib.sha256(listing_of(paths)).hexdigest(),
-        "revision": 0,
-        "predicate": predicate,
-        "readerTypes": [[["id"], "bigint"]],
-        "caseSensitive": False,
-        "timeZone": None,
-        "offsets": [],
-        "options": {"cacheDirectory": str(cache)},
-        "hadoop": {},
-        "execution": None,
-    }
-
-
-def listing_of(paths: list[Path]) -> bytes:
-    stats = [path.stat() for path in paths]
-    numbers = [each.st_size for each in stats] + [each.st_mtime_ns // 1_000_000 for each in stats]
-    return struct.pack(f">{len(numbers)}q", *numbers) + "".join(f"file:{path}\0" for path in paths).encode()
-
-
-@contextmanager
-def started(cache: Path, code: str = MAIN, stderr: int | IO[bytes] = subprocess.DEVNULL) -> Iterator[Planner]:
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process:
-        try:
-            yield Planner(process, cache)
-        finally:
-            process.kill()
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Five files of two row groups each, which share no id. Statistics cannot tell them apart."""
-    root = tmp_path_factory.mktemp("worker")
-    paths = []
-    for i in range(5):
-        ids = [i + 5 * (row * 7 % 40) for row in range(40)]
-        path = files.write(root / f"{i}.parquet", {"id": ids}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
-        paths.append(Path(path))
-    return paths
-
-
-@pytest.fixture(scope="module")
-def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
-    with started(tmp_path_factory.mktemp("cache")) as process:
-        yield process
-
-
-def equals(value: int) -> dict[str, Any]:
-    return {"op": "=", "column": ["id"], "type": "int64", "value": value}
+from tests.support.planner_process import Planner, equals, listing_of, request_of, started
 
 
 def test_answers_hold_the_row_groups_of_the_value(planner: Planner, lake: list[Path]) -> None:
@@ -343,69 +243,3 @@ def test_a_new_process_starts_warm_over_orc_files(tmp_path: Path) -> None:
     assert first["bloomFilterBytes"] > second["bloomFilterBytes"] == 0
     same = ("numStripesTotal", "numStripesRead", "numStripesSkippedByBloomFilter", "rows")
     assert [first[name] for name in same] == [second[name] for name in same] == [6, 1, 5, 20]
-
-
-def test_a_plan_goes_by_a_look_of_its_own_query(
-    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The jar has the planner look at files when a query begins. Only the plans of that query go by the look, and only
-    for a second."""
-    looks: list[int] = []
-    monkeypatch.setattr(listing, "local_versions", lambda paths: looks.append(1) or local_versions(paths))
-    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in lake]
-    request = request_of(paths, equals(103), tmp_path / "cache")
-
-    def look(query: str) -> None:
-        with ThreadPoolExecutor() as threads:
-            worker._look(threads, {"look": request["listing"], "execution": query})
-
-    def plan(query: str | None, data: bytes = b"") -> tuple[int, int, list[int]]:
-        before = len(looks)
-        head, body, _ = worker._plan({**request, "execution": query}, data)
-        numbers = np.frombuffer(body, ">i8")[3 * head["ranges"] :]
-        return len(looks) - before, head["plan"]["numRowGroupsRead"], numbers[: len(paths)].tolist()
-
-    def sizes() -> list[int]:
-        return [path.stat().st_size for path in paths]
-
-    plan(None, listing_of(paths))
-    look("12")
-    assert plan("12") == (0, 1, sizes())
-    assert plan("12") == (1, 1, sizes()), "a look serves one plan"
-    files.write(paths[4], {"id": [103] * 60}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
-    for query in ("13", None):
-        assert plan(query) == (1, 4, sizes())
-    look("14")
-    assert plan("14") == (0, 4, sizes())
-    look("15")
-    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
-    assert plan("15") == (1, 4, sizes())
-
-
-def test_looks_that_no_plan_asks_for_are_dropped(
-    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker, looks = Worker(BytesIO()), list[weakref.ref[Any]]()
-
-    class Versions(list[tuple[int, int, int, int]]):
-        """A list that can be referenced weakly."""
-
-    def look_at(paths: list[str]) -> Versions:
-        looks.append(weakref.ref(versions := Versions(local_versions(paths))))
-        return versions
-
-    request = request_of(lake, equals(103), tmp_path / "cache")
-    worker._plan(request, listing_of(lake))
-    monkeypatch.setattr(listing, "local_versions", look_at)
-    with ThreadPoolExecutor() as threads:
-        for query in range(3):
-            worker._look(threads, {"look": request["listing"], "execution": str(query)})
-    assert [each() is None for each in looks] == [False] * 3
-    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", -1.0)
-    worker._plan(request, b"")
-    assert [each() is None for each in looks[:3]] == [True] * 3
-
-
-def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:
-    write_frame(planner.requests, {"version": VERSION, "look": "0" * 64, "execution": "15"}, b"")
-    assert planner.ask(lake, equals(3), execution="15")["plan"]["numRowGroupsRead"] == 1

@@ -39,9 +39,9 @@ def test_filters_in_memory_are_not_read_again() -> None:
     column = Column([[Chunk(LARGE, slice(0, 400))] + [Chunk(SMALL, slice(i, i + 1)) for i in range(3)]])
     assert column.filters.measure(column.storage, column.count) == 32 * (LARGE + 3 * SMALL)
     assert len(column.storage.take_reads()) == 4
-    found = [*column.filters.read_all(column.storage, column.count)]
-    assert [chunks for chunks, _ in found] == [[1, 2, 3], [0]]
-    for chunks, bitsets in found:
+    batches = [*column.filters.read_all(column.storage, column.count)]
+    assert [chunks for chunks, _ in batches] == [[1, 2, 3], [0]]
+    for chunks, bitsets in batches:
         assert [bits.tobytes() for bits in bitsets] == [column.chunks[i].bloom.to_bytes() for i in chunks]
     assert column.storage.take_reads() == [(int(column.offset[0]) + column.header[0], 32 * LARGE)]
     column = Column([[Chunk(SMALL, slice(0, 1))]])

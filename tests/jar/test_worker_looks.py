@@ -1,0 +1,86 @@
+"""Looks at files before a plan: each serves one plan of its own query, and none is kept for long."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloomparquet.storage.staleness import local_versions
+from pyspark_bloomparquet.jar import listing, planner_worker
+from pyspark_bloomparquet.jar.planner_worker import Worker
+from pyspark_bloomparquet.jar.protocol import VERSION, write_frame
+from tests.support import files
+from tests.support.planner_process import Planner, equals, listing_of, request_of
+
+
+def test_a_plan_goes_by_a_look_of_its_own_query(
+    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jar has the planner look at files when a query begins. Only the plans of that query go by the look, and only
+    for a second."""
+    looks: list[int] = []
+    monkeypatch.setattr(listing, "local_versions", lambda paths: looks.append(1) or local_versions(paths))
+    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in lake]
+    request = request_of(paths, equals(103), tmp_path / "cache")
+
+    def look(query: str) -> None:
+        with ThreadPoolExecutor() as threads:
+            worker._look(threads, {"look": request["listing"], "execution": query})
+
+    def plan(query: str | None, data: bytes = b"") -> tuple[int, int, list[int]]:
+        before = len(looks)
+        head, body, _ = worker._plan({**request, "execution": query}, data)
+        numbers = np.frombuffer(body, ">i8")[3 * head["ranges"] :]
+        return len(looks) - before, head["plan"]["numRowGroupsRead"], numbers[: len(paths)].tolist()
+
+    def sizes() -> list[int]:
+        return [path.stat().st_size for path in paths]
+
+    plan(None, listing_of(paths))
+    look("12")
+    assert plan("12") == (0, 1, sizes())
+    assert plan("12") == (1, 1, sizes()), "a look serves one plan"
+    files.write(paths[4], {"id": [103] * 60}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
+    for query in ("13", None):
+        assert plan(query) == (1, 4, sizes())
+    look("14")
+    assert plan("14") == (0, 4, sizes())
+    look("15")
+    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
+    assert plan("15") == (1, 4, sizes())
+
+
+def test_looks_that_no_plan_asks_for_are_dropped(
+    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, looks = Worker(BytesIO()), list[weakref.ref[Any]]()
+
+    class Versions(list[tuple[int, int, int, int]]):
+        """A list that can be referenced weakly."""
+
+    def look_at(paths: list[str]) -> Versions:
+        looks.append(weakref.ref(versions := Versions(local_versions(paths))))
+        return versions
+
+    request = request_of(lake, equals(103), tmp_path / "cache")
+    worker._plan(request, listing_of(lake))
+    monkeypatch.setattr(listing, "local_versions", look_at)
+    with ThreadPoolExecutor() as threads:
+        for query in range(3):
+            worker._look(threads, {"look": request["listing"], "execution": str(query)})
+    assert [each() is None for each in looks] == [False] * 3
+    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", -1.0)
+    worker._plan(request, b"")
+    assert [each() is None for each in looks[:3]] == [True] * 3
+
+
+def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:
+    write_frame(planner.requests, {"version": VERSION, "look": "0" * 64, "execution": "15"}, b"")
+    assert planner.ask(lake, equals(3), execution="15")["plan"]["numRowGroupsRead"] == 1
