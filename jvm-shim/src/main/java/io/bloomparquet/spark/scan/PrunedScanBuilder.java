@@ -3,6 +3,7 @@ package io.bloomparquet.spark.scan;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
 import scala.collection.immutable.Seq;
 
 /**
@@ -96,9 +98,14 @@ class PrunedScanBuilder extends FileScanBuilder {
       super(context, files, index, schema);
     }
 
+    /**
+     * Takes all extractions or none: Spark 4.3 rewrites expressions on a column that was not taken, too. Takes none if a
+     * column is also read whole, because Spark gives a query without a projection the struct of the extracted fields.
+     */
     @Override
     public boolean[] pushVariantExtractions(VariantExtraction[] extractions) {
-      return context.where().isNone() && files instanceof SupportsPushDownVariantExtractions builder
+      boolean isWhole = Arrays.stream(extractions).anyMatch(each -> each.expectedDataType() instanceof VariantType);
+      return context.where().isNone() && !isWhole && files instanceof SupportsPushDownVariantExtractions builder
           ? builder.pushVariantExtractions(extractions)
           : new boolean[extractions.length];
     }
