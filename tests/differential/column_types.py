@@ -106,7 +106,7 @@ _TEXTS = (
     "NaN",
 )
 _FLOATS = (0.0, 1.0, 1.5, -1.5, 42.0, 3.0, 0.1, float("inf"), float("-inf"), 3.0e38, 1e-40)
-_SPECIAL_FLOATS = (-0.0, 0.0, float("nan"))
+_SPECIAL_FLOATS = (-0.0, 0.0, float("nan"), float("nan"))
 
 
 def _type(

@@ -63,8 +63,9 @@ def prefix_test(random: Random, column: Column, value: str, wanted: bool | None)
 def portable(random: Random, column: Column, name: str, wanted: bool | None) -> str:
     """A condition that the package's own `where` has too."""
     shape = random.random()
-    values = [some_value(random, column) for _ in range(random.choice((1, 2, 4)))]
-    values = [value for value in values if value is not None and value == value]  # `where` has no NaN
+    drawn = [some_value(random, column) for _ in range(8)]
+    literals = [value for value in drawn if value is not None and value == value]  # `where` has no NaN
+    values = literals[: random.choice((1, 2, 4))]
     if not values or shape < 0.1 or (column.pool == (None,) and shape < 0.5):
         return f"{name} {null_test(random, column, wanted)}"
     if shape < 0.4 and column.type.name == "string":
