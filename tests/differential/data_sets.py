@@ -135,5 +135,6 @@ def _shuffle(random: Random, file: Path, to: Path) -> None:
     rows = random.sample(range(table.num_rows), table.num_rows)
     rids = pc.add(table["rid"], 1000)
     table = table.set_column(table.column_names.index("rid"), "rid", rids).take(pa.array(rows, pa.int64()))
-    pq.write_table(table, to, row_group_size=random.randint(1, 8))
+    bloom = random_files.bloom_filter_options(table)
+    pq.write_table(table, to, row_group_size=random.randint(1, 8), bloom_filter_options=bloom)
     to.with_name(f".{to.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of what Spark wrote

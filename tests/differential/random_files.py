@@ -196,19 +196,15 @@ def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Co
             if not type(error).__module__.startswith(("polars", "pyo3")):
                 raise
             path.unlink(missing_ok=True)
-    leaves = [
-        f.name
-        for f in table.schema
-        if not pa.types.is_nested(f.type) and not pa.types.is_boolean(f.type) and not pa.types.is_null(f.type)
-    ]
     if by == "ours" and not int96:
-        bp.write_table(table, path, bloom={name: bp.Bloom(fpp=0.01) for name in leaves}, row_group_size=5)
+        bloom = {name: bp.Bloom(fpp=0.01) for name in bloom_filter_options(table)}
+        bp.write_table(table, path, bloom=bloom, row_group_size=5)
         return by
     pq.write_table(
         table,
         path,
         row_group_size=random.randint(1, 8),
-        bloom_filter_options={name: {"ndv": 16, "fpp": 0.001} for name in leaves} if random.random() < 0.8 else None,
+        bloom_filter_options=bloom_filter_options(table) if random.random() < 0.8 else None,
         write_statistics=random.random() < 0.5,
         use_dictionary=random.random() < 0.6,
         store_schema=random.random() < 0.5,
@@ -218,6 +214,15 @@ def _write_parquet(random: Random, table: pa.Table, path: Path, columns: list[Co
         write_page_index=random.random() < 0.5,
     )
     return "pyarrow"
+
+
+def bloom_filter_options(table: pa.Table) -> dict[str, dict[str, float]]:
+    """pyarrow's option for a filter on each column that can have one."""
+    return {
+        field.name: {"ndv": 16, "fpp": 0.001}
+        for field in table.schema
+        if not (pa.types.is_nested(field.type) or pa.types.is_boolean(field.type) or pa.types.is_null(field.type))
+    }
 
 
 def _write_orc(random: Random, table: pa.Table, path: Path, _columns: list[Column]) -> str:
