@@ -207,6 +207,16 @@ def test_the_plan_of_a_finished_query_is_checked(table: Table, jar_spark: SparkS
         frame.collect()
 
 
+def test_a_plan_that_only_estimated_sizes_is_checked(table: Table) -> None:
+    """Spark asks a scan for its size while it optimizes a query, which may run later."""
+    changes.write(table.path, SKIPPED, "a")
+    frame = table.load().where(WHERE)
+    frame._jdf.queryExecution().optimizedPlan().stats()
+    changes.change(table.path, "same size and time", SKIPPED)
+    with pytest.raises(ERRORS, match=CHANGED):
+        frame.collect()
+
+
 def test_the_plan_of_another_running_query_is_checked(table: Table, jar_spark: SparkSession, tmp_path: Path) -> None:
     """Two threads run one DataFrame, and the tasks of the later query start first."""
     changes.write(table.path, SKIPPED, "a")

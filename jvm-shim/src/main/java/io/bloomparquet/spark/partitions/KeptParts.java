@@ -15,11 +15,15 @@ import java.util.WeakHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.FilePartition$;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.immutable.Seq;
 
 /** The partitions of one plan: what it keeps, and a check of what it skips. */
 public final class KeptParts {
@@ -53,16 +57,28 @@ public final class KeptParts {
   private final PlanResult result;
   private final PartFactory factory;
   private final String executionId;
+  private final boolean isEarly;
   private SkippedFiles skipped;
   private boolean isUsed;
 
-  /** @param result a plan of {@code files}, not the reason for having none */
-  public KeptParts(SparkSession session, FileListing files, PlanResult result, PartFactory factory) {
+  /**
+   * @param result a plan of {@code files}, not the reason for having none
+   * @param executionId the query that was running when the plan was made; null if none was
+   * @param isEarly whether the plan may be older than what other parts of its query have read before its tasks begin
+   */
+  public KeptParts(
+      SparkSession session,
+      FileListing files,
+      PlanResult result,
+      PartFactory factory,
+      String executionId,
+      boolean isEarly) {
     this.session = session;
     this.files = files;
     this.result = result;
     this.factory = factory;
-    this.executionId = session.sparkContext().getLocalProperty(EXECUTION_ID);
+    this.executionId = executionId;
+    this.isEarly = isEarly;
     OF_THIS_PROCESS.put(this, NUMBERS.incrementAndGet());
   }
 
@@ -201,12 +217,23 @@ public final class KeptParts {
   /**
    * Whether the query that made this plan is still running. Otherwise (EXPLAIN, a cached DataFrame) files may have
    * changed. So they may within a batch of a stream: in {@code foreachBatch}, {@code df.rdd} plans before the query runs
-   * that reads the rows.
+   * that reads the rows. After an early plan, a broadcast or a subquery of the same query may read what was written
+   * after a skipped file changed.
    */
   private boolean isPlannedByRunningQuery() {
     QueryExecution query =
         executionId == null ? null : SQLExecution.getQueryExecution(Long.parseLong(executionId));
-    return query != null && query.getClass() == QueryExecution.class;
+    return query != null
+        && query.getClass() == QueryExecution.class
+        && (!isEarly || readsNothingElse(query.analyzed()));
+  }
+
+  /** Whether a query reads files by one scan of a load, and nothing besides. */
+  private static boolean readsNothingElse(LogicalPlan query) {
+    Seq<LogicalPlan> leaves = query.collectLeaves();
+    return leaves.size() == 1
+        && leaves.apply(0) instanceof DataSourceV2Relation
+        && !query.containsPattern(TreePattern.PLAN_EXPRESSION());
   }
 
   private Map<Path, FileVersion> skippedFiles() {

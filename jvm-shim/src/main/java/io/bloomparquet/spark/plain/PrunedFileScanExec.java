@@ -108,7 +108,8 @@ public final class PrunedFileScanExec extends SparkPlan {
     }
     report(outcome);
     scan.sendDriverMetrics();
-    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part);
+    String execution = Planner.execution(session());
+    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part, execution, false);
     return new KeptRows<>(rows, partitions(kept, parts), unchanged(scanned.listing()), new ScanMetrics(scan));
   }
 

@@ -71,7 +71,7 @@ public final class Planner {
   }
 
   /** The execution id of the query that this thread runs; null if there is none. */
-  private static String execution(SparkSession session) {
+  public static String execution(SparkSession session) {
     return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
   }
 

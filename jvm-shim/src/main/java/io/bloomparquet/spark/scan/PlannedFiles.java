@@ -36,6 +36,8 @@ final class PlannedFiles {
   private final SparkSession session;
   private final LoadContext context;
   private final JsonNode predicate;
+  private final String execution;
+  private final boolean isEarly;
   private final List<PartitionDirectory> directories;
   private final List<FileStatusWithMetadata> files = new ArrayList<>();
   private final List<PartitionDirectory> directoryOfFile = new ArrayList<>();
@@ -47,12 +49,16 @@ final class PlannedFiles {
    * Plans the files that Spark's partition filters keep.
    *
    * @param onPartitions runtime predicates on partition columns
+   * @param isEarly whether Spark may still read other files before the tasks that read these begin
    */
-  PlannedFiles(LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions) {
+  PlannedFiles(
+      LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions, boolean isEarly) {
     this.scan = scan;
     this.session = context.session();
     this.context = context;
     this.predicate = predicate;
+    this.execution = Planner.execution(session);
+    this.isEarly = isEarly;
     List<Expression> filters = new ArrayList<>(Scala.list(scan.partitionFilters()));
     filters.addAll(onPartitions);
     directories = Scala.list(scan.fileIndex().listFiles(Scala.seq(filters), scan.dataFilters()));
@@ -94,7 +100,7 @@ final class PlannedFiles {
           FileStatusWithMetadata status = version.applyTo(files.get(file));
           return PartitionedFileUtil$.MODULE$.getPartitionedFile(status, status.getPath(), row, start, length);
         };
-    return new KeptParts(session, listing, result, factory).packed();
+    return new KeptParts(session, listing, result, factory, execution, isEarly).packed();
   }
 
   /** Splits all files, like {@link FileScan}. */

@@ -97,7 +97,7 @@ public final class PrunedScan
   /** The plan by the query's own predicate. */
   private synchronized PlannedFiles ownPlan() {
     if (ownPlan == null) {
-      ownPlan = new PlannedFiles(context, files, predicate, List.of());
+      ownPlan = new PlannedFiles(context, files, predicate, List.of(), true);
       latestPlan = ownPlan;
     }
     return ownPlan;
@@ -115,7 +115,7 @@ public final class PrunedScan
     }
     JsonNode both = PlannerPredicate.and(predicate, translated);
     // Does not return `latestPlan`, which another execution may set.
-    PlannedFiles plan = new PlannedFiles(context, files, both, onPartitions);
+    PlannedFiles plan = new PlannedFiles(context, files, both, onPartitions, false);
     latestPlan = plan;
     return plan;
   }
