@@ -1,7 +1,8 @@
-"""A join reads files in an order: a file that changes meanwhile loses it no row."""
+"""A join reads files in an order, and may stop before the last row: a file that changes meanwhile loses it no row."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
 
-from tests.support import changes
+from pyspark_bloomparquet import last_plan
+from tests.support import changes, files, plain
 from tests.support.changes import BASE, SKIPPED, WHERE
 from tests.support.spark import conf
 
@@ -50,3 +52,30 @@ def test_a_broadcast_reads_nothing_newer_than_the_plan(jar_spark: SparkSession, 
             else:
                 with pytest.raises(ERRORS, match=CHANGED):
                     joined.collect()
+
+
+def test_a_merge_join_that_stops_early_checks_its_files(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Both versions have the id 550, and the second has greater ids where the first has 500 to 999."""
+    versions = [list(range(1000)), [*range(300), 550, *range(600, 1300)]]
+    settings = {"legacy.bucketedTableScan.outputOrdering": "true", "autoBroadcastJoinThreshold": "-1"}
+    with conf(jar_spark, {f"spark.sql.{key}": value for key, value in settings.items()}):
+        for name, ids in {"one": [550], "many": versions[0]}.items():
+            files.write(tmp_path / name / "part-0_00000.parquet", {"id": ids}, rows_per_group=100)
+            jar_spark.sql(
+                f"CREATE TABLE {name} (id BIGINT) USING parquet CLUSTERED BY (id) SORTED BY (id) INTO 1 BUCKETS "
+                f"LOCATION '{tmp_path / name}'"
+            )
+        try:
+            joined = jar_spark.sql(
+                "SELECT /*+ MERGE(one) */ one.id FROM one, many WHERE one.id = many.id AND many.id >= 500"
+            )
+            assert "+- Sort " not in plain.executed(joined)
+            assert [row.id for row in joined.collect()] == [550]
+            assert (5, 10) in [(plan.kept, plan.total) for plan in last_plan(joined)]
+            new = files.write(tmp_path / "new.parquet", {"id": versions[1]}, rows_per_group=100)
+            os.replace(new, tmp_path / "many" / "part-0_00000.parquet")
+            with pytest.raises(ERRORS, match=CHANGED):
+                joined.collect()
+        finally:
+            jar_spark.sql("DROP TABLE one")
+            jar_spark.sql("DROP TABLE many")

@@ -29,14 +29,21 @@ final class KeptRows<T> extends RDD<T> {
   private final transient FilePartition[] partitions;
   private final UnchangedFiles unchanged;
   private final ScanMetrics metrics;
+  private final boolean isSorted;
 
-  /** @param metrics of the scan in the query's plan; {@code scan} may be of a copy of it */
-  KeptRows(RDD<T> scan, FilePartition[] partitions, UnchangedFiles unchanged, ScanMetrics metrics) {
+  /**
+   * @param metrics of the scan in the query's plan; {@code scan} may be of a copy of it
+   * @param isSorted whether Spark relies on the order of the rows. It may then stop before the last row, as a merge join
+   *     does, and take missing rows for absent ones
+   */
+  KeptRows(
+      RDD<T> scan, FilePartition[] partitions, UnchangedFiles unchanged, ScanMetrics metrics, boolean isSorted) {
     super(scan.context(), Scala.seq(List.<Dependency<?>>of(new NoParents<>(scan))), scan.elementClassTag());
     this.scan = scan;
     this.partitions = partitions;
     this.unchanged = unchanged;
     this.metrics = metrics;
+    this.isSorted = isSorted;
   }
 
   /** Whether {@code rdd} hands each of its partitions down to {@code files} as it is. */
@@ -78,6 +85,14 @@ final class KeptRows<T> extends RDD<T> {
   @Override
   public Iterator<T> compute(Partition partition, TaskContext context) {
     Iterator<T> rows = scan.compute(partition, context);
+    if (isSorted) {
+      context.addTaskCompletionListener(
+          task -> {
+            if (!task.isFailed()) {
+              check((FilePartition) partition);
+            }
+          });
+    }
     return new AbstractIterator<>() {
       private boolean isChecked;
 
@@ -91,7 +106,7 @@ final class KeptRows<T> extends RDD<T> {
         }
         if (!more && !isChecked) {
           isChecked = true;
-          check();
+          check((FilePartition) partition);
         }
         return more;
       }
@@ -100,14 +115,14 @@ final class KeptRows<T> extends RDD<T> {
       public T next() {
         return metrics.counted(rows.next());
       }
-
-      private void check() {
-        try {
-          unchanged.check((FilePartition) partition);
-        } catch (IOException error) {
-          throw new UncheckedIOException(error);
-        }
-      }
     };
+  }
+
+  private void check(FilePartition partition) {
+    try {
+      unchanged.check(partition);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 }

@@ -110,7 +110,12 @@ public final class PrunedFileScanExec extends SparkPlan {
     scan.sendDriverMetrics();
     String execution = Planner.execution(session());
     KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part, execution, false);
-    return new KeptRows<>(rows, partitions(kept, parts), unchanged(scanned.listing()), new ScanMetrics(scan));
+    return new KeptRows<>(
+        rows,
+        partitions(kept, parts),
+        unchanged(scanned.listing()),
+        new ScanMetrics(scan),
+        !outputOrdering().isEmpty());
   }
 
   /** The check that the planned files have not changed. The files of one scan are on one storage. */
