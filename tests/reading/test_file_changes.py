@@ -122,14 +122,19 @@ def test_the_next_scan_reads_the_new_version(
     assert bp.plan(path.parent, WHERE).kept == len({i // changes.ROWS for i, _ in changes.after(kind, first)})
 
 
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_file_changed_after_its_listing_is_an_error(path: Path, kind: str) -> None:
-    changes.write(path, KEPT, "a")
+def test_a_file_changed_after_its_listing_is_an_error(
+    path: Path, kind: str, first: tuple[int, ...], reader: str
+) -> None:
+    """Also if all evidence is in a cache."""
+    changes.write(path, first, "a")
     listed = bp.Dataset.open(path)
-    assert len(bp.read_table(listed, WHERE)) == 500
-    changes.change(path, kind, KEPT)
+    assert read(reader, listed) == changes.matching(first, "a")  # type: ignore[arg-type]
+    changes.change(path, kind, first)
     with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
-        read("read_table", listed)  # type: ignore[arg-type]
+        read(reader, listed)  # type: ignore[arg-type]
 
 
 def test_evidence_of_two_versions_skips_nothing(path: Path) -> None:
