@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 import bloomparquet as bp
 from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.staleness import require_same
-from tests.support import files
+from tests.support import changes, files
+from tests.support.changes import KEPT, SKIPPED, WHERE
 from tests.support.s3 import S3Server, s3_server
 
 ROWS = 40_000
@@ -75,6 +78,54 @@ def test_fsspec_file_systems_report_nothing(tmp_path: Path) -> None:
     write(tmp_path, "x.parquet", moved=False)
     dataset = bp.Dataset.open("x.parquet", filesystem=fsspec.filesystem("dir", path=str(tmp_path)))
     assert rows(dataset) == 1
+
+
+class RememberingFileSystem(LocalFileSystem):  # type: ignore[misc]
+    """Keeps sizes and times until it is told that they are invalid, as fsspec's object stores do."""
+
+    protocol = "remembering"
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[str, Any] = {}
+
+    def info(self, path: str, **_: Any) -> Any:
+        if path not in self.known:
+            self.known[path] = super().info(path)
+        return self.known[path]
+
+    def ls(self, path: str, detail: bool = False, **_: Any) -> Any:
+        names = super().ls(path, detail=False)
+        return [self.info(name) for name in names] if detail else names
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        if path is None:
+            self.known.clear()
+        self.known.pop(str(path), None)
+
+
+def test_listings_that_fsspec_keeps_are_not_used(tmp_path: Path) -> None:
+    """A later read has the new rows, and a reader that was open raises an error."""
+    filesystem, path = RememberingFileSystem(), tmp_path / "t" / "x.parquet"
+    path.parent.mkdir()
+    for old, new in ((SKIPPED, "grown"), (KEPT, "replaced")):
+        changes.write(path, old, "a")
+        expected = changes.matching(old, "a")
+        for at in (path, path.parent):
+            assert changes.shown(matching(bp.scan_batches(at, WHERE, filesystem=filesystem))) == expected
+        opened = bp.scan_batches(path, WHERE, filesystem=filesystem)
+        changes.change(path, new, old)
+        for at in (path, path.parent):
+            after = changes.shown(matching(bp.scan_batches(at, WHERE, filesystem=filesystem)))
+            assert after == changes.after(new, old)
+        if expected:
+            with pytest.raises(FileChangedError, match="the file changed since it was listed"):
+                matching(opened)
+
+
+def matching(batches: pa.RecordBatchReader) -> list[tuple[int, str]]:
+    return [(row["id"], row["v"]) for row in batches.read_all().to_pylist()]
 
 
 @pytest.mark.parametrize(

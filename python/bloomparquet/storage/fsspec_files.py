@@ -35,14 +35,20 @@ def open_fsspec(url: str, scheme: str, options: StorageOptions) -> tuple[Any, st
 
 
 class FsspecHandler(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
-    """Errors of the libraries below fsspec, which have no base in common, become OSErrors."""
+    """Errors of the libraries below fsspec, which have no base in common, become OSErrors.
+
+    Sizes and times are those of now: fsspec may keep listings for ever, so a replaced file would look unchanged.
+    """
 
     def get_file_info(self, paths: list[str]) -> Any:
         with self._errors():
+            for path in paths:
+                self.fs.invalidate_cache(path)
             return super().get_file_info(paths)
 
     def get_file_info_selector(self, selector: Any) -> Any:
         with self._errors():
+            self.fs.invalidate_cache()  # also the listings of the directories below
             return super().get_file_info_selector(selector)
 
     def open_input_file(self, path: str) -> Any:
