@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -111,6 +112,16 @@ def test_file_urls_are_local_files(tmp_path: Path) -> None:
         assert (storage.key, inner) == ("file", str(odd))
     assert open_storage(f"file://{tmp_path}/*.parquet")[1] == f"{tmp_path}/*.parquet"
     assert open_storage(f"file:{tmp_path}/x")[1] == f"{tmp_path}/x"
+
+
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    bp.write_table(pa.table({"id": [1]}), "~/a.parquet", bloom=["id"])
+    assert os.listdir(tmp_path) == ["a.parquet"]
+    for path in ("~/a.parquet", Path("~/a.parquet"), "~", "~/*.parquet", ["~/a.parquet"]):
+        assert bp.read_table(path, "id = 1").num_rows == 1, path
+    assert open_storage("a~b/~")[1] == "a~b/~"
 
 
 def test_a_question_mark_in_a_file_url_is_a_glob(tmp_path: Path) -> None:

@@ -322,8 +322,8 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     """The storage of `path`, and the path without its scheme.
 
     `filesystem` is a :class:`pyarrow.fs.FileSystem`, an fsspec file system, or a mapping of storage options for the
-    scheme. Without a file system, the scheme decides: none or ``file`` is local, pyarrow serves what it knows (s3, gs,
-    hdfs, abfs), and fsspec serves every other scheme.
+    scheme. Without a file system, the scheme decides: none or ``file`` is local (``~`` is the home directory, as for
+    pyarrow), pyarrow serves what it knows (s3, gs, hdfs, abfs), and fsspec serves every other scheme.
     """
     path = os.fspath(path)
     options = filesystem if isinstance(filesystem, Mapping) else {}
@@ -334,7 +334,7 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
         return _LOCAL, inner if os.path.exists(inner) else unquote(inner)
     match = _SCHEME.match(path)
     if match is None:
-        return _LOCAL, path
+        return _LOCAL, os.path.expanduser(path)
     scheme = match.group()[:-3].lower()
     if scheme == "s3a":  # Hadoop's name for s3
         scheme = "s3"
