@@ -102,6 +102,8 @@ def test_value_is_what_its_column_would_hold(value, family, expected):
         (1, "boolean", "write TRUE or FALSE"),
         ("true", "boolean", "write TRUE or FALSE"),
         (5, "string", "write '5' in quotes"),
+        (float("nan"), "string", "leave it out or use None"),
+        (float("nan"), "date", "leave it out or use None"),
         (b"x", "string", "decode the bytes"),
         ("\ud800", "string", "surrogate"),
         (5, "binary", "X'00ff'"),

@@ -86,6 +86,8 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
     try:
         return _COERCE[family](value, timezone)
     except _MisfitError as misfit:
+        if isinstance(value, float) and math.isnan(value):
+            misfit = _MisfitError("NaN is a number; if it stands for a missing value, leave it out or use None")
         name = f"column {quoted(column)}" if column else "the column"
         mismatch = f"is of type {kind or family}, but is compared with {describe(value)}"
         raise PlanError(f"{name} {mismatch}; {misfit}") from None
