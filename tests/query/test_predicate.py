@@ -132,6 +132,7 @@ def test_python_and_or_not_are_errors():
         (np.datetime64("9999", "Y"), dt.datetime(9999, 1, 1)),
         (np.datetime64("NaT"), None),
         (pd.NaT, None),
+        (pd.NA, None),
     ],
 )
 def test_numpy_and_pandas_scalars_become_plain_values(given, expected):

@@ -24,7 +24,8 @@ _FINE_UNITS = frozenset({"ns", "ps", "fs", "as"})  # of datetime64: too fine for
 
 
 def normalize_value(value: Any) -> Value:
-    """`value` as a plain Python value. Takes scalars of numpy, pandas and pyarrow, too. NaT becomes None.
+    """`value` as a plain Python value. Takes scalars of numpy, pandas and pyarrow, too. NaT and pandas' NA become
+    None.
 
     Raises PlanError for types that no column can be compared with.
     """
@@ -48,6 +49,8 @@ def normalize_value(value: Any) -> Value:
         return Decimal(value)
     if hasattr(value, "as_py"):  # a pyarrow scalar
         return normalize_value(value.as_py())
+    if type(value).__name__ == "NAType":  # pandas may not be installed
+        return None
     raise PlanError(
         f"cannot compare with {describe(value)}; "
         "expected bool, int, float, str, bytes, Decimal, date, datetime, time, UUID or None"
