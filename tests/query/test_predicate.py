@@ -160,6 +160,12 @@ def test_years_that_no_column_has_are_errors(unit, number):
         Eq("a", np.datetime64(number, unit))
 
 
+@pytest.mark.parametrize("column", [5, None, "", (), ("a", 5), ("a", "")])
+def test_a_column_is_a_name_or_a_path_of_names(column):
+    with pytest.raises(PlanError, match="expected a name, or a path of names"):
+        Eq(column, 1)
+
+
 @pytest.mark.parametrize("values", ["abc", b"abc", 5, None, np.array(5), np.array([[5]])])
 def test_in_takes_only_a_list(values):
     with pytest.raises(PlanError, match="IN takes a list of values"):

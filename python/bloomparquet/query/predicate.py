@@ -394,7 +394,7 @@ def _check_depth(depth: int) -> int:
 
 
 def _to_column(column: str | Iterable[str]) -> Column:
-    path = (column,) if isinstance(column, str) else tuple(column)
+    path = (column,) if isinstance(column, str) or not isinstance(column, Iterable) else tuple(column)
     if not path or not all(isinstance(part, str) and part for part in path):
         raise PlanError(f"the column is {column!r}; expected a name, or a path of names")
     return path
