@@ -165,6 +165,8 @@ WRONG_IN_PYTHON: list[tuple[Callable[[str], Any], str]] = [
     (lambda path: bp.plan(path, filesystem="s3"), "filesystem is 's3'; expected a pyarrow.fs.FileSystem"),
     (lambda path: bp.plan(path, storage_options=5), "storage_options is a int; expected a dictionary"),  # type: ignore[arg-type]
     (lambda path: bp.plan(None), "path is None; expected a file, a directory, a glob, a URL"),  # type: ignore[arg-type]
+    (lambda path: bp.plan(path.encode()), "path is b'.*'; expected a file, a directory, a glob, a URL"),  # type: ignore[arg-type]
+    (lambda path: bp.plan([path, 5]), "path is 5; expected a file, a directory, a glob, a URL"),  # type: ignore[list-item]
 ]
 
 

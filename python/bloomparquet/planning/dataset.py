@@ -137,9 +137,13 @@ class Dataset:
         """
         check_choice(table_log)
         filesystem = given_one(filesystem, storage_options)
-        if not isinstance(path, str | os.PathLike | Sequence):
-            raise OptionError(f"path is {quoted(path)}; expected a file, a directory, a glob, a URL, or a list of them")
-        items = [os.fspath(item) for item in ([path] if isinstance(path, str | os.PathLike) else path)]
+        given: Sequence[Any] = path if isinstance(path, Sequence) and not isinstance(path, str | bytes) else [path]
+        for item in given:
+            if not isinstance(item, str | os.PathLike):
+                raise OptionError(
+                    f"path is {quoted(item)}; expected a file, a directory, a glob, a URL, or a list of them"
+                )
+        items = [os.fspath(item) for item in given]
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
         storage: Storage | None = None
