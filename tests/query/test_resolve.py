@@ -155,3 +155,16 @@ def test_names_equal_only_under_unicode_case_folding_never_skip(tmp_path: Path) 
     write(tmp_path / "2.parquet", {"straße": [1]})
     row_groups = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
     assert ("2.parquet", 0) in row_groups
+
+
+def test_a_name_in_backticks_outside_of_sql_is_named_without_them(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"a.b": [1]})
+    for where in (bp.Eq("`a.b`", 1), [("`a.b`", "=", 1)]):
+        with pytest.raises(bp.PlanError, match="'`a.b`' is in none of the files; did you mean 'a.b'"):
+            bp.plan(path, where)
+
+
+def test_files_without_columns_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", pa.table({}))
+    with pytest.raises(bp.PlanError, match="'id' is in none of the files; no file that can be read has a column"):
+        bp.plan(path, "id = 1")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.elements import ContainsAny, ElementIn, Part
-from bloomparquet.query.names import column_to_sql, find, fold
+from bloomparquet.query.names import column_to_sql, dotted_name, find, fold
 from bloomparquet.query.predicate import (
     And,
     Column,
@@ -181,9 +181,10 @@ def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Se
     paths = [*(leaf.path for schema in schemas for leaf in schema.leaves), *((name,) for name in partitions)]
     names = list(dict.fromkeys(map(column_to_sql, paths)))
     name = ".".join(column)
-    return PlanError(
-        f"column {quoted(name)} is in none of the files{did_you_mean(name, names)}; the columns are {join_names(names)}"
-    )
+    # Only SQL has backticks around names: whoever writes them in a list or a predicate is to leave them out.
+    choices = map(dotted_name, paths) if "`" in name else names
+    columns_of_files = f"the columns are {join_names(names)}" if names else "no file that can be read has a column"
+    return PlanError(f"column {quoted(name)} is in none of the files{did_you_mean(name, choices)}; {columns_of_files}")
 
 
 def require_comparable(
