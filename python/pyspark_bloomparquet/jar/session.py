@@ -13,7 +13,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomparquet.errors import UnsupportedError
+from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.query.values import describe
 from pyspark_bloomparquet.jar import connect
 from pyspark_bloomparquet.jar.summary import Pictures, ScanExplanation, ScanSummary, explain, summarize
 
@@ -45,6 +46,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``builder.remote("local")``, these are settings of the Spark Connect server that starts then. A server that runs
     elsewhere has its own settings, and `builder` is returned unchanged; :func:`attach` says whether it has the jar.
     """
+    if not hasattr(builder, "getOrCreate"):
+        raise OptionError(
+            f"configure takes SparkSession.builder; found {describe(builder)}. For a running session, use attach(spark)"
+        )
     options = getattr(builder, "_options", {})
     server = connect.server_of(options)
     if server is not None and not server.startswith("local"):
@@ -74,6 +79,11 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
 
     With Spark Connect, the server must have the jar from its start. A warning says so if it does not.
     """
+    if not hasattr(spark, "conf"):
+        raise OptionError(
+            f"attach takes a running SparkSession; found {describe(spark)}. Call attach(builder.getOrCreate()), or "
+            "configure(builder).getOrCreate()"
+        )
     if connect.is_remote(spark):
         if connect.server_has_jar(spark):
             _set_transparent(spark, transparent)
@@ -149,6 +159,8 @@ def _execution(query: DataFrame | StreamingQuery) -> Any | None:
     """Spark's execution of a query; None with Spark Connect. UnsupportedError for a stream that has not run."""
     from pyspark.sql.streaming.query import StreamingQuery as ClassicStream
 
+    if not hasattr(query, "explain"):
+        raise OptionError(f"expected a DataFrame or a streaming query; found {describe(query)}")
     if not isinstance(query, ClassicStream) and getattr(query, "_jdf", None) is None:
         return None
     if isinstance(query, ClassicStream):
