@@ -111,6 +111,7 @@ class _LocalOutput:
         except FileNotFoundError:
             if old is not None:
                 raise
+            os.stat(os.path.dirname(self._path))  # if the directory is missing, the error names it
         if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._descriptor = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
