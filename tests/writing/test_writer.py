@@ -360,9 +360,15 @@ def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
         ({"bloom_filter_options": {"id": True}}, "use bloom="),
         ({"metadata_collector": []}, "differs from the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
+        ({"bloom": True}, "bloom is True; expected columns"),
     ):
         with pytest.raises(bp.OptionError, match=message):
             bp.ParquetWriter(tmp_path / "a", ids().schema, **arguments)
+        with pytest.raises(bp.OptionError, match=message):
+            bp.write_table(ids(), tmp_path / "a", **arguments)
+    for frame in (ids().to_pandas(), "a", ids().to_batches()[0]):
+        with pytest.raises(bp.OptionError, match=f"table is a {type(frame).__name__}; expected a pyarrow.Table"):
+            bp.write_table(frame, tmp_path / "a")
     for options in ({"fpp": 0.0}, {"fpp": 1.0}, {"ndv": 0}, {"max_bytes": 16}, {"max_bytes": 1 << 30}):
         with pytest.raises(bp.OptionError, match=str(next(iter(options)))):
             bp.Bloom(**options)

@@ -79,7 +79,11 @@ def write_table(
     >>> (outcome.filters, outcome.filter_bytes)
     (1, 2048)
     """
-    rows = max(1, min(row_group_size, table.num_rows))
+    if not isinstance(table, pa.Table):
+        raise OptionError(
+            f"table is a {type(table).__name__}; expected a pyarrow.Table, which pyarrow.table(…) makes of a DataFrame"
+        )
+    rows = min(row_group_size, max(table.num_rows, 1))
     writer = ParquetWriter(
         path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
     )

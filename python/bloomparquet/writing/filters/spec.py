@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -122,6 +122,8 @@ def parse_bloom(bloom: BloomSpec, *, counts_row_groups: bool = False) -> dict[st
     needs a number of row groups, unless the caller `counts_row_groups`."""
     if isinstance(bloom, str):
         return {bloom: Bloom()}
+    if not isinstance(bloom, Iterable):
+        raise OptionError(f"bloom is {quoted(bloom)}; expected columns, or a bloomparquet.Bloom for each column")
     by_column: dict[str | Column, Bloom] = {}
     for column in bloom:
         by_column[column] = bloom[column] if isinstance(bloom, Mapping) else Bloom()  # type: ignore[index]
