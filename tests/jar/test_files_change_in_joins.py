@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def changing(spark: SparkSession, path: Path) -> DataFrame:
     def change_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if not path.with_name(".changed").exists():
+                time.sleep(0.5)  # the other side is planned meanwhile, if Spark does not wait for this one
                 path.with_name(".changed").touch()
                 changes.change(path, "grown", SKIPPED)
             yield batch
@@ -52,6 +54,21 @@ def test_a_broadcast_reads_nothing_newer_than_the_plan(jar_spark: SparkSession, 
             else:
                 with pytest.raises(ERRORS, match=CHANGED):
                     joined.collect()
+
+
+def test_without_adaptive_execution_both_sides_of_a_join_are_checked(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Spark plans the left scan and then waits for the broadcast of the right side, before any task begins."""
+    path = tmp_path / "t" / "x.parquet"
+    path.parent.mkdir()
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    changes.write(path, SKIPPED, "a")
+    table = jar_spark.read.parquet(str(path.parent)).where(WHERE)
+    ids = jar_spark.range(BASE, BASE + 3000, 1, 2).withColumnRenamed("id", "key")
+    with conf(jar_spark, settings):
+        keys = ids.crossJoin(broadcast(changing(jar_spark, path))).where("key > first").hint("merge")
+        with pytest.raises(ERRORS, match=CHANGED):
+            table.join(keys, table.id == keys.key).collect()
+        assert len(table.collect()) == 500
 
 
 def test_a_merge_join_that_stops_early_checks_its_files(jar_spark: SparkSession, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.FilePartition$;
 import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.collection.immutable.Seq;
@@ -228,11 +229,11 @@ public final class KeptParts {
         && (!isEarly || readsNothingElse(query.analyzed()));
   }
 
-  /** Whether a query reads files by one scan of a load, and nothing besides. */
+  /** Whether a query reads files by one scan, and nothing besides. */
   private static boolean readsNothingElse(LogicalPlan query) {
     Seq<LogicalPlan> leaves = query.collectLeaves();
     return leaves.size() == 1
-        && leaves.apply(0) instanceof DataSourceV2Relation
+        && (leaves.apply(0) instanceof DataSourceV2Relation || leaves.apply(0) instanceof LogicalRelation)
         && !query.containsPattern(TreePattern.PLAN_EXPRESSION());
   }
 
