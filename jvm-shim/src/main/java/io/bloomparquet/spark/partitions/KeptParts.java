@@ -65,7 +65,7 @@ public final class KeptParts {
   /**
    * @param result a plan of {@code files}, not the reason for having none
    * @param executionId the query that was running when the plan was made; null if none was
-   * @param isEarly whether the plan may be older than what other parts of its query have read before its tasks begin
+   * @param isEarly whether the plan was made before its query was executed, and so before its broadcasts
    */
   public KeptParts(
       SparkSession session,
@@ -79,7 +79,9 @@ public final class KeptParts {
     this.result = result;
     this.factory = factory;
     this.executionId = executionId;
-    this.isEarly = isEarly;
+    // Without adaptive execution, no task begins before all broadcasts are made. The other side of a join, which is
+    // planned later, may still wait for its own.
+    this.isEarly = isEarly || !session.sessionState().conf().adaptiveExecutionEnabled();
     OF_THIS_PROCESS.put(this, NUMBERS.incrementAndGet());
   }
 

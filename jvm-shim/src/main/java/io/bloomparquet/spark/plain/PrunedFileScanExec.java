@@ -108,11 +108,8 @@ public final class PrunedFileScanExec extends SparkPlan {
     }
     report(outcome);
     scan.sendDriverMetrics();
-    // Without adaptive execution, no task begins before all broadcasts are made. The other side of a join, which is
-    // planned later, may still wait for its own.
-    boolean isEarly = !session().sessionState().conf().adaptiveExecutionEnabled();
     String execution = Planner.execution(session());
-    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part, execution, isEarly);
+    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part, execution, false);
     return new KeptRows<>(
         rows,
         partitions(kept, parts),

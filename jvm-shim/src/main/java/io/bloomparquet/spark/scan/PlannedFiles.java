@@ -49,7 +49,7 @@ final class PlannedFiles {
    * Plans the files that Spark's partition filters keep.
    *
    * @param onPartitions runtime predicates on partition columns
-   * @param isEarly whether Spark may still read other files before the tasks that read these begin
+   * @param isEarly whether the query is not executed yet, and so its broadcasts are still to be made
    */
   PlannedFiles(
       LoadContext context, FileScan scan, JsonNode predicate, List<Expression> onPartitions, boolean isEarly) {
