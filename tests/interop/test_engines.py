@@ -198,3 +198,15 @@ def test_a_file_that_changed_since_the_plan_is_noticed(kind: str, units: tuple[i
         plan.require_unchanged()
     with pytest.raises((bp.FileChangedError, FileNotFoundError)):
         plan.to_dataset()
+
+
+@pytest.mark.parametrize("kind", changes.CHANGES)
+def test_a_skipped_file_that_changed_since_the_plan_is_noticed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    changes.write(path, changes.SKIPPED, "a")
+    plan = bp.plan(str(path), changes.WHERE)
+    assert len(plan.to_dataset().to_table()) == 0
+    plan.require_unchanged()
+    changes.change(path, kind, changes.SKIPPED)
+    with pytest.raises(bp.FileChangedError, match=changes.CHANGED):
+        plan.require_unchanged()

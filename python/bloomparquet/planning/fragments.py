@@ -65,7 +65,7 @@ def make_dataset(
 
     def read_footer(planned: tuple[FileInfo, ds.ParquetFileFragment]) -> ds.ParquetFileFragment:
         # pyarrow keeps the footer. So the row groups that engines read are those of the planned version, by their
-        # offsets: in another version, these hold no pages, and reading them is an error.
+        # offsets. In another version, reading them is an error, unless pages begin there too.
         file, fragment = planned
         for _ in checked(storage, file, map(ds.ParquetFileFragment.ensure_complete_metadata, [fragment])):
             pass

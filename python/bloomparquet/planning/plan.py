@@ -22,9 +22,9 @@ from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.ranges import in_threads
-from bloomparquet.storage.staleness import require_unchanged
+from bloomparquet.storage.staleness import changed_files, require_unchanged
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -275,15 +275,17 @@ class ScanPlan:
         return [] if self.where is None else list(map(str, opaque_parts(self.where)))
 
     def require_unchanged(self) -> None:
-        """Raise :class:`FileChangedError` if a file with kept row groups is not the one that was planned.
+        """Raise :class:`FileChangedError` if a file with kept row groups, or a local file that is skipped, is not the
+        one that was planned.
 
         Call it after another engine has read :meth:`to_dataset`: the engine cannot know which version of a file was
-        planned, so rows may be missing from what it read. Makes one request for each such file if the storage is
-        remote.
+        planned, so rows may be missing from what it read. If the storage is remote, makes one request for each file
+        with kept row groups, and does not look at the others.
         """
         storage, files = self.dataset.storage, [self.table.files[file] for file, _ in self.kept_by_file()]
         for _ in in_threads(storage.threads, partial(require_unchanged, storage), files):
             pass
+        require_skipped_unchanged(self)
 
     def _row_groups(self, positions: NDArray[np.int64]) -> Iterator[RowGroup]:
         """The row groups, and the files that were not opened, at ascending positions in :attr:`row_groups`."""
@@ -321,3 +323,21 @@ class ScanPlan:
         if opaque := self.not_understood():
             parts.append(f"not used: {', '.join(opaque)}")
         return "; ".join(parts)
+
+
+def skipped_local_files(plan: ScanPlan) -> list[FileInfo]:
+    """The local files that the plan skips, except by their partition values."""
+    files = plan.dataset.files
+    if not isinstance(plan.dataset.storage, LocalStorage):
+        return []
+    kept = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
+    excluded = set(plan.excluded)
+    return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
+
+
+def require_skipped_unchanged(plan: ScanPlan) -> None:
+    """Raise FileChangedError if a local file that `plan` skips is not the one that was planned."""
+    storage, files = plan.dataset.storage, skipped_local_files(plan)
+    for file, is_changed in zip(files, changed_files(storage, files), strict=True):
+        if is_changed:
+            require_unchanged(storage, file)

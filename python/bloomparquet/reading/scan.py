@@ -19,7 +19,7 @@ from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions
-from bloomparquet.planning.plan import ScanPlan
+from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
 from bloomparquet.query.names import Names, check_names
@@ -32,7 +32,7 @@ from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, given_one
-from bloomparquet.storage.staleness import changed_files, checked, require_unchanged
+from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
 
@@ -106,19 +106,9 @@ def scan_batches(
     dataset = open_dataset(path, given_one(filesystem, storage_options), keys, table_log)
     plan = plan_dataset(dataset, predicate, options)
     if isinstance(path, Dataset) and dataset.columns is None:
-        _require_skipped_unchanged(plan)
+        # It may have been listed long ago, and a cache or an index may have had all evidence.
+        require_skipped_unchanged(plan)
     return read_plan(plan, columns, options, merge_schema=merge_schema)
-
-
-def _require_skipped_unchanged(plan: ScanPlan) -> None:
-    """Raise FileChangedError if a local file that `plan` skips changed since it was listed: an open data set may be
-    listed long before it is read, and the plan may have found all evidence in a cache or an index."""
-    kept = {file for file, _ in plan.kept_by_file()}
-    files, storage = plan.dataset.files, plan.dataset.storage
-    skipped = [files[position] for i, position in enumerate(plan.file_positions.tolist()) if i not in kept]
-    for file, is_changed in zip(skipped, changed_files(storage, skipped), strict=True):
-        if is_changed:
-            require_unchanged(storage, file)
 
 
 def read_plan(

@@ -14,21 +14,19 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.plan import KEPT
+from bloomparquet.planning.plan import skipped_local_files
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.sql import parse_where
-from bloomparquet.storage.files import FileInfo, LocalStorage
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import LoadListing
@@ -118,7 +116,7 @@ class BloomParquetReader(DataSourceReader):
                 open_cost=self.options.open_cost_in_bytes,
                 min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
                 where=plan.where,
-                skipped=skipped_files(plan),
+                skipped=skipped_local_files(plan),
             )
         ]
 
@@ -182,16 +180,6 @@ def pieces_of(plan: ScanPlan) -> Iterator[Piece]:
             i = file_index[row_group.path]
             values = plan.dataset.partition_values[int(plan.file_positions[i])]
             yield Piece(plan.table.files[i], row_group.index, row_group.length, values)
-
-
-def skipped_files(plan: ScanPlan) -> list[FileInfo]:
-    """The local files that the plan skips, except by their partition values."""
-    files = plan.dataset.files
-    if not isinstance(plan.dataset.storage, LocalStorage):
-        return []
-    kept = plan.file_positions[np.unique(plan.table.file[plan.codes == KEPT])]
-    excluded = set(plan.excluded)
-    return [files[i] for i in np.setdiff1d(np.arange(len(files)), kept).tolist() if files[i] not in excluded]
 
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: LoadListing) -> None:

@@ -104,8 +104,9 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the row groups to read, as splits. Spark calls this on the driver, once for each query plan."""
+        from bloomparquet.planning.plan import skipped_local_files
         from bloomparquet.planning.planner import plan_dataset
-        from pyspark_bloomparquet.read.reader import pieces_of, skipped_files
+        from pyspark_bloomparquet.read.reader import pieces_of
         from pyspark_bloomparquet.read.splits import make_splits
 
         dataset, columns = self._source.dataset, self._source.dataset.columns
@@ -120,7 +121,7 @@ class TableReader(DataSourceReader):
             open_cost=_OPEN_COST,
             min_partitions=os.cpu_count() or 1,
             where=plan.where,
-            skipped=skipped_files(plan),
+            skipped=skipped_local_files(plan),
         )
         deletes = dict(zip(dataset.files, dataset.deletes, strict=False))
         fallbacks = dict(zip(dataset.files, dataset.fallbacks, strict=False))
