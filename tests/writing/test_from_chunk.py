@@ -6,6 +6,7 @@ import math
 import struct
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
+import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.pages.headers import walk_pages
+from bloomparquet.parquet.thrift.definitions import ColumnMetaData, SchemaElement
+from bloomparquet.parquet.thrift.reader import CompactReader
 from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
 from tests.support.chunk_filters import assert_complete, filters_of, leaves
@@ -294,3 +298,20 @@ def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
     bloom = filters_of(path)[0, 6]
     assert bloom is not None
     assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(f"column{i}".encode()) for i in range(9)})
+
+
+def test_the_schema_is_not_parsed_for_each_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time for all columns of a file would grow with their number squared."""
+    columns = 50
+    table = pa.table({f"c{i}": range(8) for i in range(columns)})
+    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=2)
+    parsed, read_struct = Counter[Any](), CompactReader.read_struct
+
+    def counting(reader: CompactReader, kind: Any, **options: Any) -> Any:
+        parsed[kind] += 1
+        return read_struct(reader, kind, **options)
+
+    monkeypatch.setattr(CompactReader, "read_struct", counting)
+    assert bp.add_filters(str(tmp_path / "wide.parquet"), bloom=table.column_names)[0].filters == 4 * columns
+    assert parsed[ColumnMetaData] >= 4 * columns
+    assert parsed[SchemaElement] <= 10 * columns

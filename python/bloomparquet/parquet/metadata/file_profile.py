@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from bloomparquet.errors import FormatError
@@ -57,6 +58,11 @@ class FileProfile:
     traits: WriterTraits
     templates: tuple[ChunkTemplates, ...]
     skeleton: bytes
+
+    @cached_property
+    def created_by(self) -> bytes | None:
+        """The writer, as the footer names it. Parsed once: each filter asks for it, and the schema may be wide."""
+        return read_struct(self.skeleton, FileMetaData)[0].created_by
 
 
 class FooterSignature(NamedTuple):

@@ -36,7 +36,6 @@ from bloomparquet.parquet.thrift.definitions import (
     RowGroup,
     SchemaElement,
 )
-from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.nested import leaf_arrays
@@ -193,8 +192,7 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         schema=[SchemaElement(name=b"root", num_children=1), *elements],
         num_rows=rows,
         row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
-        # pyarrow works around known bugs of old writers
-        created_by=read_struct(footer.profile.skeleton, FileMetaData)[0].created_by,
+        created_by=footer.profile.created_by,  # pyarrow works around known bugs of old writers
     )
     return to_arrow_metadata(write_struct(whole))
 
