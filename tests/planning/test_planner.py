@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 from collections import Counter
 from pathlib import Path
@@ -358,6 +360,16 @@ def test_partition_values_fit_when_files_are_left_out(tmp_path: Path) -> None:
     plan = bp.plan(root, "p > 2 AND x = 107", skip_corrupt=True)
     assert [(Path(group.path).parent.name, group.kept) for group in plan.row_groups if group.kept] == [("p=7", True)]
     assert plan.total == plan.kept + plan.skipped.total()
+
+
+def test_other_processes_get_the_data_set_of_a_plan(two_columns: str) -> None:
+    plan = bp.plan(two_columns, "a = 30")
+    with pytest.raises(TypeError, match=r"the path and the predicate, or plan.to_dataset\(\)"):
+        pickle.dumps(plan)
+    assert copy.copy(plan) is copy.deepcopy(plan) is plan
+    dataset = pickle.loads(pickle.dumps(plan.to_dataset()))
+    assert dataset.to_table() == plan.to_dataset().to_table()
+    assert dataset.to_table().num_rows == 50
 
 
 def test_path_may_contain_a_hash_sign(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -137,6 +137,18 @@ class ScanPlan:
     def __hash__(self) -> int:
         # The predicate is left out: its literals need not be hashable.
         return hash(self._outcome())
+
+    def __copy__(self) -> ScanPlan:
+        return self
+
+    def __deepcopy__(self, _: Any) -> ScanPlan:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a plan is not pickled, because it may hold keys; give other processes the path and the predicate, or "
+            "plan.to_dataset()"
+        )
 
     def _outcome(self) -> tuple[Hashable, ...]:
         """Everything but the predicate that two equal plans share."""
