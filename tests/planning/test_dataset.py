@@ -89,6 +89,13 @@ def test_paths_on_two_storages_are_an_error(folder: Path) -> None:
         bp.plan([folder / "a.parquet", "memory://two/a.parquet"])
 
 
+def test_repr_names_the_directory_and_not_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = hive(tmp_path / "t", {"day=1/c=2": {"id": [1]}, "day=2/c=2": {"id": [1]}})
+    assert repr(bp.Dataset.open(root)) == f"Dataset(2 files in {tmp_path}/t/; partition columns: day, c)"
+    monkeypatch.chdir(write(tmp_path / "a.parquet", {"id": [1]}).removesuffix("a.parquet"))
+    assert repr(bp.Dataset.open("a.parquet")) == "Dataset(1 file in .)"
+
+
 def test_partition_values_are_text_per_file(tmp_path: Path) -> None:
     root = hive(tmp_path, {"day=2026-01-01/hour=3": {"id": [1]}, "day=__HIVE_DEFAULT_PARTITION__/hour=4": {"id": [2]}})
     dataset = bp.Dataset.open(root)

@@ -99,6 +99,11 @@ class Dataset:
         if not isinstance(self.files, Files):
             object.__setattr__(self, "files", Files(self.files))
 
+    def __repr__(self) -> str:
+        count = len(self.files)
+        partitions = f"; partition columns: {join_names(self.partition_names)}" if self.partition_names else ""
+        return f"Dataset({count:,} {'file' if count == 1 else 'files'} in {self.root or '.'}{partitions})"
+
     @cached_property
     def root(self) -> str:
         """The table's directory if it holds all files; or else the deepest directory that holds all files and lies
