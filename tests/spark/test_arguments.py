@@ -10,9 +10,9 @@ from pyspark_bloomparquet import attach, configure, explain_pruning, last_plan
 
 
 def test_attach_takes_a_session() -> None:
-    builder = SparkSession.builder
-    with pytest.raises(OptionError, match=r"running SparkSession; found the Builder.*attach\(builder.getOrCreate\(\)\)"):
-        attach(builder)
+    message = r"running SparkSession; found the Builder.*attach\(builder.getOrCreate\(\)\)"
+    with pytest.raises(OptionError, match=message):
+        attach(SparkSession.builder)
 
 
 def test_configure_takes_a_builder(spark: SparkSession) -> None:

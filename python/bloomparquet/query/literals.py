@@ -63,6 +63,7 @@ _UNCHANGED: dict[str, frozenset[type]] = {
     "binary": frozenset({bytes, type(None)}),
     "date": frozenset({dt.date, type(None)}),
 }
+_NOT_NAN = "NaN is a number; if it stands for a missing value, leave it out or use None"
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
 _TIMESTAMP = re.compile(rf"({_DATE.pattern})(?:[T ]({_TIME.pattern})\s*(\S.*)?)?")
@@ -86,11 +87,10 @@ def coerce(value: Value, family: Family, *, timezone: str = "UTC", column: str =
     try:
         return _COERCE[family](value, timezone)
     except _MisfitError as misfit:
-        if isinstance(value, float) and math.isnan(value):
-            misfit = _MisfitError("NaN is a number; if it stands for a missing value, leave it out or use None")
+        expected = _NOT_NAN if isinstance(value, float) and math.isnan(value) else misfit
         name = f"column {quoted(column)}" if column else "the column"
         mismatch = f"is of type {kind or family}, but is compared with {describe(value)}"
-        raise PlanError(f"{name} {mismatch}; {misfit}") from None
+        raise PlanError(f"{name} {mismatch}; {expected}") from None
 
 
 def coerce_all(
