@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +74,24 @@ def test_a_terminal_folds_prose_but_no_command(capsys: pytest.CaptureFixture[str
     assert max(map(len, folded)) <= 80
     assert all(line.startswith("    ") for line in folded[1:])
     assert " ".join(" ".join(folded).split()) == " ".join(prose.split())
+
+
+def run_in_shell(redirection: str, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "bloomparquet.cli.main", *map(str, arguments)]
+    line = f"{shlex.join(command)} {redirection}"
+    return subprocess.run(["sh", "-c", line], env={**os.environ, **environment}, capture_output=True, check=False)
+
+
+def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"größe": ["日本"]})
+    for flags in ((), ("--json",)):
+        done = run_in_shell("", "read", path, *flags, PYTHONIOENCODING="ascii")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "größe" in done.stdout.decode()
+        assert "日本" in done.stdout.decode()
+
+
+def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"id": [1]})
+    done = run_in_shell(">&-", "plan", path)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -9,6 +9,7 @@ Modules other than click are imported where they are used, so that ``--help`` an
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -259,6 +260,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     warnings.showwarning = _show_warning
     if logging.lastResort is not None:  # what no handler takes goes to stderr
         logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
+    if isinstance(sys.stdout, io.TextIOWrapper):  # values may have characters that another encoding lacks
+        sys.stdout.reconfigure(encoding="utf-8")
     if instruction := os.environ.get(_COMPLETION):
         from click.shell_completion import shell_complete
 
@@ -267,7 +270,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # Not `cli.main`, which has its own exit codes for a closed pipe and an interrupt.
         with cli.make_context("bloomparquet", sys.argv[1:] if arguments is None else arguments) as context:
             cli.invoke(context)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before the start
+            sys.stdout.flush()
         sys.exit(0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
