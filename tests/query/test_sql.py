@@ -240,6 +240,20 @@ def test_malformed_lists_are_errors(where, message):
         parse_where(where)
 
 
+@pytest.mark.parametrize(
+    "where", ['"a" = 5', "\"a\" = 'x'", '"a" > 5', '"a" IN (1, 2)', '"a" IS NULL', 'b = 1 AND NOT "a" = 5']
+)
+def test_a_column_in_double_quotes_is_an_error_that_says_so(where):
+    with pytest.raises(PlanError, match="double quotes make text in Spark's SQL; write the column without quotes"):
+        parse_where(where)
+
+
+def test_text_in_double_quotes_is_text():
+    assert parse_where('a = "x"') == Eq("a", "x")
+    assert parse_where('a = "x" AND 1 = 1') == And(Eq("a", "x"), Always(True))
+    assert parse_where("'a' = 'b'") == Always(False)
+
+
 _names = st.sampled_from(["a", "A", "a.b", "first name", "x`y", "select", "ünï", "date", "_1"])
 _column = st.one_of(_names, st.tuples(_names, _names))
 _literal = st.one_of(

@@ -52,6 +52,7 @@ _SUPPORTED = (
     f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
     "OR and NOT"
 )
+_DOUBLE_QUOTES = "double quotes make text in Spark's SQL; write the column without quotes, or in backticks"
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
 
@@ -231,6 +232,8 @@ class _Converter:
             return build(self.column(node.this, node), self.literal(node.expression, node))
         if right is _MISSING:
             return build_exchanged(self.column(node.expression, node), left)
+        if '"' in self.text and left != right and str in (type(left), type(right)):
+            raise self.refuse(node, _DOUBLE_QUOTES)  # FALSE would hide that a column was meant
         if build is not Eq or not {type(left), type(right)} <= {int, str} or type(left) is not type(right):
             raise self.refuse(node)
         return Always(left == right)  # programs that build SQL begin with 1 = 1
@@ -263,7 +266,8 @@ class _Converter:
             return self.column(node.this, whole)
         parts = node.parts if isinstance(node, (exp.Column, exp.Dot)) else []
         if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
-            raise self.refuse(whole)
+            is_text = isinstance(node, exp.Literal) and node.is_string and '"' in self.text
+            raise self.refuse(whole, _DOUBLE_QUOTES if is_text else _SUPPORTED)
         return tuple(part.name for part in parts)
 
     def literal(self, node: Any, whole: Any) -> Value:
