@@ -12,7 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import bloomparquet as bp
-from bloomparquet.errors import UnsupportedError
+from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_glob, is_hidden, open_storage
 
 
@@ -112,6 +112,13 @@ def test_file_urls_are_local_files(tmp_path: Path) -> None:
         assert (storage.key, inner) == ("file", str(odd))
     assert open_storage(f"file://{tmp_path}/*.parquet")[1] == f"{tmp_path}/*.parquet"
     assert open_storage(f"file:{tmp_path}/x")[1] == f"{tmp_path}/x"
+
+
+def test_a_file_url_has_an_absolute_path(tmp_path: Path) -> None:
+    for url in ("file://data/a.parquet", "file://~/a.parquet", "file://a.parquet"):
+        with pytest.raises(OptionError, match=f"path is '{url}'; expected an absolute path in a URL: file:///…/"):
+            open_storage(url)
+    assert open_storage(f"file://localhost{tmp_path}/x")[1] == f"{tmp_path}/x"
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

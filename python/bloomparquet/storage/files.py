@@ -330,6 +330,8 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
     if filesystem is not None and options is not filesystem:
         return _wrap(filesystem), _SCHEME.sub("", path)
     if path.startswith("file:"):
+        if re.match("file://(?!localhost/)[^/]", path):
+            raise OptionError(f"path is {quoted(path)}; expected an absolute path in a URL: file:///…/{path[7:]}")
         inner = re.sub("^file:(//[^/]*)?", "", path)
         return _LOCAL, inner if os.path.exists(inner) else unquote(inner)
     match = _SCHEME.match(path)
