@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import subprocess
@@ -82,13 +83,16 @@ def run_in_shell(redirection: str, *arguments: str | Path, **environment: str) -
     return subprocess.run(["sh", "-c", line], env={**os.environ, **environment}, capture_output=True, check=False)
 
 
-def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("utf-8", "größe"), ("latin-1", "größe"), ("ascii", r"gr\u00f6\u00dfe")]
+)
+def test_characters_that_the_encoding_lacks_are_escaped(encoding: str, name: str, tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"größe": ["日本"]})
-    for flags in ((), ("--json",)):
-        done = run_in_shell("", "read", path, *flags, PYTHONIOENCODING="ascii")
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert "größe" in done.stdout.decode()
-        assert "日本" in done.stdout.decode()
+    text, as_json = (run_in_shell("", "read", path, *flags, PYTHONIOENCODING=encoding) for flags in ((), ("--json",)))
+    assert text.stderr == as_json.stderr == b""
+    assert name in text.stdout.decode(encoding)
+    assert ("日本" if encoding == "utf-8" else r"\u65e5\u672c") in text.stdout.decode(encoding)
+    assert json.loads(as_json.stdout.decode(encoding)) == {"größe": "日本"}
 
 
 def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:

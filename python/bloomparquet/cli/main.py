@@ -9,6 +9,7 @@ Modules other than click are imported where they are used, so that ``--help`` an
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import logging
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _ROWS_IN_A_TERMINAL = 100
 _COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
+_ESCAPING = "bloomparquet-escape"  # the name of an error handler of codecs
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -260,8 +262,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     warnings.showwarning = _show_warning
     if logging.lastResort is not None:  # what no handler takes goes to stderr
         logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
-    if isinstance(sys.stdout, io.TextIOWrapper):  # values may have characters that another encoding lacks
-        sys.stdout.reconfigure(encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        codecs.register_error(_ESCAPING, _escape)
+        sys.stdout.reconfigure(errors=_ESCAPING)
     if instruction := os.environ.get(_COMPLETION):
         from click.shell_completion import shell_complete
 
@@ -303,6 +306,13 @@ def _is_users(error: Exception) -> bool:
 def _fail(message: str) -> NoReturn:
     click.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(1)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Escape the characters that stdout's encoding lacks. JSON has these escapes too, so it stays valid."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
