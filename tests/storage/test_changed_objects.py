@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +105,16 @@ class RememberingFileSystem(LocalFileSystem):  # type: ignore[misc]
         self.known.pop(str(path), None)
 
 
-def test_listings_that_fsspec_keeps_are_not_used(tmp_path: Path) -> None:
+def in_pyarrow(filesystem: Any) -> pyarrow.fs.FileSystem:
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda given: given, in_pyarrow, lambda given: pyarrow.fs.SubTreeFileSystem("/", in_pyarrow(given))]
+)
+def test_listings_that_fsspec_keeps_are_not_used(tmp_path: Path, wrap: Callable[[Any], Any]) -> None:
     """A later read has the new rows, and a reader that was open raises an error."""
-    filesystem, path = RememberingFileSystem(), tmp_path / "t" / "x.parquet"
+    filesystem, path = wrap(RememberingFileSystem()), tmp_path / "t" / "x.parquet"
     path.parent.mkdir()
     for old, new in ((SKIPPED, "grown"), (KEPT, "replaced")):
         changes.write(path, old, "a")

@@ -399,4 +399,18 @@ def _wrap(filesystem: Any) -> Storage:
                 "dictionary of storage options"
             )
         filesystem = pyarrow.fs.PyFileSystem(FsspecHandler(filesystem))
+    filesystem = _with_our_handler(filesystem)
     return ArrowStorage(filesystem, _FileSystemKey(filesystem))
+
+
+def _with_our_handler(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
+    """`filesystem`, with our handler instead of pyarrow's if it is one of fsspec."""
+    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        base = filesystem.base_fs
+        ours = _with_our_handler(base)
+        return filesystem if ours is base else pyarrow.fs.SubTreeFileSystem(filesystem.base_path, ours)
+    if isinstance(filesystem, pyarrow.fs.PyFileSystem) and type(filesystem.handler) is pyarrow.fs.FSSpecHandler:
+        from bloomparquet.storage.fsspec_files import FsspecHandler
+
+        return pyarrow.fs.PyFileSystem(FsspecHandler(filesystem.handler.fs))
+    return filesystem
