@@ -113,6 +113,21 @@ def test_names_with_dots_or_another_case_are_read(tmp_path: Path, suffix: str) -
         bp.read_table(path, columns=["userid"])
 
 
+def test_the_error_for_a_column_that_is_not_read_says_why(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"id": [1], "st": [{"x": {"y": 1}}]})
+    for name in ("st.x", "st.x.y"):
+        with pytest.raises(bp.PlanError, match=f"'{name}' is in none of the files; columns are read whole: name 'st'"):
+            bp.read_table(tmp_path, columns=[name])
+    write(tmp_path / "2.parquet", {"id": [2], "st": [{"x": {"y": 1}}], "extra": [3]})
+    with pytest.raises(
+        bp.PlanError, match=r"'extra' is not in the first file \(merge_schema=True takes the columns of all"
+    ):
+        bp.read_table(tmp_path, "extra = 3", columns=["extra"])
+    assert bp.read_table(tmp_path, "extra = 3", columns=["extra"], merge_schema=True).to_pylist() == [{"extra": 3}]
+    with pytest.raises(bp.PlanError, match="'extr' is in none of the files; did you mean 'extra'"):
+        bp.read_table(tmp_path, columns=["extr"], merge_schema=True)
+
+
 def test_ambiguous_names_are_errors(tmp_path: Path, suffix: str) -> None:
     twice = write(tmp_path / f"x{suffix}", pa.table([[1], [2]], names=["x", "x"]))
     with pytest.raises(bp.PlanError, match="is ambiguous: it matches x, x"):

@@ -138,7 +138,13 @@ class _Scan:
             schema = with_partitions(stored, self._partitions.schema, self._case_sensitive)
         else:
             schema = self._columns.schema
-        self.schema = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
+        if self._columns is not None:
+            absent = "not in the table"
+        elif merge_schema or len(files) == 1:
+            absent = "in none of the files"
+        else:
+            absent = "not in the first file (merge_schema=True takes the columns of all files)"
+        self.schema = schema if columns is None else pa.schema([_field(schema, name, absent) for name in columns])
         top_level = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
         names = Names(top_level, self._case_sensitive)
         everything = schema
@@ -241,13 +247,17 @@ class _Scan:
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field:
+def _field(schema: pa.Schema, name: str, absent: str) -> pa.Field:
+    """The field of `schema` called `name`. PlanError if there is none, which says that it is `absent`."""
     positions = schema.get_all_field_indices(name)
     if len(positions) > 1:
         raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
     if not positions:
+        whole = schema.get_field_index(name.partition(".")[0])
+        is_inside = whole >= 0 and pa.types.is_nested(schema.types[whole])
+        hint = f"; columns are read whole: name {quoted(schema.names[whole])}" if is_inside else ""
         raise PlanError(
-            f"column {quoted(name)} is in none of the files{did_you_mean(name, schema.names)}; "
+            f"column {quoted(name)} is {absent}{hint or did_you_mean(name, schema.names)}; "
             f"the columns are {join_names(schema.names)}"
         )
     return schema.field(positions[0])
