@@ -46,7 +46,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ``builder.remote("local")``, these are settings of the Spark Connect server that starts then. A server that runs
     elsewhere has its own settings, and `builder` is returned unchanged; :func:`attach` says whether it has the jar.
     """
-    if not hasattr(builder, "getOrCreate"):
+    if not hasattr(builder, "config"):
         raise OptionError(
             f"configure takes SparkSession.builder; found {describe(builder)}. For a running session, use attach(spark)"
         )
