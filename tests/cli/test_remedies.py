@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shlex
 import subprocess
@@ -160,6 +161,11 @@ def test_wrong_input_is_one_line_that_says_what_to_do(
 
 WRONG_IN_PYTHON: list[tuple[Callable[[str], Any], str]] = [
     (lambda path: bp.read_table(path, columns="id"), r"columns is 'id'; expected a list of names, such as \['id'\]"),
+    (lambda path: bp.read_table(path, columns=5), "columns is 5; expected a list of names"),  # type: ignore[arg-type]
+    (lambda path: bp.plan(path, index=None), "index is None; expected 'auto', 'off', or the directory"),  # type: ignore[arg-type]
+    (lambda path: bp.read_table(path, index=True), "index is True; expected 'auto', 'off', or the directory"),  # type: ignore[arg-type]
+    (lambda path: bp.Dataset.open(path).plan(index=5), "index is 5; expected 'auto'"),  # type: ignore[arg-type]
+    (lambda path: bp.plan(path, timezone=dt.timezone.utc), "timezone is .*utc; expected its name, such as"),  # type: ignore[arg-type]
     (lambda path: bp.scan_batches(path, columns="id"), "columns is 'id'; expected a list"),
     (lambda path: bp.inspect(path, columns="id"), "columns is 'id'; expected a list"),
     (lambda path: bp.plan(path, filesystem="s3"), "filesystem is 's3'; expected a pyarrow.fs.FileSystem"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bloomparquet.errors import OptionError
+from bloomparquet.errors import OptionError, quoted
 from bloomparquet.planning.evidence.interface import ReaderTypes
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.query.predicate import Predicate
@@ -42,6 +43,15 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.on_filter_error not in ("keep", "fail"):
             raise OptionError(f"on_filter_error is {self.on_filter_error!r}; expected 'keep' or 'fail'")
+        if not isinstance(self.timezone, str | None):
+            raise OptionError(f"timezone is {quoted(self.timezone)}; expected its name, such as 'Europe/Berlin'")
 
 
 DEFAULT_OPTIONS = PlanOptions()
+
+
+def index_path(index: object) -> str:
+    """The parameter `index` of the public functions as the option of a plan."""
+    if not isinstance(index, str | os.PathLike):
+        raise OptionError(f"index is {quoted(index)}; expected 'auto', 'off', or the directory or URL of an index")
+    return os.fspath(index)

@@ -5,7 +5,6 @@ Cheap evidence comes first: partition values before footers are read, statistics
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table, scan_schema
-from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions
+from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
@@ -127,7 +126,7 @@ def plan(
     """
     options = PlanOptions(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
-        index=os.fspath(index),
+        index=index_path(index),
     )  # fmt: skip
     predicate = parse_where(where, partly=True)
     return plan_dataset(open_dataset(path, given_one(filesystem, storage_options), keys, table_log), predicate, options)

@@ -41,6 +41,8 @@ def check_names(columns: object) -> None:
     """Raise OptionError unless `columns` is None or a list of texts. The letters of a text would be the names."""
     if isinstance(columns, str):
         raise OptionError(f"columns is {quoted(columns)}; expected a list of names, such as [{quoted(columns)}]")
+    if not isinstance(columns, Iterable | None):
+        raise OptionError(f"columns is {quoted(columns)}; expected a list of names")
     wrong = [name for name in columns if not isinstance(name, str)] if isinstance(columns, Sequence) else []
     if wrong:
         raise OptionError(f"columns has {quoted(wrong[0])}; expected names, as text")

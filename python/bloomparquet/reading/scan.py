@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -18,7 +17,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
-from bloomparquet.planning.options import OnFilterError, PlanOptions
+from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate import bind_mask
@@ -100,7 +99,7 @@ def scan_batches(
     """
     options = PlanOptions(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
-        index=os.fspath(index),
+        index=index_path(index),
     )  # fmt: skip
     predicate = parse_where(where)
     dataset = open_dataset(path, given_one(filesystem, storage_options), keys, table_log)

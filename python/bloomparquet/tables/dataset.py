@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from bloomparquet.indexing.columns import Columns
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning import dataset as files
 from bloomparquet.planning.dataset import PathLike
-from bloomparquet.planning.options import OnFilterError, PlanOptions
+from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.sql import parse_where
@@ -97,7 +96,7 @@ class Dataset(files.Dataset):
     ) -> ScanPlan:
         """Plan a scan of these files; see :func:`bloomparquet.plan`."""
         options = PlanOptions(
-            timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=os.fspath(index)
+            timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=index_path(index)
         )
         return plan_dataset(self, parse_where(where, partly=True), options)
 
