@@ -61,11 +61,20 @@ def test_warning_for_filters_on_int96(tmp_path: Path) -> None:
         bp.add_filters(path, bloom="t")
 
 
-@pytest.mark.parametrize("values", [[True, False], pa.nulls(2, pa.bool_())])
-def test_column_that_no_filter_can_serve_is_an_error(values: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([True, False], "two values, for which min/max is better"),
+        (pa.nulls(2, pa.bool_()), "two values, for which min/max is better"),
+        (pa.nulls(2), "has the type null, because all of its values are null; cast it to the type"),
+    ],
+)
+def test_column_that_no_filter_can_serve_is_an_error(values: Any, message: str, tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"b": values})
-    with pytest.raises(bp.UnsupportedError, match="two values, for which min/max is better"):
+    with pytest.raises(bp.UnsupportedError, match=message):
         bp.add_filters(path, bloom="b")
+    with pytest.raises(bp.UnsupportedError, match=message):
+        bp.write_table(pa.table({"b": values}), tmp_path / "u.parquet", bloom="b")
 
 
 def test_useful_filters_are_added_without_a_warning(tmp_path: Path) -> None:

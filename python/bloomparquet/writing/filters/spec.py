@@ -207,6 +207,8 @@ def why_unsuitable(leaf: LeafColumn, *, named: bool = False) -> str | None:
         return "has two values, for which min/max is better"
     if family == "decimal" and node.physical_type == "BYTE_ARRAY":
         return "is a binary decimal, whose values have several encodings, so that a filter proves nothing"
+    if node.annotation is not None and node.annotation.kind == "UNKNOWN":
+        return "has the type null, because all of its values are null; cast it to the type of its values"
     if family == "other":
         return "has a type whose equal values may have different bytes"
     if named:
