@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.differential.column_types import TYPES
-from tests.differential.comparisons import COMPARISONS, portable
+from tests.differential.comparisons import COMPARISONS, null_test, portable
 from tests.differential.random_files import Column
 
 NESTED = ("list", "map", "struct", "variant")
@@ -26,7 +26,10 @@ def field_leaf(random: Random, column: Column, name: str, wanted: bool | None) -
 
     pool, near = (tuple(map(field, values)) for values in (column.pool, column.near))
     sql = ".".join(f"`{key}`" for key in path)
-    return portable(random, Column(sql, TYPES[type_name], pool, near), f"{name}.{sql}", wanted)
+    leaf = Column(sql, TYPES[type_name], pool, near)
+    if random.random() < 0.25:  # a field is NULL in three ways: itself, its struct, or the struct around that
+        return f"{name}.{sql} {null_test(random, leaf, wanted)}"
+    return portable(random, leaf, f"{name}.{sql}", wanted)
 
 
 def nested_leaf(random: Random, column: Column, name: str, wanted: bool | None) -> str:

@@ -127,6 +127,8 @@ def _leaf(random: Random, data: DataSet, wanted: bool | None) -> str:
     if shape < 0.8:
         other = random.choice(data.columns)
         return f"{name} {random.choice(COMPARISONS)} {other.sql}"
+    if shape < 0.86:
+        return _cast(random, column, name)
     return _function(random, column, name)
 
 
@@ -159,7 +161,6 @@ def _function(random: Random, column: Column, name: str) -> str:
         f"({name}, rid) = ({literal}, 3)",
         f"greatest({name}, {literal}) = {literal}",
         f"cast({name} AS {column.type.ddl}) = {literal}",
-        *[_cast(random, column, name) for _ in range(4)],
     ]
     text = quoted(str(random.choice(column.pool) or "")[: random.randint(0, 2)].replace("\\", ""))
     textual = [
