@@ -151,49 +151,13 @@ class Dataset:
         items = [os.fspath(item) for item in given]
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
-        storage: Storage | None = None
-        files: list[FileInfo] = []
-        partitions: list[Values] = []
-        log_roots: set[str] = set()  # directories that a table log may lie in or above
-        listed_files: list[FileInfo] = []
-        notes = ListingNotes() if table_log == "error" else None
         base = open_storage(os.fspath(base_path), filesystem)[1] if base_path is not None else None
+        listing = _Listing(ListingNotes() if table_log == "error" else None, base, partitioned, allow_named_files)
         for item in items:
-            item_storage, inner = open_storage(item, filesystem)
-            if storage is not None and item_storage.key != storage.key:
-                raise PlanError(
-                    f"{item}: all paths of one scan must lie on one storage; found {storage.key} and {item_storage.key}"
-                )
-            storage = storage or item_storage
-            roots = _expand(storage, inner, item)
-            seen: set[str] = set()  # a glob may match a directory and a file in it
-            for root in roots:
-                below = storage.list_files(root, recursive=True, notes=notes)
-                if len(below) == 1 and below[0].path == root:  # a file
-                    # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error
-                    # later.
-                    data_files = below if root == inner or _is_data(below[0]) else []
-                    if not (allow_named_files and root == inner):
-                        log_roots |= directories_of(storage, [root])
-                else:
-                    data_files = [file for file in below if file.size > 0]
-                    # The listing shows the logs in and below it. On remote storage, save the request for it.
-                    only_above = not isinstance(storage, LocalStorage)
-                    log_roots.add(root.rstrip("/").rpartition("/")[0] if only_above else root)
-                    listed_files += below
-                if len(roots) > 1:
-                    data_files = [file for file in data_files if file.path not in seen]
-                    seen.update(file.path for file in data_files)
-                files += data_files
-                if partitioned:
-                    partitions += _partitions(root if base is None else base, data_files)
-                else:
-                    partitions += [()] * len(data_files)
-        assert storage is not None
-        if notes is not None:
-            require_no_log(storage, log_roots, files, listed_files, notes)
-            if len(items) == 1:  # if there are several paths, Spark does not look for a stream's log either
-                require_no_stream_log(inner, notes)
+            storage, inner = open_storage(item, filesystem)
+            listing.add(storage, inner, item)
+        listing.require_no_log(inner if len(items) == 1 else None)
+        files, partitions = listing.files, listing.partitions
         if not files:
             raise PlanError(
                 f"{join_names(items)}: no data files here; expected Parquet or ORC files (names that begin with _ or . "
@@ -204,7 +168,7 @@ class Dataset:
         texts = {values: tuple(text for _, text in values) for values in dict.fromkeys(partitions)}
         partition_values = tuple(map(texts.__getitem__, partitions))
         paths = tuple(items) if isinstance(filesystem, Mapping | None) else ()
-        return cls(storage, tuple(files), names, partition_values, keys=keys, paths=paths)
+        return cls(listing.storage, tuple(files), names, partition_values, keys=keys, paths=paths)
 
     def with_keys(self, keys: Keys | None) -> Self:
         """This data set, decrypted with `keys`. None keeps its own keys."""
@@ -222,8 +186,74 @@ class Dataset:
 
     @cached_property
     def _partition_tables(self) -> dict[str, pa.Table]:
-        """By time zone, the tables that were asked for."""
+        """The tables that :meth:`partition_table` has made, by time zone."""
         return {}
+
+
+class _Listing:
+    """The data files at the paths that were added, their partition values, and where to look for the log of a table.
+
+    `notes`: what the listings skip or follow; None if tables with a log are allowed. `base`: the directory below which
+    partition directories begin; None for the path itself.
+    """
+
+    def __init__(
+        self, notes: ListingNotes | None, base: str | None, partitioned: bool, allow_named_files: bool
+    ) -> None:
+        self._storage: Storage | None = None  # of the first path
+        self.files: list[FileInfo] = []
+        self.partitions: list[Values] = []
+        self._notes, self._base = notes, base
+        self._partitioned, self._allow_named_files = partitioned, allow_named_files
+        self._log_roots: set[str] = set()  # directories that a table log may lie in or above
+        self._listed_files: list[FileInfo] = []
+
+    @property
+    def storage(self) -> Storage:
+        assert self._storage is not None
+        return self._storage
+
+    def add(self, storage: Storage, inner: str, given: str) -> None:
+        """List the path that the user gave as `given`, which is `inner` on `storage`."""
+        self._storage = self._storage or storage
+        if storage.key != self._storage.key:
+            raise PlanError(
+                f"{given}: all paths of one scan must lie on one storage; found {self._storage.key} and {storage.key}"
+            )
+        roots = _expand(self._storage, inner, given)
+        seen: set[str] = set()  # a glob may match a directory and a file in it
+        for root in roots:
+            data_files = self._list(root, is_named=root == inner)
+            if len(roots) > 1:
+                data_files = [file for file in data_files if file.path not in seen]
+                seen.update(file.path for file in data_files)
+            self.files += data_files
+            if self._partitioned:
+                self.partitions += _partitions(root if self._base is None else self._base, data_files)
+            else:
+                self.partitions += [()] * len(data_files)
+
+    def _list(self, root: str, *, is_named: bool) -> list[FileInfo]:
+        """The data files at `root`, a file or a directory. `is_named`: the user gave this path, not a glob."""
+        below = self.storage.list_files(root, recursive=True, notes=self._notes)
+        if len(below) == 1 and below[0].path == root:  # a file
+            if not (self._allow_named_files and is_named):
+                self._log_roots |= directories_of(self.storage, [root])
+            # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error later.
+            return below if is_named or _is_data(below[0]) else []
+        # The listing shows the logs in and below it. On remote storage, save the request for it.
+        only_above = not isinstance(self.storage, LocalStorage)
+        self._log_roots.add(root.rstrip("/").rpartition("/")[0] if only_above else root)
+        self._listed_files += below
+        return [file for file in below if file.size > 0]
+
+    def require_no_log(self, only: str | None) -> None:
+        """UnsupportedError if the files belong to a table with a log. `only`: the path, if there is only one."""
+        if self._notes is None:
+            return
+        require_no_log(self.storage, self._log_roots, self.files, self._listed_files, self._notes)
+        if only is not None:  # if there are several paths, Spark does not look for a stream's log either
+            require_no_stream_log(only, self._notes)
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:

@@ -32,6 +32,13 @@ WHOLE_FILE = -1
 """The row group of a file that is one entry, because its footer was not read."""
 
 
+def count_decisions(decision: NDArray[np.uint8]) -> dict[Decision, int]:
+    """How many row groups each decision is about; decisions without one are left out. `decision`: indexes into
+    :data:`DECISIONS`."""
+    counts = np.bincount(decision, minlength=len(DECISIONS)).tolist()
+    return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
+
+
 class Decisions(NamedTuple):
     """The evidence that decided about the n row groups (stripes of ORC) of a plan, in the order of
     ``ScanPlan.row_groups``.
@@ -47,8 +54,7 @@ class Decisions(NamedTuple):
 
     def counts(self) -> dict[Decision, int]:
         """How many row groups each decision is about; decisions without one are left out."""
-        counts = np.bincount(self.decision, minlength=len(DECISIONS)).tolist()
-        return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
+        return count_decisions(self.decision)
 
     def to_arrow(self) -> pa.Table:
         """The columns file, row_group (null for a file that is one entry), and decision as a dictionary of its

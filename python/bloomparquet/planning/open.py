@@ -1,4 +1,4 @@
-"""Opens the files of a data set as a table of row groups or stripes, and chooses their file format.
+"""Opens the files of a data set as a table of row groups or stripes, and detects their file format.
 
 If the data set does not say its format, the files are read as Parquet first, and as ORC if they are not Parquet. Files
 that turned out to be ORC are remembered, so that they are not read as Parquet again.
@@ -7,7 +7,8 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
     from bloomparquet.planning.options import PlanOptions
+    from bloomparquet.planning.orc.open import OrcFiles
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -50,48 +52,62 @@ def open_table(
     exceed a limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError
     for files of both, and the error of the first file that cannot be read.
     """
-    storage = dataset.storage
-
-    def open_parquet() -> Table:
-        return open_row_groups(
-            storage, files, reads, cache=cache, keys=dataset.keys, skip_corrupt=skip_corrupt, unreadable=unreadable,
-            index=index if index is not None and index.manifest.format is FileFormat.PARQUET else None,
-        )  # fmt: skip
-
     if dataset.keys is not None and not dataset.keys.allow_plaintext_files:
         index = None  # the files in an index are not encrypted: they are read to say so
+    parquet_index = index if index is not None and index.manifest.format is FileFormat.PARQUET else None
+    open_parquet = partial(
+        open_row_groups, dataset.storage, files, reads, cache=cache, keys=dataset.keys, skip_corrupt=skip_corrupt,
+        unreadable=unreadable, index=parquet_index,
+    )  # fmt: skip
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()
-    is_given = dataset.format is FileFormat.ORC
-    if index is not None and index.manifest.format is FileFormat.ORC:
+    if index is not None and parquet_index is None:
         indexed = _open_indexed_orc(dataset, files, reads, index, cache, skip_corrupt, unreadable)
         if indexed is not None:
             return indexed
-    is_orc = is_given or (bool(files) and _is_orc(storage, files[0]) is True)
-    table, refused = None, None
-    if not is_orc:
-        try:
-            table = open_parquet()
-        except NotParquetError as error:
-            refused = error
-        else:
-            if len(table.files) == len(files):
-                return table
-            if table.files or unreadable:
-                opened = {*table.files, *(unreadable or ())}
-                _refuse_orc(storage, [file for file in files if file not in opened], reads)
-                return table
-    from bloomparquet.planning.orc.open import open_stripes  # lazy import: keeps ORC off the start-up path
+    open_orc = partial(_open_orc, dataset, files, reads, cache)
+    if dataset.format is FileFormat.ORC:
+        return open_orc().require(skip_corrupt, unreadable, is_declared=True)
+    if files and _is_orc(dataset.storage, files[0]):
+        return open_orc().require(skip_corrupt, unreadable, is_declared=False)
+    return _detect_format(dataset.storage, files, reads, open_parquet, open_orc, skip_corrupt, unreadable)
 
-    known = open_stripes(storage, files, reads, cache=cache, keys=dataset.keys)
-    if is_orc or known.is_orc:
-        if not is_orc:
-            _remember(storage, ((file, True) for file in known.table.files))
-        return known.require(skip_corrupt, unreadable, is_given)
+
+def _detect_format(
+    storage: Storage,
+    files: Sequence[FileInfo],
+    reads: ReadCount,
+    open_parquet: Callable[[], Table],
+    open_orc: Callable[[], OrcFiles],
+    skip_corrupt: bool,
+    unreadable: dict[FileInfo, BloomParquetError] | None,
+) -> Table:
+    """Open `files` as Parquet files; as ORC files if none of them is a Parquet file."""
+    table, refused = None, None
+    try:
+        table = open_parquet()
+    except NotParquetError as error:
+        refused = error
+    if table is not None and len(table.files) == len(files):
+        return table
+    if table is not None and (table.files or unreadable):
+        opened = {*table.files, *(unreadable or ())}
+        _refuse_orc(storage, [file for file in files if file not in opened], reads)
+        return table
+    known = open_orc()
+    if known.is_orc:
+        _remember(storage, ((file, True) for file in known.table.files))
+        return known.require(skip_corrupt, unreadable, is_declared=False)
     if table is None:
         others = "" if len(files) == 1 else "; name the data files alone, for example by a glob: 'events/*.parquet'"
         raise NotParquetError(f"{refused}, or an ORC file{others}") from refused
     return table
+
+
+def _open_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache) -> OrcFiles:
+    from bloomparquet.planning.orc.open import open_stripes  # lazy import: keeps ORC off the start-up path
+
+    return open_stripes(dataset.storage, files, reads, cache=cache, keys=dataset.keys)
 
 
 def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -> pa.Schema:
@@ -104,7 +120,7 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
         table: Any = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
         if table.format is FileFormat.PARQUET:
             return footer_schemas(table.footers)
-        from bloomparquet.orc.rows import arrow_schema  # lazy import: see open_table
+        from bloomparquet.orc.rows import arrow_schema  # lazy import: see _open_orc
 
         return map(arrow_schema, table.tails)
 
@@ -134,15 +150,15 @@ def _open_indexed_orc(
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table | None:
     """The stripes of `files`; None if `index` has none of them."""
-    from bloomparquet.planning.orc.open import open_indexed, open_stripes  # lazy import: see open_table
+    from bloomparquet.planning.orc.open import open_indexed  # lazy import: see _open_orc
     from bloomparquet.planning.orc.stripes import Stripes
 
-    def open_cached(some: Sequence[FileInfo]) -> Stripes:
-        known = open_stripes(dataset.storage, some, reads, cache=cache, keys=dataset.keys)
+    def open_unindexed(some: Sequence[FileInfo]) -> Stripes:
         beside = sorted({*files}.difference(some))[:1]
-        return known.require(skip_corrupt, unreadable, dataset.format is FileFormat.ORC, beside)
+        is_declared = dataset.format is FileFormat.ORC
+        return _open_orc(dataset, some, reads, cache).require(skip_corrupt, unreadable, is_declared, beside)
 
-    return open_indexed(index, dataset.storage, files, reads, open_cached)
+    return open_indexed(index, dataset.storage, files, reads, open_unindexed)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

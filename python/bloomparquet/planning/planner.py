@@ -1,4 +1,4 @@
-"""From paths and a predicate to a plan.
+"""Plans a scan: makes a :class:`ScanPlan` from paths and a predicate.
 
 Cheap evidence comes first: partition values before footers are read, statistics before filters are.
 """
@@ -6,10 +6,10 @@ Cheap evidence comes first: partition values before footers are read, statistics
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
-from bloomparquet.planning.evidence.interface import Units
+from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
@@ -139,6 +139,18 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         return _plan(dataset, where, options, footer_reads, filter_reads, evidence_reads)
 
 
+class _Judged(NamedTuple):
+    """The verdicts on the row groups of a table, and the predicate and its conditions with the names of the files'
+    columns (`paths`)."""
+
+    codes: NDArray[np.uint8]
+    row_group_counts: RowGroupCounts | None
+    predicate: Predicate | None
+    conditions: tuple[RowCondition, ...]
+    paths: dict[Column, Column]
+    request: Request
+
+
 def _plan(
     dataset: Dataset,
     where: Where,
@@ -149,24 +161,11 @@ def _plan(
 ) -> ScanPlan:
     began = time.perf_counter()
     watch = Stopwatch()
-    predicate = parse_where(where)
-    if is_expression(predicate):
-        predicate = bind_expression(
-            predicate, (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
-        )
-    strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
-    normalized = tuple(
-        RowCondition(normalize(each), strict)
-        for each, strict in ((predicate, strict), (options.pushed, False))
-        if each is not None
-    )
-    conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
-    paths: dict[Column, Column] = {}
+    predicate = _bind(where, dataset, options)
+    normalized = _to_conditions(predicate, options)
+    conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
     partitions = PartitionEvidence(dataset, options)
-    wanted = np.ones(len(dataset.files), np.bool_)
-    if dataset.partition_names:
-        for condition in conditions:
-            wanted = might_match(condition.predicate, wanted, partial(partitions.verdicts_or, strict=condition.strict))
+    wanted = _judge_files(dataset, conditions, partitions)
     excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
     file_positions = np.flatnonzero(wanted)
     files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
@@ -184,36 +183,85 @@ def _plan(
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
     errors = Errors(options.on_filter_error)
     errors.add(unreadable.values())
-    codes = np.full(len(table), KEPT, np.uint8)
-    row_group_counts: RowGroupCounts | None = None
     request = Request(
         dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch=watch
     )
     if conditions:
-        unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-        units = units_of(table, dataset.columns)
-        resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
-        paths = resolved.paths
-        if predicate is not None:
-            predicate = rename(predicate, paths)
-        conditions = [
-            RowCondition(_to_provable(rename(condition.predicate, paths)), condition.strict) for condition in conditions
-        ]
-        request = replace(request, unknown=frozenset(resolved.unknown))
-        changed: NDArray[np.int64] = np.array([], np.int64)
-        try:
-            codes, row_group_counts = judge(units, conditions, request)
-        finally:
-            changed = evidence_reads.find_changed_files(table)
-        codes[np.isin(table.file, changed)] = KEPT
+        judged = _judge_row_groups(table, predicate, conditions, excluded, unreadable, request, evidence_reads)
+    else:
+        judged = _Judged(np.full(len(table), KEPT, np.uint8), None, predicate, (), {}, request)
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
-    judged = JudgedConditions(tuple(conditions), normalized, paths, request)
-    seconds = time.perf_counter() - began
     return ScanPlan(
-        dataset, predicate, seconds, tuple(errors.errors), table, codes, tuple(excluded), file_positions, footer_reads,
-        filter_reads, unreadable, judged, row_group_counts, options, watch.seconds,
-    )  # fmt: skip
+        dataset=dataset,
+        where=judged.predicate,
+        seconds=time.perf_counter() - began,
+        errors=tuple(errors.errors),
+        table=table,
+        codes=judged.codes,
+        excluded=tuple(excluded),
+        file_positions=file_positions,
+        footer_reads=footer_reads,
+        filter_reads=filter_reads,
+        unreadable=unreadable,
+        judged=JudgedConditions(judged.conditions, normalized, judged.paths, judged.request),
+        row_group_counts=judged.row_group_counts,
+        options=options,
+        seconds_by_part=watch.seconds,
+    )
+
+
+def _bind(where: Where, dataset: Dataset, options: PlanOptions) -> Predicate | None:
+    """The predicate that `where` means. An expression of pyarrow or polars is bound to the columns of the scan."""
+    predicate: Predicate | None = parse_where(where)
+    if is_expression(predicate):
+        schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
+        return bind_expression(predicate, schemas)
+    return predicate
+
+
+def _to_conditions(predicate: Predicate | None, options: PlanOptions) -> tuple[RowCondition, ...]:
+    """`predicate` and the one in `options`, in negation normal form."""
+    strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
+    given = (predicate, strict), (options.pushed, False)
+    return tuple(RowCondition(normalize(each), strict) for each, strict in given if each is not None)
+
+
+def _judge_files(
+    dataset: Dataset, conditions: Sequence[RowCondition], partitions: PartitionEvidence
+) -> NDArray[np.bool_]:
+    """Which files of `dataset` might hold matching rows, by their partition values."""
+    wanted = np.ones(len(dataset.files), np.bool_)
+    if dataset.partition_names:
+        for condition in conditions:
+            wanted = might_match(condition.predicate, wanted, partial(partitions.verdicts_or, strict=condition.strict))
+    return wanted
+
+
+def _judge_row_groups(
+    table: Table,
+    predicate: Predicate | None,
+    conditions: Sequence[RowCondition],
+    excluded: Sequence[FileInfo],
+    unreadable: Collection[FileInfo],
+    request: Request,
+    evidence_reads: EvidenceReads,
+) -> _Judged:
+    """Judge the row groups of `table`. Keeps those of files that changed since they were listed."""
+    dataset, options = request.dataset, request.options
+    unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
+    units = units_of(table, dataset.columns)
+    resolved = _resolve(dataset, predicate, units, excluded, options, request.footer_reads, unknown_allowed)
+    paths = resolved.paths
+    provable = tuple(RowCondition(_to_provable(rename(each.predicate, paths)), each.strict) for each in conditions)
+    request = replace(request, unknown=frozenset(resolved.unknown))
+    try:
+        codes, row_group_counts = judge(units, provable, request)
+    finally:
+        changed = evidence_reads.find_changed_files(table)
+    codes[np.isin(table.file, changed)] = KEPT
+    named = None if predicate is None else rename(predicate, paths)
+    return _Judged(codes, row_group_counts, named, provable, paths, request)
 
 
 def plan_row_groups(
