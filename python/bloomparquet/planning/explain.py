@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.changed import EvidenceReads
-from bloomparquet.planning.decisions import DECISIONS, Decision
+from bloomparquet.planning.decisions import DECISIONS, Decision, count_decisions
 from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
@@ -55,8 +55,8 @@ Codes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class JudgedConditions:
-    """The conditions of a plan: as evidence was asked about them (`judged`); before that, in negation normal form
-    (`normalized`); and the `paths` that their columns mean."""
+    """The conditions of a plan: `normalized` is their negation normal form, and `judged` the weaker form that evidence
+    was asked about. `paths`: the paths that the columns of `normalized` mean."""
 
     judged: tuple[RowCondition, ...]
     normalized: tuple[RowCondition, ...]
@@ -88,7 +88,7 @@ class JudgedConditions:
 
 
 class _JudgedPart(NamedTuple):
-    """A part, and what decides if it is the whole predicate.
+    """A part of the predicate, and the evidence that would decide if the part were the whole predicate.
 
     `decided`: per row group of the table. `excluded`: per file of the data set, whether it is skipped unopened.
     """
@@ -115,18 +115,16 @@ class _Explainer:
 
     def explain(self) -> Explanation:
         plan, request = self._plan, self.request
-        parts = [self._part(self._named(each.predicate)).part for each in self._judged.normalized]
+        named = [rename(each.predicate, self._judged.paths) for each in self._judged.normalized]
+        parts = [self._judge(_merge_equalities(each)).part for each in named]
         reads = (request.footer_reads, request.filter_reads)
         where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
         return Explanation(
             where or (parts[0].predicate if parts else "no predicate"), plan.unit, self._total,
-            plan.kept - len(plan.unreadable), _counts(self._judged.decide(plan)), tuple(parts),
+            plan.kept - len(plan.unreadable), count_decisions(self._judged.decide(plan)), tuple(parts),
             tuple(self._about_the_scan()), sum(read.requests for read in reads), sum(read.bytes for read in reads),
             len(plan.excluded), len(plan.unreadable), len(plan.table.files), tuple(plan.not_understood()),
         )  # fmt: skip
-
-    def _named(self, predicate: Predicate) -> Predicate:
-        return _merged(rename(predicate, self._judged.paths))
 
     def _about_the_scan(self) -> Iterator[NotUsed]:
         """The reasons that no part of the predicate has."""
@@ -145,9 +143,9 @@ class _Explainer:
             total = len(plan.dataset.files)
             yield self._not_used(Why(reason, str(errors[0])), len(errors), total=total, units=units)
 
-    def _part(self, predicate: Predicate) -> _JudgedPart:
+    def _judge(self, predicate: Predicate) -> _JudgedPart:
         if isinstance(predicate, Junction):
-            return self._junction(predicate)
+            return self._judge_junction(predicate)
         why: list[tuple[Why, int]] = []
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         if isinstance(predicate, Always):
@@ -158,14 +156,14 @@ class _Explainer:
             why = [(Why(opaque.reason), self._total)]
         else:
             try:
-                decided, excluded, why = self._leaf(predicate)
+                decided, excluded, why = self._judge_leaf(predicate)
             except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
                 why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
         not_used = [self._not_used(each, count) for each, count in why]
-        return self._judged_part(predicate, None, decided, excluded, not_used, ())
+        return self._describe(predicate, None, decided, excluded, not_used, ())
 
-    def _junction(self, predicate: Junction) -> _JudgedPart:
-        children = [self._part(child) for child in predicate.children]
+    def _judge_junction(self, predicate: Junction) -> _JudgedPart:
+        children = [self._judge(child) for child in predicate.children]
         decided = np.stack([child.decided for child in children])
         excluded = np.stack([child.excluded for child in children])
         skipped = decided != _READ
@@ -177,22 +175,25 @@ class _Explainer:
             combined = np.where(skipped, decided, len(DECISIONS)).min(axis=0).astype(np.uint8)
             combined[~skipped.any(axis=0)] = _READ
             operator = "and"
-        not_used = []
-        if operator == "or":
-            skipping = np.count_nonzero(skipped, axis=0)
-            all_but_one_skip = skipping == len(children) - 1
-            for child, child_skips in zip(children, skipped, strict=True):
-                if count := int(np.count_nonzero(all_but_one_skip & ~child_skips)):
-                    not_used.append(self._not_used(Why(WhyNot.OR_HALF, child.part.predicate), count))
-            if (several_keep := (skipping > 0) & (skipping < len(children) - 1)).any():
-                keep = (~skipped[:, several_keep]).any(axis=1).tolist()
-                halves = join_names(child.part.predicate for child, keeps in zip(children, keep, strict=True) if keeps)
-                not_used.append(self._not_used(Why(WhyNot.OR_HALVES, halves), int(np.count_nonzero(several_keep))))
         parts = tuple(child.part for child in children)
+        not_used = list(self._keeping_halves(parts, skipped)) if operator == "or" else []
         unopened = (np.logical_and if operator == "or" else np.logical_or).reduce(excluded, axis=0)
-        return self._judged_part(predicate, operator, combined, unopened, not_used, parts)
+        return self._describe(predicate, operator, combined, unopened, not_used, parts)
 
-    def _judged_part(
+    def _keeping_halves(self, parts: Sequence[Part], skipped: NDArray[np.bool_]) -> Iterator[NotUsed]:
+        """The parts of an OR that keep row groups which others of its parts skip. ``skipped[i]``: which row groups
+        ``parts[i]`` skips."""
+        skipping = np.count_nonzero(skipped, axis=0)
+        all_but_one_skip = skipping == len(parts) - 1
+        for part, part_skips in zip(parts, skipped, strict=True):
+            if count := int(np.count_nonzero(all_but_one_skip & ~part_skips)):
+                yield self._not_used(Why(WhyNot.OR_HALF, part.predicate), count)
+        if (several_keep := (skipping > 0) & (skipping < len(parts) - 1)).any():
+            keeping = np.flatnonzero((~skipped[:, several_keep]).any(axis=1)).tolist()
+            halves = join_names(parts[i].predicate for i in keeping)
+            yield self._not_used(Why(WhyNot.OR_HALVES, halves), int(np.count_nonzero(several_keep)))
+
+    def _describe(
         self,
         predicate: Predicate,
         operator: Literal["and", "or"] | None,
@@ -208,9 +209,9 @@ class _Explainer:
         part = Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files)
         return _JudgedPart(part, decided, excluded)
 
-    def _leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
-        """The evidence that decides if `leaf` is the whole predicate; the unopened files that partition values exclude;
-        and why the other row groups are kept, with their number."""
+    def _judge_leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
+        """The evidence that would decide if `leaf` were the whole predicate; the unopened files that partition values
+        exclude; and why the other row groups are kept, with their number."""
         table, request = self._table, self.request
         decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
         asked = to_element_conditions(leaf)
@@ -229,20 +230,20 @@ class _Explainer:
         kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
         verdicts = LeafVerdicts(units, condition, request)
         kept = might_match(asked, kept, verdicts.judge_by_statistics)
-        alive = self._set(decided, alive, owner[kept], Decision.BOUNDS)
+        alive = self._exclude_others(decided, alive, owner[kept], Decision.BOUNDS)
         in_index = np.zeros(self._total, np.bool_)
         if verdicts.equalities:
             kept = might_match(asked, kept, verdicts.judge_by_filters)
-            for chunks, candidates, _ in (asked for each in verdicts.equalities.values() for asked in each):
-                in_index[owner[chunks.members[candidates.filters.in_index]]] = True
+            for members in verdicts.asked_in_index():
+                in_index[owner[members]] = True
             before = alive
-            alive = self._set(decided, alive, owner[kept], Decision.BLOOM)
+            alive = self._exclude_others(decided, alive, owner[kept], Decision.BLOOM)
             decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
         if by_file is not None:
             count = int(np.count_nonzero(alive))
             return decided, excluded, [(self._why_partition(leaf), count)] if count else []
         reasons = explain_kept(units, asked, kept & alive[owner], request)
-        return decided, excluded, _counted(reasons, owner, self._total)
+        return decided, excluded, _count_reasons(reasons, owner, self._total)
 
     def _why_partition(self, leaf: Predicate) -> Why:
         (column,) = columns(leaf)
@@ -262,8 +263,10 @@ class _Explainer:
         return alive
 
     @staticmethod
-    def _set(decided: Codes, alive: NDArray[np.bool_], kept: NDArray[np.int64], by: Decision) -> NDArray[np.bool_]:
-        """Record that `by` excludes the `alive` row groups that are not among `kept`. Returns those that are."""
+    def _exclude_others(
+        decided: Codes, alive: NDArray[np.bool_], kept: NDArray[np.int64], by: Decision
+    ) -> NDArray[np.bool_]:
+        """Record in `decided` that `by` excludes the `alive` row groups that are not in `kept`. Returns the others."""
         left = np.zeros_like(alive)
         left[kept] = True
         left &= alive
@@ -271,7 +274,7 @@ class _Explainer:
         return left
 
     def _used(self, decided: Codes, files: int) -> list[Used]:
-        counts, used = _counts(decided), []
+        counts, used = count_decisions(decided), []
         for decision in EVIDENCE_NAMES:
             n_files = files if decision is Decision.PARTITION else 0
             if counts.get(decision) or n_files:
@@ -290,13 +293,7 @@ class _Explainer:
         return remedies_of(why, path_argument(dataset), self._table.format)
 
 
-def _counts(decided: Codes) -> dict[Decision, int]:
-    """How many row groups each decision is about; decisions without one are left out."""
-    counts = np.bincount(decided, minlength=len(DECISIONS)).tolist()
-    return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
-
-
-def _merged(predicate: Predicate) -> Predicate:
+def _merge_equalities(predicate: Predicate) -> Predicate:
     """`predicate` with several equalities of one column as one part, and the other parts as they are."""
     if isinstance(predicate, In | NotIn) and len(predicate.values) == 1:
         return (Eq if isinstance(predicate, In) else NotEq)(predicate.column, predicate.values[0])
@@ -307,10 +304,10 @@ def _merged(predicate: Predicate) -> Predicate:
         return merged
     # A merge that joins nothing would only change the order.
     whole = merged if len(merged.children) < len(predicate.children) else predicate
-    return type(whole)(*map(_merged, whole.children))
+    return type(whole)(*map(_merge_equalities, whole.children))
 
 
-def _counted(
+def _count_reasons(
     reasons: Iterable[tuple[NDArray[np.int64], Why]], owner: NDArray[np.int64], total: int
 ) -> list[tuple[Why, int]]:
     """Each reason, with the number of row groups (or stripes) whose first reason it is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate import mask
 from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
-from bloomparquet.query.resolve import (
-    NoLeaf,
-    find_leaf_of,
-    find_partition,
-)
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
 from bloomparquet.storage.files import ReadCount
@@ -132,11 +129,11 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
-    has_filters: dict[Column, bool] = field(default_factory=dict)  # of the equalities so far: whether a file has one
+    has_filters: dict[Column, bool] = field(default_factory=dict)  # by column of an equality: whether a file has one
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def apart(self) -> Request:
-        """The same request, whose reads, errors and time do not count for the plan."""
+        """A copy of this request, whose reads, errors and time do not count for the plan."""
         return replace(
             self,
             footer_reads=ReadCount(),
@@ -187,10 +184,9 @@ def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
 def decide(
     table: Units, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """The evidence that decided about each unit of `table`: an index into DECISIONS. `codes` are those that
-    :func:`judge` returned.
+    """The evidence that decided about each unit of `table`: an index into DECISIONS. Asks no filter again.
 
-    Asks no filter again.
+    `codes`: the result of :func:`judge`.
     """
     decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
     undecided = codes == REASONS.index(Reason.STATISTICS)
@@ -201,11 +197,11 @@ def decide(
     # Only leaves that the plan judged: for another leaf, a column might have to be read.
     judged = [LeafVerdicts(table, each, request) for each in conditions]
     _by_statistics(judged, table)
-    among = frozenset(leaf for each in judged for leaf in each.verdicts)
+    only = frozenset(leaf for each in judged for leaf in each.verdicts)
     for by in (Decision.CONSTANT, Decision.PARTITION, Decision.NULLS):
         if undecided.any():
             left = undecided & _by_statistics(
-                [LeafVerdicts(table, each, request, by, among) for each in conditions], table
+                [LeafVerdicts(table, each, request, by, only) for each in conditions], table
             )
             decisions[undecided & ~left] = DECISIONS.index(by)
             undecided = left
@@ -227,8 +223,7 @@ def _asked_in_index(
     for condition in conditions:
         verdicts = LeafVerdicts(table if parts is None else parts, condition, request)
         _by_statistics([verdicts], table if parts is None else parts)
-        for chunks, candidates, _ in (asked for each in verdicts.equalities.values() for asked in each):
-            members = chunks.members[candidates.filters.in_index]
+        for members in verdicts.asked_in_index():
             in_index[members if parts is None else parts.stripe_index[members]] = True
     return in_index
 
@@ -240,10 +235,21 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
     return codes
 
 
+class Equality(NamedTuple):
+    """What Bloom filters can be asked about an equality: `candidates`, in the `chunks` of one schema.
+
+    ``conclusive[i]``: whether a proof that chunk i holds none of the values excludes its row range.
+    """
+
+    chunks: Chunks
+    candidates: Candidates
+    conclusive: Verdicts
+
+
 class LeafVerdicts:
     """Verdicts on the leaf predicates of one condition. The verdict by statistics is computed once for each leaf.
 
-    `by`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `among`:
+    `up_to`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `only`:
     the ids of the leaves that are judged; None judges all.
     """
 
@@ -252,12 +258,12 @@ class LeafVerdicts:
         table: RowRanges,
         condition: RowCondition,
         request: Request,
-        by: Decision = Decision.BOUNDS,
-        among: frozenset[int] | None = None,
+        up_to: Decision = Decision.BOUNDS,
+        only: frozenset[int] | None = None,
     ) -> None:
-        self._table, self.condition, self._request, self._by, self._among = table, condition, request, by, among
+        self._table, self.condition, self._request, self._up_to, self._only = table, condition, request, up_to, only
         self.watch = request.watch
-        self.equalities: dict[int, list[tuple[Chunks, Candidates, Verdicts]]] = {}  # by id of leaf; see `_judge_chunks`
+        self.equalities: dict[int, list[Equality]] = {}  # by id of leaf
         self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
@@ -272,19 +278,24 @@ class LeafVerdicts:
         equalities = self.equalities.get(id(leaf), ())
         if equalities:
             verdicts = verdicts & alive
-            for chunks, candidates, conclusive in equalities:
-                self._ask(chunks, candidates, conclusive, verdicts)
+            for equality in equalities:
+                self._ask(equality, verdicts)
         return verdicts
+
+    def asked_in_index(self) -> Iterator[NDArray[np.int64]]:
+        """The row ranges with a filter in an index that answers an equality: for each equality, their positions."""
+        for equality in (each for of_leaf in self.equalities.values() for each in of_leaf):
+            yield equality.chunks.members[equality.candidates.filters.in_index]
 
     def _judge(self, leaf: Predicate) -> Verdicts:
         request, column = self._request, _column(leaf)
-        if self._by is Decision.CONSTANT or (self._among is not None and id(leaf) not in self._among):
+        if self._up_to is Decision.CONSTANT or (self._only is not None and id(leaf) not in self._only):
             return np.ones(len(self._table), np.bool_)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
             return by_file[request.file_positions][self._table.file]
         verdicts = np.ones(len(self._table), np.bool_)
-        if self._by is Decision.PARTITION:
+        if self._up_to is Decision.PARTITION:
             return verdicts
         is_nested = isinstance(leaf, ElementIn | VariantField)
         if column in request.unknown or (is_nested and not self._table.format.has_element_evidence):
@@ -332,7 +343,7 @@ class LeafVerdicts:
 
         ``conclusive[i]``: whether `leaf` is TRUE for no row of chunk i if `test` is TRUE for none of its values.
         """
-        if self._by is Decision.NULLS:
+        if self._up_to is Decision.NULLS:
             verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
             return
         self._request.errors.add(chunks.unreadable)
@@ -348,10 +359,11 @@ class LeafVerdicts:
             present = bool(candidates.filters.present.any())
             has_filters[column] = has_filters.get(column, False) or present
             if present:
-                self.equalities.setdefault(id(leaf), []).append((chunks, candidates, conclusive))
+                self.equalities.setdefault(id(leaf), []).append(Equality(chunks, candidates, conclusive))
 
-    def _ask(self, chunks: Chunks, candidates: Candidates, conclusive: Verdicts, verdicts: Verdicts) -> None:
+    def _ask(self, equality: Equality, verdicts: Verdicts) -> None:
         """Ask the filters of the chunks that `verdicts` keeps. Writes the answers into `verdicts`."""
+        chunks, candidates, conclusive = equality
         filters, hashes, first, last = candidates
         asked = np.flatnonzero(verdicts[chunks.members] & conclusive & filters.present)
         if len(asked) == 0:
