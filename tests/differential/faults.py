@@ -106,7 +106,7 @@ FAULTS = [
         "verdicts[self._table.members(i)] = False",
     ),
     Fault(
-        "planning: an index speaks for files that changed", f"{_CORE}/planning/index/places.py",
+        "planning: an index speaks for files that changed", f"{_CORE}/planning/index/file_positions.py",
         "same &= stored[where] == given", "same &= True",
     ),
     Fault(

@@ -11,7 +11,7 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
+from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -116,7 +116,7 @@ class Column:
             known_filters=KnownFilters.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],
         )  # fmt: skip
-        return ParquetFilters(ChunkPlaces("x", self.files, self.file, self.row_group, self.limit), arrays)
+        return ParquetFilters(ChunkLocations("x", self.files, self.file, self.row_group, self.limit), arrays)
 
     def ask(self, chunks: Sequence[int], first: Sequence[int], last: Sequence[int]) -> list[bool]:
         which, begin, end = (np.array(each, np.int64) for each in (chunks, first, last))

@@ -27,10 +27,10 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED
+from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import TABLE, StoredFiles
-from bloomparquet.planning.index.lookup import OpenIndex, absolute
+from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory
 from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
-from bloomparquet.planning.index.places import Places
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
 from bloomparquet.storage.table_formats import OnTableLog
@@ -264,7 +264,7 @@ def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, ta
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    recorded = absolute(root) if isinstance(dataset.storage, LocalStorage) else root
+    recorded = absolute_directory(root) if isinstance(dataset.storage, LocalStorage) else root
     below = directory.rstrip("/") + "/"
     inner = below.removeprefix(recorded)
     if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
@@ -366,8 +366,8 @@ def _find_files(
         except MALFORMED:
             continue
         entries.append(by_path[file.path])
-    places = Places(listings, index.root, times_are_rounded=not isinstance(storage, LocalStorage))
-    return entries, places.find(files)[0]
+    positions = FilePositions(listings, index.root, times_are_rounded=not isinstance(storage, LocalStorage))
+    return entries, positions.find(files)[0]
 
 
 def _info(target: Target, manifest: Manifest, report: Report) -> IndexInfo:

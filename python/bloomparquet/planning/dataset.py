@@ -65,10 +65,10 @@ class Dataset:
     as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
     encrypted files. `paths`: the paths as they were given; empty if they need a file system object.
 
-    For a table with a log: `columns`: the columns of the table, and how its files store them;
-    None: the columns are those of the files. ``deletes[i]``: which rows of ``files[i]`` are deleted; None, and an empty
-    `deletes`: no row is. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that
-    file does not store them. `location`: the directory of the table, with a slash.
+    For a table with a log: `columns`: the columns of the table, and how its files store them; None if the columns are
+    those of the files. ``deletes[i]``: the deleted rows of ``files[i]``; None, like an empty `deletes`, if no row is
+    deleted. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that file does not
+    store them. `location`: the directory of the table, with a slash.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})
@@ -171,7 +171,7 @@ class Dataset:
         return cls(listing.storage, tuple(files), names, partition_values, keys=keys, paths=paths)
 
     def with_keys(self, keys: Keys | None) -> Self:
-        """This data set, decrypted with `keys`. None keeps its own keys."""
+        """A copy of this data set that is decrypted with `keys`; this data set itself if `keys` is None."""
         return self if keys is None else replace(self, keys=keys)
 
     def partition_table(self, timezone: str) -> pa.Table:

@@ -28,8 +28,8 @@ _MOST_ROWS = 200  # of a table in HTML
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Evidence that skipped row groups: how many it skips for one part of the predicate alone, that cheaper evidence
-    does not. `files`: the files that partition values exclude unopened, whose row groups are not counted."""
+    """Evidence that skips row groups for one part of the predicate alone. `skipped`: how many of them cheaper evidence
+    does not skip. `files`: the files that partition values exclude unopened, whose row groups are not counted."""
 
     evidence: Decision
     skipped: int
@@ -206,7 +206,7 @@ class Explanation:
         return f"{self.kept:,} of {self.total:,} {self.unit}s read"
 
     def _files(self) -> Iterator[str]:
-        """What becomes of the files whose row groups are not counted."""
+        """Texts about the files whose row groups are not counted."""
         if self.skipped_files:
             yield f"{plural(self.skipped_files, 'file')} skipped by partition values, unopened"
         if self.whole_files:

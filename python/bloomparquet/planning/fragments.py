@@ -17,6 +17,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.names import find
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -40,7 +41,7 @@ def make_dataset(
     `kept`: indexes of files of `table`, each with the numbers of its row groups. ``file_positions[i]``: the index in
     ``dataset.files`` of file i of `table`.
     """
-    if table.format is not FileFormat.PARQUET or dataset.format is FileFormat.ORC:
+    if not isinstance(table, RowGroups) or dataset.format is FileFormat.ORC:
         raise UnsupportedError(
             f"{dataset.files[0].path} is an ORC file; pyarrow's data sets can skip row groups of Parquet files, but "
             f"not stripes of ORC files; {_INSTEAD}"
@@ -51,7 +52,8 @@ def make_dataset(
     parquet = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     storage = dataset.storage
     fragments, compared = [], set()
-    for (file, row_groups), footer in zip(kept, _read_footers(table, [file for file, _ in kept]), strict=True):
+    footers = table.read_footers([file for file, _ in kept], ReadCount())
+    for (file, row_groups), footer in zip(kept, footers, strict=True):
         kind = footer.profile, footer.key_values.get("ARROW:schema"), footer.crypto is None
         if kind not in compared:
             compared.add(kind)
@@ -73,11 +75,6 @@ def make_dataset(
 
     complete = list(in_threads(storage.threads, read_footer, fragments))
     return ds.FileSystemDataset(complete, schema, parquet, storage.filesystem)
-
-
-def _read_footers(table: Any, files: Sequence[int]) -> list[Footer]:
-    footers: list[Footer] = table.read_footers(files, ReadCount())
-    return footers
 
 
 def _guarantee(values: pa.Table) -> ds.Expression:

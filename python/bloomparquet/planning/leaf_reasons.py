@@ -1,4 +1,4 @@
-"""The reasons why one leaf predicate keeps row groups. ``explain.py`` puts the reasons of all leaves together."""
+"""Finds the reasons why one leaf predicate keeps row groups. ``explain.py`` puts the reasons of all leaves together."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import SATURATED_FPP, WhyNot, share_of_absent
 from bloomparquet.storage.files import ReadCount, Storage
 
-_MOST_FILTERS = 16  # that are sampled
-_PROBES = 512  # of random hashes, of all these filters together
+_SAMPLED_FILTERS = 16
+_PROBES = 512  # random hashes that the sampled filters are asked for, all of them together
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A reason, what its sentence names, and the column for its remedy: its path, or its name as SQL writes it."""
+    """A reason why row groups are kept. `detail`: what its sentence names. `column`: the column for its remedy, as a
+    path or as SQL writes its name."""
 
     reason: WhyNot
     detail: str = ""
     column: Column | str = ()
 
 
-Found = Iterator[tuple[NDArray[np.int64], Why]]
+Reasons = Iterator[tuple[NDArray[np.int64], Why]]
 """Positions of row groups, and why they are kept."""
 
 
-def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], request: Request) -> Found:
+def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], request: Request) -> Reasons:
     """Why evidence about `leaf` keeps the units that are `kept`. `leaf` is a leaf predicate in negation normal form, or
     the conditions on elements that stand for one."""
     options = request.options
@@ -97,7 +98,7 @@ def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], req
 
 def _explain_variant(
     units: RowRanges, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
-) -> Found:
+) -> Reasons:
     typed = find_typed_chunks(
         field, units.schemas[schema], lambda leaf: units.chunks(schema, leaf, request.footer_reads), units.rows,
         case_sensitive=request.options.case_sensitive,
@@ -119,7 +120,7 @@ class _ChunkReasons:
         self._leaf, self._chunks, self._request = leaf, chunks, request
         self._column, self._type = leaf_column.path, leaf_column.describe()
 
-    def explain(self, kept: NDArray[np.int64]) -> Found:
+    def explain(self, kept: NDArray[np.int64]) -> Reasons:
         """The chunks at the positions `kept`, by the reason why they are kept."""
         leaf, chunks = self._leaf, self._chunks
         errors, present = chunks.filters.errors, chunks.filters.present
@@ -164,7 +165,7 @@ class _ChunkReasons:
         """Whether no literal has a certain form among the values of this type."""
         return self._chunks.encode((), self._request.options.timezone) is None
 
-    def _range(self, leaf: StartsWith | Lt | LtEq | Gt | GtEq, kept: NDArray[np.int64]) -> Found:
+    def _range(self, leaf: StartsWith | Lt | LtEq | Gt | GtEq, kept: NDArray[np.int64]) -> Reasons:
         chunks = self._chunks
         upwards = not isinstance(leaf, Lt | LtEq)
         value = leaf.prefix if isinstance(leaf, StartsWith) else leaf.value
@@ -181,7 +182,7 @@ class _ChunkReasons:
             yield kept[~known], self._why(WhyNot.NO_BOUNDS)
             yield kept[known], self._why(WhyNot.RANGE_OVERLAPS)
 
-    def _case(self, leaf: CaseIn, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
+    def _case(self, leaf: CaseIn, candidates: Candidates | None, kept: NDArray[np.int64]) -> Reasons:
         expression = f"{leaf.case}({column_to_sql(self._column)})"
         if not all(isinstance(value, str) and value.isascii() for value in leaf.values):
             yield kept, self._why(WhyNot.NON_ASCII, expression)
@@ -191,7 +192,7 @@ class _ChunkReasons:
         if candidates is not None:
             yield from self._asked(candidates, kept[present])
 
-    def _equality(self, candidates: Candidates | None, kept: NDArray[np.int64]) -> Found:
+    def _equality(self, candidates: Candidates | None, kept: NDArray[np.int64]) -> Reasons:
         if candidates is None and self._chunks.family == "boolean":
             yield kept, self._why(WhyNot.BOOLEAN)
             return
@@ -216,7 +217,7 @@ class _ChunkReasons:
         encoded = self._chunks.encode((), self._request.options.timezone)
         return encoded is not None and encoded.hashes is None
 
-    def _asked(self, candidates: Candidates, kept: NDArray[np.int64]) -> Found:
+    def _asked(self, candidates: Candidates, kept: NDArray[np.int64]) -> Reasons:
         """The chunks whose filter says maybe."""
         if not len(kept):
             return
@@ -234,9 +235,10 @@ class _ChunkReasons:
 
 def false_positives(filters: ChunkFilters, chunks: NDArray[np.int64], storage: Storage, reads: ReadCount) -> float:
     """The share of random values for which the filters of `chunks` say maybe, from a sample of a few filters."""
-    sample = chunks[np.unique(np.linspace(0, len(chunks) - 1, min(len(chunks), _MOST_FILTERS)).astype(np.int64))]
+    sample = chunks[np.unique(np.linspace(0, len(chunks) - 1, min(len(chunks), _SAMPLED_FILTERS)).astype(np.int64))]
     probes = _PROBES // len(sample)
-    # All at once, and of a sixteenth of the blocks, which the upper bits of a hash choose: one short read of a filter.
+    # The upper bits of a hash choose the block. These are zero, so that all hashes ask the first sixteenth of the
+    # blocks: one short read for each filter.
     hashes = np.random.default_rng(0).integers(0, 2**60, probes, np.uint64)
     first = np.tile(np.arange(probes), len(sample))
     answers, _ = filters.check(Question(storage, np.repeat(sample, probes), first, first + 1, hashes, reads))

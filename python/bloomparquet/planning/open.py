@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import checked
 
@@ -117,11 +118,13 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
         return dataset.columns.schema
 
     def schemas_of(files: Sequence[FileInfo]) -> Iterator[pa.Schema]:
-        table: Any = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
-        if table.format is FileFormat.PARQUET:
+        table = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
+        if isinstance(table, RowGroups):
             return footer_schemas(table.footers)
-        from bloomparquet.orc.rows import arrow_schema  # lazy import: see _open_orc
+        from bloomparquet.orc.rows import arrow_schema  # lazy imports: see _open_orc
+        from bloomparquet.planning.orc.stripes import Stripes
 
+        assert isinstance(table, Stripes)
         return map(arrow_schema, table.tails)
 
     if merge_schema:

@@ -1,4 +1,4 @@
-"""Remembers which filters proved that a value is absent, so that they need not be read again for it.
+"""Remembers which filters proved that a value is absent, so that they need not be read again for that value.
 
 Filters never change: a file that is replaced is another file, whose filters have no entry here.
 """
@@ -51,7 +51,7 @@ class Absences:
         return copied
 
     def take(self, chunks: NDArray[np.int64]) -> Absences:
-        """What is known of `chunks`, in that order."""
+        """The absences in `chunks`, in that order."""
         taken = Absences(len(chunks))
         for value, bits in self._absent.items():
             taken._keep(value, self._unpacked(bits)[chunks])
@@ -59,7 +59,7 @@ class Absences:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Absences]) -> Absences:
-        """What is known of the chunks of all `parts`, one after another."""
+        """The absences in the chunks of all `parts`, one after another."""
         joined = cls(sum(part._n for part in parts))
         nothing = [np.zeros(-(-part._n // 8), np.uint8) for part in parts]
         for value in dict.fromkeys(value for part in parts for value in part._absent):

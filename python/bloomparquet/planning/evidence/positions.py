@@ -1,4 +1,4 @@
-"""Positions of elements that lie in runs: the row groups of files, the stripes of files."""
+"""The positions of the row groups or stripes of some files, in a table that holds them file after file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 
 def positions_of(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from ``first[i]`` to ``first[i] + counts[i]`` of every i, one run after another."""
+    """The concatenation of ``range(first[i], first[i] + counts[i])`` for every i."""
     ends = np.cumsum(counts)
     return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)

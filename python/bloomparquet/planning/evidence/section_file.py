@@ -106,7 +106,7 @@ class MappedSource:
         return memoryview(self._map)[offset : offset + size]
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _MappedRecords(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+        return _RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
 
 
 class OpenSource:
@@ -137,10 +137,10 @@ class OpenSource:
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
         whole = self.read(offset, record_bytes * count, ReadCount())
-        return _MappedRecords(np.frombuffer(whole, np.uint8).reshape(count, -1))
+        return _RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
 
 
-class _MappedRecords:
+class _RecordsInMemory:
     threads = 1
 
     def __init__(self, records: Bits) -> None:
@@ -230,7 +230,7 @@ class _StoredRecords:
 
 
 class _SectionEntry(NamedTuple):
-    """The entry of a section in the index."""
+    """The entry of a section in the index of a file."""
 
     offset: int
     size: int
@@ -334,43 +334,32 @@ class Serialised(NamedTuple):
 def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, NewTile] | None = None) -> Serialised:
     """Make a file of `sections` and `tiles`."""
     tiles = tiles or {}
-    plans = {
-        name: [(key, np.ascontiguousarray(array)) for key, array in section.items()]
-        for name, section in sections.items()
-    }
     body: list[bytes | memoryview] = []
-    described: dict[str, Any] = {}
-    at = 0
-    for name, arrays in plans.items():
-        digest, size, layout = xxhash.xxh3_64(), 0, []
-        for key, array in arrays:
-            layout.append([key, array.dtype.newbyteorder("<").str, list(array.shape), size])
-            for piece in (array.reshape(-1).view(np.uint8).data, bytes(_padded(array.nbytes) - array.nbytes)):
-                digest.update(piece)
-                body.append(piece)
-            size += _padded(array.nbytes)
-        described[name] = [at, size, digest.intdigest(), layout]
-        at += size
+    section_entries: dict[str, _SectionEntry] = {}
+    tile_entries: dict[str, list[int]] = {}
+    end = 0  # of what lies behind the index
+    for name, section in sections.items():
+        section_entries[name], arrays = _serialise_section(section, end)
+        body += arrays
+        end += section_entries[name].size
     # The sections name the files, so a tile of another segment fails the checksums that this seed makes.
-    seed = xxhash.xxh3_64_intdigest(json.dumps(described).encode())
-    shapes: dict[str, list[int]] = {}
+    seed = xxhash.xxh3_64_intdigest(json.dumps(section_entries).encode())
     for name, tile in tiles.items():
-        shapes[name] = [at, tile.layout.filters, tile.layout.n_slices]
-        at += _padded(tile.layout.num_bytes)
+        tile_entries[name] = [end, tile.layout.filters, tile.layout.n_slices]
+        end += _padded(tile.layout.num_bytes)
 
     def index(first: int, total: int) -> bytes:
         return json.dumps(
             {
                 "writer": writer, "seed": seed, "bytes": total,
-                "sections": {name: [first + each[0], *each[1:]] for name, each in described.items()},
-                "tiles": {name: [first + each[0], *each[1:]] for name, each in shapes.items()},
+                "sections": {name: [first + each[0], *each[1:]] for name, each in section_entries.items()},
+                "tiles": {name: [first + each[0], *each[1:]] for name, each in tile_entries.items()},
             }
         ).encode()  # fmt: skip
 
     # The offsets depend on the size of the index, which depends on the digits of the offsets: leave room.
-    room = _padded(_HEAD + len(index(0, at)) + 20 * (len(described) + len(shapes) + 1))
-    total = room + at
-    raw = index(room, total).ljust(room - _HEAD)
+    room = _padded(_HEAD + len(index(0, end)) + 20 * (len(section_entries) + len(tile_entries) + 1))
+    raw = index(room, room + end).ljust(room - _HEAD)
     head = MAGIC + _FORMAT.to_bytes(4, "little") + len(raw).to_bytes(4, "little")
     checksum = xxhash.xxh3_64_intdigest(head + raw).to_bytes(8, "little")
 
@@ -381,7 +370,20 @@ def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, 
                 yield np.ascontiguousarray(piece).reshape(-1).data
             yield bytes(_padded(tile.layout.num_bytes) - tile.layout.num_bytes)
 
-    return Serialised(pieces(), total, room + next((size for _, size, *_ in described.values()), 0))
+    return Serialised(pieces(), room + end, room + next((each.size for each in section_entries.values()), 0))
+
+
+def _serialise_section(section: Section, offset: int) -> tuple[_SectionEntry, list[bytes | memoryview]]:
+    """The entry of a section at `offset`, and its contents in pieces."""
+    digest, size, arrays, pieces = xxhash.xxh3_64(), 0, list[Any](), list[bytes | memoryview]()
+    for name, array in section.items():
+        contiguous = np.ascontiguousarray(array)
+        arrays.append([name, contiguous.dtype.newbyteorder("<").str, list(contiguous.shape), size])
+        for piece in (contiguous.reshape(-1).view(np.uint8).data, bytes(-contiguous.nbytes % _ALIGN)):
+            digest.update(piece)
+            pieces.append(piece)
+        size += _padded(contiguous.nbytes)
+    return _SectionEntry(offset, size, digest.intdigest(), arrays), pieces
 
 
 def _require_within(total: int, offset: int, size: int) -> None:

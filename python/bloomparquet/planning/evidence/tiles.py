@@ -64,7 +64,7 @@ class TiledFilters:
         return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
 
     def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
-        """These filters, except that chunk ``chunks[i]`` has filter i of `other`."""
+        """A copy in which chunk ``chunks[i]`` has filter i of `other`."""
         numbers = {id(tile): number for number, tile in enumerate(self.tiles)}
         added = [tile for tile in other.tiles if id(tile) not in numbers]
         numbers |= {id(tile): len(self.tiles) + i for i, tile in enumerate(added)}
@@ -74,7 +74,7 @@ class TiledFilters:
         return TiledFilters(tile, at, (*self.tiles, *added))
 
     def without(self, number: int) -> TiledFilters:
-        """These filters, except those of one tile."""
+        """A copy without the filters of one tile."""
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
 
     def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:

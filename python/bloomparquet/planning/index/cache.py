@@ -1,4 +1,4 @@
-"""Keeps what plans have read for the next ones: as tables in the memory of this process, and segments in a directory.
+"""Caches what plans have read for later plans: as tables in the memory of this process, and segments in a directory.
 
 A table has the files of one query, with the columns and filters that queries have loaded in it. A new table takes what
 it can from the tables in memory, then from segments of its data set, and reads only the footers of the other files. The
@@ -34,9 +34,9 @@ from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_finge
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.section_file import DamagedFileError, Section
+from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
-from bloomparquet.planning.index.places import Places
-from bloomparquet.planning.index.segments import IndexedTable, Merge, ReadSegment, Rest, merge_found
+from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached
 
@@ -101,7 +101,7 @@ class _Cached(Generic[TableT]):
     def find(self, files: Sequence[FileInfo]) -> NDArray[np.int64]:
         """The index of each file in the table, -1 if it is not there."""
         if isinstance(self.table.files, StoredFiles):
-            segment, position = Places([self.table.files.arrays], "", times_are_rounded=False).find(files)
+            segment, position = FilePositions([self.table.files.arrays], "", times_are_rounded=False).find(files)
             return np.where(segment < 0, -1, position)
         return np.array([self._index.get(file, -1) for file in files], np.int64)
 
@@ -111,8 +111,11 @@ class _Cached(Generic[TableT]):
 
 
 class _Search(Generic[TableT]):
-    """A search for `files` in tables: file i is file ``position[i]`` of the table of ``sources[source[i]]``; in none if
-    that is -1. `missing`: the indexes of the files that may still be found."""
+    """A search for `files` in cached tables.
+
+    File i is file ``position[i]`` of the table of ``sources[source[i]]``; if ``source[i]`` is -1, no table has it.
+    `missing`: the indexes of the files that may still be found.
+    """
 
     def __init__(self, files: Sequence[FileInfo]) -> None:
         self.files = files
@@ -149,8 +152,10 @@ _Key = tuple[FileFormat, Hashable, Keys | None, tuple[FileInfo, ...]]
 
 
 class PlanCache:
-    """Tables of any format by their files. Safe to use from several threads; bounded by `memory_bytes` and by
-    the number of tables. The table of the last plan stays, whatever its size."""
+    """A cache of tables of any format, by their files. Safe to use from several threads.
+
+    It is bounded by `memory_bytes` and by the number of tables. The table of the last plan stays, whatever its size.
+    """
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -176,11 +181,13 @@ class PlanCache:
         storage: Storage,
         files: Sequence[FileInfo],
         keys: Keys | None,
-        read: Rest[TableT],
+        read: OpenRest[TableT],
     ) -> TableT:
-        """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out. Data that
-        was read with keys is given only to readers with equal keys. A table reads through its own storage, so storages
-        with different credentials have tables of their own; they share what is on disk."""
+        """The table of `files`. ``read(some)`` reads the files that are not cached; it may leave some out.
+
+        Data that was read with keys is given only to readers with equal keys. A table reads through its own storage, so
+        storages with different credentials have tables of their own; they share what is on disk.
+        """
         scope = kind.format, storage.access, keys
         key = (*scope, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
@@ -235,7 +242,7 @@ class PlanCache:
         keys: Keys | None,
         search: _Search[TableT],
         disk: CacheDirectory | None,
-        read: Rest[TableT],
+        read: OpenRest[TableT],
     ) -> TableT:
         """The table of all files: those that were found, and the others, which are read. Caches what may be cached."""
         files = search.files

@@ -1,6 +1,6 @@
-"""Finds the index of a data set, and remembers it: the same index is not opened twice, nor looked for at every plan.
+"""Finds the index of a data set, and remembers it: no index is opened twice, or looked for at every plan.
 
-An index is never needed. One that cannot be read is logged once, and plans go on without it.
+No plan needs an index. An index that cannot be read is logged once, and plans go on without it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OpenIndex:
             try:
                 return SectionFile(_source(self.storage, path, entry), WRITER, count)
             except UNUSABLE as error:
-                log.warning("%s; the files of this part of the index are read without it", _text(path, error))
+                log.warning("%s; the files of this part of the index are read without it", _message(path, error))
                 return None
             finally:
                 counts.append(count)
@@ -79,8 +79,11 @@ _lock = threading.Lock()
 
 
 def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> OpenIndex | None:
-    """The index of the files below `root` of `storage`, a directory with a slash at its end. `location` is ``"auto"``
-    for the one beside them, ``"off"`` for none, or its directory. None if there is none, or if it cannot be used."""
+    """The index of the files below `root` of `storage`; None if there is none, or if it cannot be used.
+
+    `root`: a directory, with a slash at its end. `location`: the directory of the index; ``"auto"`` for the one beside
+    the files, or ``"off"`` for none.
+    """
     if location == "off":
         return None
     directory, has_local_data = root + DIRECTORY, isinstance(storage, LocalStorage)
@@ -110,8 +113,8 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
 
 
 def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
-    """The storage of an index, and its directory there: the storage of the data if both are in one bucket, so that the
-    options of the data serve it too."""
+    """The storage of the index at `location`, and its directory there. It is the storage of the data if both are in one
+    bucket, so that the options of the data serve the index too."""
     scheme, mark, inner = location.partition("://")
     scheme = "s3" if scheme == "s3a" else scheme
     bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
@@ -122,7 +125,7 @@ def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
 def _look(
     storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Seen | None
 ) -> _Seen:
-    """The index in `directory` as it is now: the `last` one, if its files did not change."""
+    """Look for the index in `directory`. Returns `last` if its files did not change since."""
     version: FileInfo | str | None = None
     try:
         if isinstance(storage, LocalStorage):
@@ -141,7 +144,7 @@ def _look(
         return _Seen(version, opened, None, () if opened is None else _segment_files(opened))
     except UNUSABLE as error:
         # Another error may be gone at the next look.
-        return _Seen(version if isinstance(error, DamagedFileError) else None, None, _text(directory, error))
+        return _Seen(version if isinstance(error, DamagedFileError) else None, None, _message(directory, error))
 
 
 def _segment_files(index: OpenIndex) -> tuple[FileInfo | None, ...]:
@@ -167,15 +170,15 @@ def forget_indexes() -> None:
 def _open(storage: Storage, directory: str, root: str, has_local_data: bool, manifest: Manifest) -> OpenIndex:
     covered, wanted = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1], root
     if has_local_data:  # the same directory may be named in several ways
-        covered, wanted = absolute(covered), absolute(root)
+        covered, wanted = absolute_directory(covered), absolute_directory(root)
     if not wanted.startswith(covered):
         raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {wanted}")
     below = wanted[len(covered) :]
     return OpenIndex(storage, directory, root.removesuffix(below) if root.endswith(below) else covered, manifest)
 
 
-def absolute(root: str) -> str:
-    """A local directory with a slash at its end, whatever the working directory."""
+def absolute_directory(root: str) -> str:
+    """The absolute path of the local directory `root`, with a slash at its end."""
     return os.path.join(os.path.abspath(root), "")
 
 
@@ -188,6 +191,6 @@ def _source(storage: Storage, path: str, entry: SegmentEntry) -> Source:
     return StoredSource(storage, path, entry.bytes, entry.start_bytes)
 
 
-def _text(path: str, error: Exception) -> str:
+def _message(path: str, error: Exception) -> str:
     text = str(error)
     return text if path in text else f"{path}: {text}"

@@ -1,4 +1,4 @@
-"""Tables of files that are in an index, and of files that are not, for any format."""
+"""Makes one table of the files that are in an index and of those that are not, for any format."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
+from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.places import Places
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 
 _TABLES = 16
@@ -37,8 +37,8 @@ class IndexedTable(Protocol):
 
 TableT = TypeVar("TableT", bound=IndexedTable)
 
-Rest = Callable[[Sequence[FileInfo]], TableT]
-"""The table of files that are not in the index. It may have fewer files: damaged ones may be left out."""
+OpenRest = Callable[[Sequence[FileInfo]], TableT]
+"""Opens files that are not in the index as a table. It may have fewer files: damaged ones may be left out."""
 Merge = Callable[[Sequence[FileInfo], Sequence[TableT], NDArray[np.int64], NDArray[np.int64]], TableT]
 """``merge(files, parts, part, source)``: the table of `files`. File i is file ``source[i]`` of ``parts[part[i]]``."""
 ReadSegment = Callable[[SectionFile, Storage, str, ReadCount], TableT]
@@ -74,7 +74,7 @@ class _Segments(Generic[TableT]):
             assert isinstance(table.files, StoredFiles)
             listings.append(table.files.arrays)
         is_local = isinstance(storage, LocalStorage)
-        self.places = Places(listings, index.root, times_are_rounded=not is_local)
+        self.positions = FilePositions(listings, index.root, times_are_rounded=not is_local)
 
     def find(self, keys: Hashable, files: Sequence[FileInfo]) -> _Merged[TableT] | None:
         """The last table of these files."""
@@ -98,7 +98,7 @@ class IndexedTables(Generic[TableT]):
         files: Sequence[FileInfo],
         reads: ReadCount,
         keys: Hashable,
-        rest: Rest[TableT],
+        rest: OpenRest[TableT],
     ) -> TableT | None:
         """The table of `files`: those in `index` from there, the others from `rest`, in the order of `files`. None if
         `index` has none of them. Readers with other `keys` get other tables."""
@@ -112,7 +112,7 @@ class IndexedTables(Generic[TableT]):
             others = rest(last.missing) if last.missing else None
             if others is last.others and not last.table.outdated:
                 return last.table
-        table, position = segments.places.find(files)
+        table, position = segments.positions.find(files)
         missing = [files[i] for i in np.flatnonzero(table < 0).tolist()]
         if len(missing) == len(files):
             return None

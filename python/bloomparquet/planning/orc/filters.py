@@ -88,8 +88,11 @@ class NoFilters:
 
 
 class ReadFilters(NamedTuple):
-    """The filters of n row groups that were read, to be stored. `present` (n,): whether there is one, -1 if unknown.
-    The filter of row group i is row ``row[i]`` of ``words[key[i]]``, of ``functions[key[i]]`` hash functions."""
+    """The filters of n row groups that were read, to be stored.
+
+    `present` (n,): whether the row group has a filter, -1 if unknown. The filter of row group i is row ``row[i]`` of
+    ``words[key[i]]``; it has ``functions[key[i]]`` hash functions.
+    """
 
     present: NDArray[np.int8]
     key: NDArray[np.int64]
@@ -99,11 +102,11 @@ class ReadFilters(NamedTuple):
 
 
 class OrcFilters(FilterStore):
-    """The filters of `column`, called `name`, in all n row groups of a table.
+    """The filters of the column with the number `column` and the name `name`, in all n row groups of a table.
 
     The row groups of stripe s are ``first[s]`` to ``first[s + 1]``. ``read_footers(stripes, reads)`` gives the footers
-    of stripes. `why_unusable` says why a stripe's filters prove nothing; None if they do. `distrust` is
-    one such reason, of a stripe that was looked up; empty if there is none.
+    of stripes. ``why_unusable(stripe)`` says why the filters of a stripe prove nothing; None if they prove something.
+    `distrust` is such a reason, of a stripe that was looked up; empty if there is none.
     """
 
     def __init__(
@@ -198,7 +201,7 @@ class OrcFilters(FilterStore):
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks
         stripe = np.searchsorted(self._first, groups, "right") - 1
-        self._find(np.unique(stripe[self._key[groups] == _UNREAD]), question.reads)
+        self._locate(np.unique(stripe[self._key[groups] == _UNREAD]), question.reads)
         is_unread = self._key[groups] == _UNREAD
         yield np.flatnonzero(~is_unread)
         unread = np.flatnonzero(is_unread)
@@ -227,18 +230,18 @@ class OrcFilters(FilterStore):
                 answers[positions] = matrix.check(rows, question.hashes, first, last)
         return answers
 
-    def _find(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
-        """Find out where the filters of `stripes` are."""
+    def _locate(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
+        """Read the footers of `stripes`, which say where their filters are."""
         for stripe, footer in zip(stripes.tolist(), self._read_footers(stripes, reads), strict=True):
             if not isinstance(footer, StripeIndexes):
-                self._fail(stripe, footer)
+                self._invalidate_stripe(stripe, footer)
             elif self._is_distrusted(footer):
                 self._key[self._first[stripe] : self._first[stripe + 1]] = _NO_FILTER
             else:
                 self._stripes[stripe] = footer
 
-    def _fail(self, stripe: int, error: BloomParquetError) -> None:
-        """The filters of a stripe cannot be used."""
+    def _invalidate_stripe(self, stripe: int, error: BloomParquetError) -> None:
+        """Record that the filters of a stripe cannot be used."""
         groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
         self._key[groups.start : groups.stop] = _NO_FILTER
         self.errors.update(dict.fromkeys(groups, error))
@@ -262,7 +265,7 @@ class OrcFilters(FilterStore):
             groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
             self._key[groups.start : groups.stop] = _NO_FILTER
             if isinstance(filters, BloomParquetError):
-                self._fail(stripe, filters)
+                self._invalidate_stripe(stripe, filters)
                 self._warn(self._stripes[stripe].path, filters)
             elif filters is not None:
                 for group, each in zip(groups, filters, strict=True):

@@ -16,7 +16,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, TableKind
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.segments import IndexedTables, Rest
+from bloomparquet.planning.index.segments import IndexedTables, OpenRest
 from bloomparquet.planning.orc.file_profile import find_profiles
 from bloomparquet.planning.orc.serialized import read_segment, to_sections
 from bloomparquet.planning.orc.stripe_arrays import LazyTails, StripeArrays
@@ -89,7 +89,7 @@ def open_stripes(
 
 
 def open_indexed(
-    index: OpenIndex, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, rest: Rest[Stripes]
+    index: OpenIndex, storage: Storage, files: Sequence[FileInfo], reads: ReadCount, rest: OpenRest[Stripes]
 ) -> Stripes | None:
     """The stripes of `files`: those in `index` from there, the others from `rest`, in the order of `files`. None if
     `index` has none of them."""

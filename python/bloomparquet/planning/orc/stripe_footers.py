@@ -55,6 +55,6 @@ class StripeFooters:
         return [i for i in stripes.tolist() if i not in self._known]
 
     def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
-        """By stripe, the time zone of the writer, for the `stripes` whose footers were read."""
+        """The time zones of the writers, by stripe, for those of `stripes` whose footers were read."""
         footers = ((i, self._known.get(i)) for i in stripes.tolist())
         return {i: footer.writer_timezone for i, footer in footers if isinstance(footer, StripeIndexes)}

@@ -1,4 +1,4 @@
-"""The evidence about one column's chunks, apart from the table that they are in. A cache file holds these arrays."""
+"""The evidence about one column's chunks as arrays, without the table that they are in. A cache file holds them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ class ColumnArrays:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPlaces:
-    """Where n chunks of `column` are: chunk i is in row group ``row_group[i]`` of ``files[file[i]]``, and its filter
-    before ``limit[i]``, where the footer of the file begins."""
+class ChunkLocations:
+    """The locations of n chunks of `column`.
+
+    Chunk i is in row group ``row_group[i]`` of ``files[file[i]]``. Its filter ends before ``limit[i]``, where the
+    footer of the file begins.
+    """
 
     column: str
     files: Sequence[FileInfo]

@@ -85,7 +85,7 @@ class ColumnChunks:
 
 
 def _memory_of(array: NDArray[Any]) -> int:
-    """The bytes of an array. Of texts and other objects, whose sizes differ, a sample is measured."""
+    """The bytes of an array. If it holds objects, whose sizes differ, a sample of them is measured."""
     if array.dtype != np.object_ or not len(array):
         return array.nbytes
     sample = array[:: max(1, len(array) // 64)]

@@ -1,4 +1,4 @@
-"""Makes the arrays of a column from the footers of files."""
+"""Extracts the evidence about one column from the footers of many files, as arrays."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ def extract_column(
     )
 
 
-def damaged(path: str, error: FormatError) -> FormatError:
-    """The error of a footer, with its file."""
+def footer_error(path: str, error: FormatError) -> FormatError:
+    """`error`, found in the footer of the file at `path`, with the name of that file."""
     return FormatError(f"{path}: the footer is damaged: {error}")
 
 
 @dataclass(slots=True)
 class _EncryptedChunks:
-    """By chunk, the ciphers of encrypted chunks, and why others could not be decrypted."""
+    """The encrypted chunks of a column: by chunk, the `ciphers` of those that were decrypted, and the `errors` of the
+    others."""
 
     ciphers: dict[int, ChunkCipher] = field(default_factory=dict)
     errors: dict[int, EncryptionError] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class _EncryptedChunks:
                 chunk = f"{path}: {footer.chunk_name(i, leaf.index)}"
                 self.errors[first + i] = type(error)(f"{chunk}: {error}")
             except FormatError as error:
-                raise damaged(path, error) from error
+                raise footer_error(path, error) from error
             columns.put(first + i, fields)
             if cipher is not None:
                 self.ciphers[first + i] = cipher

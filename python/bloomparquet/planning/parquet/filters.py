@@ -23,7 +23,7 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
-from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
+from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.known_filters import NO_FILTER, READY, UNREAD, UNUSABLE, KnownFilters
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
@@ -36,14 +36,14 @@ _COPIED_BYTES = 128 * 1024 * 1024  # of filters that a question reads only to co
 
 
 class ParquetFilters(FilterStore):
-    """The filters of a column in the n column chunks at `places`. `arrays`: what footers say of them, and what
-    was read of them before.
+    """The filters of a column in the n column chunks at `locations`. `arrays`: the evidence in the footers, and what
+    was read of the filters before.
 
     An encrypted filter is two modules, header and bitset, and is always read whole.
     """
 
-    def __init__(self, places: ChunkPlaces, arrays: ColumnArrays) -> None:
-        self._places, self._files, self._file = places, places.files, places.file
+    def __init__(self, locations: ChunkLocations, arrays: ColumnArrays) -> None:
+        self._locations, self._files, self._file = locations, locations.files, locations.file
         self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
         self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
         known = arrays.known_filters
@@ -140,14 +140,14 @@ class ParquetFilters(FilterStore):
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""
-        room = self._places.limit[chunks] - self.offset[chunks]
+        room = self._locations.limit[chunks] - self.offset[chunks]
         in_file = (self.offset[chunks] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[chunks] <= room)
         for chunk in chunks[~in_file].tolist():
             extent = f"offset {self.offset[chunk]}"
             if self.length[chunk] >= 0:
                 extent += f" and the length {self.length[chunk]}"
             message = (
-                f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._places.limit[chunk]})"
+                f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._locations.limit[chunk]})"
             )
             self._invalidate(chunk, FormatError(message))
         chunks, room = chunks[in_file], room[in_file]
@@ -171,7 +171,7 @@ class ParquetFilters(FilterStore):
             self._invalidate(int(chunks[i]), error)
         read, length = header_bytes > 0, self.length[chunks]
         end = self.offset[chunks] + header_bytes + stored
-        for i in np.flatnonzero(read & (end > self._places.limit[chunks])).tolist():
+        for i in np.flatnonzero(read & (end > self._locations.limit[chunks])).tolist():
             error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or after the footer")
             self._invalidate(int(chunks[i]), error)
         for i in np.flatnonzero(read & (length >= 0) & (length != header_bytes + stored)).tolist():
@@ -336,7 +336,8 @@ class ParquetFilters(FilterStore):
             chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
 
     def _handle_empty(self, chunks: NDArray[np.int64]) -> None:
-        """Filters without a set bit: NO_FILTER over nulls. Over values, the writer never filled them: unusable."""
+        """Set the state of filters without a set bit. Over nulls alone, such a filter counts as none. Over values, it
+        is unusable, because the writer never filled it."""
         filled = self.filled[chunks]
         self._state[chunks[~filled]] = NO_FILTER
         for chunk in chunks[filled].tolist():
@@ -369,8 +370,8 @@ class ParquetFilters(FilterStore):
 
     def _invalidate(self, chunk: int, error: BloomParquetError) -> None:
         """Never ask this filter again, and warn once per file."""
-        places, path = self._places, self._files[self._file[chunk]].path
-        where = f"{path}: row group {places.row_group[chunk]}, column {places.column}"
+        locations, path = self._locations, self._files[self._file[chunk]].path
+        where = f"{path}: row group {locations.row_group[chunk]}, column {locations.column}"
         self._state[chunk] = UNUSABLE
         self.errors[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
         self._warn(path, self.errors[chunk])

@@ -26,7 +26,7 @@ _MOSTLY_USED = 3 / 4
 
 @dataclass(frozen=True, slots=True)
 class KnownFilters:
-    """The known state of the filters of n column chunks. The cache stores it, and tables with the same files share it.
+    """What was read of the filters of n column chunks. The cache stores it, and tables with the same files share it.
 
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not

@@ -1,4 +1,4 @@
-"""Merge tables of row groups: take files, and what is cached of them, from several tables into one."""
+"""Merges tables of row groups: takes files, and what is cached of them, from several tables into one."""
 
 from __future__ import annotations
 
@@ -90,8 +90,11 @@ def _groups_of(table: RowGroups, files: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _ProfileColumns:
-    """The columns of the files with `profile`. `any` are the leaves that some part has cached, and `common` those that
-    all parts have cached, or can make without reading."""
+    """The columns of the files with `profile` in several tables (`parts`).
+
+    `any`: the leaves that some part has cached. `common`: the leaves that each part has cached, or can make without
+    reading.
+    """
 
     def __init__(
         self,

@@ -27,9 +27,9 @@ from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
-from bloomparquet.planning.parquet.column_arrays import ChunkPlaces, ColumnArrays
+from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.columns import ColumnChunks
-from bloomparquet.planning.parquet.extract import damaged, extract_column
+from bloomparquet.planning.parquet.extract import extract_column, footer_error
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
@@ -219,7 +219,7 @@ class RowGroups:
         leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
-        filters = ParquetFilters(ChunkPlaces(name, self.files, file, self.index[members], limit), arrays)
+        filters = ParquetFilters(ChunkLocations(name, self.files, file, self.index[members], limit), arrays)
         return ColumnChunks(
             leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
             {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},
@@ -260,7 +260,7 @@ class RowGroups:
             try:
                 extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
             except FormatError as error:
-                raise damaged(self.paths[file], error) from error
+                raise footer_error(self.paths[file], error) from error
         start, length = extents[row_groups].T
         return start, length
 

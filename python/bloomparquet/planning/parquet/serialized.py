@@ -82,7 +82,7 @@ def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
 
 
 def column_section(chunks: ColumnChunks) -> Section:
-    """The section of a column: what footers say of it, and not what was read of its filters."""
+    """The section of a column, with the evidence in the footers but without what was read of its filters."""
     column = chunks.arrays()
     return _section_of(replace(column, known_filters=KnownFilters.unread(column.offset)))
 

@@ -1,4 +1,4 @@
-"""Finds the files of a listing in an index."""
+"""Finds the files of a listing in the segments of an index or of the cache."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from bloomparquet.storage.staleness import are_same_times
 _IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 
-class Places:
-    """The files of several segments, from the oldest to the newest. `listings` are their arrays, with paths below
-    `root`. `times_are_rounded`: two listings of a remote storage may report a time in milliseconds and in seconds."""
+class FilePositions:
+    """The files of several segments, from the oldest to the newest.
+
+    `listings`: the arrays of the segments' listings, with paths below `root`. `times_are_rounded`: one listing of a
+    remote storage may report a time in milliseconds, and another one in seconds.
+    """
 
     def __init__(self, listings: Sequence[Mapping[str, NDArray[Any]]], root: str, *, times_are_rounded: bool) -> None:
         self._times_are_rounded = times_are_rounded
