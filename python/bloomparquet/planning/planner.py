@@ -38,7 +38,7 @@ from bloomparquet.query.resolve import (
     rename,
     require_comparable,
     resolve_names,
-    unknown_column,
+    unknown_column_error,
 )
 from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql import parse_where
@@ -315,7 +315,7 @@ def _resolve(
             schemas += others.schemas
             resolved = resolve(schemas)
         for name in names.intersection(resolved.unknown):
-            raise unknown_column(name, schemas, partitions)
+            raise unknown_column_error(name, schemas, partitions)
     if options.strict and predicate is not None:
         renamed = rename(predicate, resolved.paths)
         require_comparable(renamed, schemas, partitions, case_sensitive=case_sensitive)

@@ -1,4 +1,4 @@
-"""Wall times that a clock change skips or moves."""
+"""Finds wall times that a clock change skips, or to which it moves skipped ones."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ MAX_DEPTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What the values of a physical type mean.
+    """The logical type of a column, which says what the values of its physical type mean.
 
     `kind` is the name of a Parquet LogicalType, also for a ConvertedType of older files. ``INTERVAL`` exists only as a
     ConvertedType. ``OTHER`` is an annotation that is unknown here. ORC has ``LIST``, ``MAP`` and ``UNION``.

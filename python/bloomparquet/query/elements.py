@@ -1,7 +1,7 @@
 """Predicates on the elements of lists, and on the keys and values of maps.
 
 A row group is skipped only if no value of the leaf column in it equals a value of the predicate. So the negation of
-such a predicate never skips a row group: that some element is equal says nothing about the other elements.
+such a predicate never skips a row group: one equal element proves nothing about the other elements.
 """
 
 from __future__ import annotations

@@ -83,6 +83,8 @@ class _Rows:
 
 
 class _Binder:
+    """Turns predicates into functions of batches of one schema."""
+
     def __init__(self, schema: pa.Schema, timezone: str, case_sensitive: bool, convert: Convert) -> None:
         self.schema, self.timezone, self.case_sensitive, self.convert = schema, timezone, case_sensitive, convert
 

@@ -1,7 +1,7 @@
 """Evaluates functions of columns for Arrow rows as Spark does.
 
-Spark converts arguments of other types than a function takes; here they are an error. Arrays of values are in the
-comparable types of :mod:`bloomparquet.query.domains`.
+Spark converts arguments that do not have the type which a function takes. Here, such an argument is an error. Arrays of
+values are in the comparable types of :mod:`bloomparquet.query.domains`.
 """
 
 from __future__ import annotations

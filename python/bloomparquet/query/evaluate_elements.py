@@ -1,6 +1,6 @@
 """Evaluates predicates on the elements of lists and maps for Arrow rows, under SQL's three-valued logic.
 
-The elements of all rows are one flat array, in which they are compared as the values of any other column are.
+The elements of all rows are one flat array, which is compared like any other column.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from bloomparquet.query.domains import arrow_family
 _Convert = Callable[[Any], Any]
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_DIGITS = {  # of the type that Spark reads the integers as
+_DIGITS = {  # the precision of the DECIMAL that holds all integers of the type as Spark reads them
     pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20, pa.uint8(): 5, pa.uint16(): 10, pa.uint32(): 20,
     pa.uint64(): 20,
 }  # fmt: skip

@@ -1,8 +1,8 @@
-"""Expressions of pyarrow and polars as predicates.
+"""Makes predicates of expressions of pyarrow and polars.
 
-The library that made an expression evaluates it for rows. Evidence is asked about what the expression implies, which
-public interfaces say: pyarrow writes expressions as Substrait, and polars hands a scan of a pyarrow data set the part
-of a filter that pyarrow can evaluate.
+The library that made an expression evaluates it for rows. Evidence is asked about a predicate that the expression
+implies. Public interfaces show that predicate: pyarrow writes expressions as Substrait, and polars hands a scan of a
+pyarrow data set the part of a filter that pyarrow can evaluate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_expression(where: object) -> bool:
 
 
 def _is_polars(where: object) -> bool:
-    polars = sys.modules.get("polars")  # imported already by who made the expression
+    polars = sys.modules.get("polars")  # the caller has imported it to make an expression
     return polars is not None and isinstance(where, polars.Expr)
 
 
@@ -92,7 +92,8 @@ def _require_row_by_row(expression: Any) -> None:
 
 
 def _looks_at_single_rows(expression: Any) -> bool:
-    """Whether polars says so of each function in an expression. Batches are evaluated one by one."""
+    """Whether polars says of each function in `expression` that it looks at single rows. Others cannot be evaluated
+    batch by batch."""
     pending = [expression]
     try:
         with _panics_are_errors():
@@ -129,8 +130,9 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _needed(evaluate: Any, schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Those of `names` that an expression needs. Tries half of them at a time, because most are not needed."""
+def _needed(evaluate: Callable[[pa.RecordBatch], Any], schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """The columns among `names` that an expression needs. Leaves out half of them at a time, because most are not
+    needed."""
     some = set(names)
     try:
         evaluate(_empty(pa.schema([field for field in schema if field.name not in some])))
@@ -192,7 +194,8 @@ def _with_text(implied: Predicate, expression: Any) -> Predicate:
 
 
 def _is_whole(expression: Any, schema: pa.Schema) -> bool:
-    """Whether polars passes on all of `expression`: of an OR, it passes on all or nothing."""
+    """Whether polars passes on all of `expression`. It passes on an OR as a whole or not at all, so an OR of
+    `expression` and another condition shows it."""
     if not any(operand.meta.pop() for operand in expression.meta.pop()):  # one condition, which has no parts
         return True
     import polars as pl
@@ -201,6 +204,7 @@ def _is_whole(expression: Any, schema: pa.Schema) -> bool:
 
 
 def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
+    """Predicates that are TRUE wherever `expression` is."""
     if _is_polars(expression):
         expression, schema, names = without_struct_fields(expression, schema)
         if names:
@@ -240,7 +244,8 @@ def _plain_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
 
 
 def _without_zones(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """The fields without timestamps of a zone. polars passes literals for those on with the offset applied twice."""
+    """The fields, except timestamps with a zone other than UTC: polars passes on their literals with the offset applied
+    twice."""
     for field in fields:
         if pa.types.is_struct(field.type):
             yield field.with_type(pa.struct(list(_without_zones(field.type))))
@@ -255,7 +260,7 @@ def _depth(text: str) -> int:
 
 
 def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Eq]:
-    """The equalities that are operands of an AND, whatever the others are."""
+    """The equalities among the operands of an AND, whatever its other operands are."""
     import pyarrow.dataset as ds
 
     try:
@@ -294,14 +299,14 @@ class _Capture:
 
 
 def _to_arrow(expression: Any, schema: pa.Schema) -> Any:
-    """What polars passes on to pyarrow of a filter: an expression that is true wherever the filter is; None if it
-    passes on nothing."""
+    """The part of the filter `expression` that polars passes on to pyarrow; None if it passes on nothing. It is true
+    wherever the filter is."""
     import polars as pl
 
     capture: Any = _Capture(schema)
     try:
         with _panics_are_errors():
             pl.scan_pyarrow_dataset(capture).filter(expression).collect()
-    except Exception:  # noqa: BLE001 - nothing is known then, and everything is kept
+    except Exception:  # noqa: BLE001 - then nothing is known, and every row group is kept
         return None
     return capture.filter if isinstance(capture.filter, pc.Expression) else None

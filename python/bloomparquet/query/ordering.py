@@ -216,10 +216,10 @@ def _is_naive(value: Any) -> bool:
 
 
 def _depends_on_reader(value: Any) -> bool:
-    """Whether a reader's cast makes another integer of `value`: Spark casts the column to DOUBLE or DECIMAL to compare.
+    """Whether `value` may equal other integers after Spark's cast of the column and `value` to DOUBLE or DECIMAL.
 
-    That is so for a number that rounds to 2**53, up to which DOUBLE has exact integers. :func:`may_round` refuses large
-    floats.
+    This holds for numbers that round to 2**53, the largest integer up to which DOUBLE is exact. :func:`may_round`
+    refuses large floats.
     """
     if type(value) is int:
         return 2**53 < abs(value) < 2**53 + 2

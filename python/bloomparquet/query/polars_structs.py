@@ -1,5 +1,5 @@
-"""Fields of structs in polars expressions. polars passes conditions on them on to no other library, so they are written
-as conditions on columns of their own, which have the same values.
+"""Rewrites polars expressions, with columns in place of the fields of structs. polars passes conditions on fields on to
+no other library.
 
 An expression is taken apart by its operands, and a part is only replaced if polars says that putting the operands
 together again makes an equal expression.
@@ -26,11 +26,12 @@ _COMBINATIONS: dict[int, tuple[Any, ...]] = {
     ),
     3: (lambda operand, low, high: operand.is_between(low, high),),
 }  # fmt: skip
-"""What is understood of so many operands."""
+"""The operations that are understood, by their number of operands."""
 
 
 def without_struct_fields(expression: Any, schema: pa.Schema) -> tuple[Any, pa.Schema, dict[Column, Column]]:
-    """`expression` with columns instead of fields of structs, `schema` with these columns, and what they stand for."""
+    """`expression` with columns in place of the fields of structs, `schema` with these columns, and the fields that the
+    columns stand for."""
     roots = set(expression.meta.root_names())
     structs = [field for field in schema if field.name in roots and pa.types.is_struct(field.type)]
     fields = [each for field in structs for each in _fields(field, ())]
@@ -52,6 +53,8 @@ def _fields(field: pa.Field, above: Column) -> Iterator[tuple[Column, pa.DataTyp
 
 
 class _Rewriter:
+    """Rewrites one expression. `used`: by the name of each new column, the path and the type of its field."""
+
     def __init__(self, fields: Iterable[tuple[Column, pa.DataType]], names: set[str]) -> None:
         self._fields, self._names, self._left = dict(fields), names, _MOST_NODES
         self.used: dict[str, tuple[Column, pa.DataType]] = {}
@@ -70,7 +73,7 @@ class _Rewriter:
         return node
 
     def _column(self, node: Any) -> Any:
-        """The column for the field that `node` is; None if it is none."""
+        """The column in place of `node`; None if `node` is no field of a struct."""
         import polars as pl
 
         for path, kind in self._fields.items():

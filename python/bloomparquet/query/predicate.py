@@ -1,8 +1,7 @@
 """Predicates as data: comparisons of columns with values, combined by And, Or and Not under SQL's three-valued logic.
 
-This module owns the tree and its SQL text. It knows no file and no column type: `literals`
-checks whether a value fits its column. pyarrow's expressions do not serve, because Python cannot inspect them, and they
-have no ``<=>`` and no values of columns that are not known yet.
+This module owns the tree and its SQL text. It knows no file and no column type: `literals` checks whether a value fits
+its column. pyarrow's expressions do not serve: Python cannot inspect them, they have no ``<=>``, and they need types.
 
     Predicate
     ├── And, Or, Not, Always
@@ -78,9 +77,8 @@ class Always(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Predicate):
-    """A condition that evidence is not asked about: it skips nothing. Its rows are those for whose value of `call` the
-    predicate `test` is TRUE, which has that value as its only column. Without a call, `refusal` is the message of the
-    error if the rows are asked for."""
+    """A condition that skips nothing: no evidence is asked about it. A row matches if `test` is TRUE for the value of
+    `call`, the only column of `test`. Without a call, rows cannot be evaluated; `refusal` is the error's message."""
 
     sql: str
     reason: WhyNot
@@ -95,6 +93,8 @@ class Opaque(Predicate):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Junction(Predicate):
+    """Base of And and Or."""
+
     children: tuple[Predicate, ...]
     _depth: int = field(compare=False)
 

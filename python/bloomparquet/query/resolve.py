@@ -1,4 +1,4 @@
-"""Which leaf column a name in a predicate means. The files of a scan may have different schemas."""
+"""Resolves names in predicates to the leaf columns of files. The files of a scan may have different schemas."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool
     return names[positions[0]] if positions else None
 
 
-def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
+def unknown_column_error(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
     """The error for a column that no file and no partition directory has."""
     paths = [*(leaf.path for schema in schemas for leaf in schema.leaves), *((name,) for name in partitions)]
     names = list(dict.fromkeys(map(column_to_sql, paths)))
@@ -190,9 +190,11 @@ def unknown_column(column: Column, schemas: Iterable[FileSchema], partitions: Se
 def require_comparable(
     predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
-    """PlanError if `predicate`, with resolved names, compares a whole struct, list or map of one of `schemas` or
-    something inside a list or a map, or if a predicate on elements is about another column. Only IS NULL and
-    IS NOT NULL apply to a whole struct, list or map."""
+    """PlanError if `predicate`, with resolved names, compares a value that cannot be compared in one of `schemas`.
+
+    These are whole structs, lists and maps, except with IS NULL and IS NOT NULL; values inside a list or a map; and in
+    a predicate on elements, columns that are neither a list nor a map.
+    """
     tests: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
         if isinstance(leaf, ElementPredicate):

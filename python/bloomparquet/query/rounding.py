@@ -1,4 +1,4 @@
-"""Whether Spark rounds numbers to compare them.
+"""Decides whether Spark may round numbers to compare them.
 
 Spark casts a column and its literals to one type: BIGINT, DECIMAL, FLOAT or DOUBLE, the values of IN to one type
 together. If that type does not hold all of them, rows match that do not equal a literal exactly. Which type it is
@@ -17,12 +17,12 @@ import numpy as np
 
 from bloomparquet.query.literals import Family
 
-_DECIMAL_DIGITS = 38  # the most of a DECIMAL
-_BIGINT_DIGITS = 20  # of the DECIMAL to which a BIGINT is cast
-_CAST_DIGITS = 18  # before the point, of a literal that is cast to DECIMAL; see sql_casts
-_DOUBLE_DIGITS = 15  # which a DOUBLE always keeps
-_EXACT_FLOAT = 2**24  # from which on a FLOAT lacks integers
-_BEYOND_INTEGERS = 2**65  # which no column of integers reaches, also rounded
+_DECIMAL_DIGITS = 38  # the largest precision of a DECIMAL
+_BIGINT_DIGITS = 20  # the precision of the DECIMAL to which a BIGINT is cast
+_CAST_DIGITS = 18  # digits before the point of a literal that is cast to DECIMAL; see sql_casts
+_DOUBLE_DIGITS = 15  # digits that a DOUBLE always keeps
+_EXACT_FLOAT = 2**24  # a FLOAT lacks some integers above this one
+_BEYOND_INTEGERS = 2**65  # no column of integers reaches this number, even after rounding
 
 
 def may_round(
@@ -48,7 +48,7 @@ def may_round(
             return any(_EXACT_FLOAT <= _magnitude(value) < _BEYOND_INTEGERS for value in numbers)
         return _exceeds_decimal(numbers, _BIGINT_DIGITS, 0)
     if family != "decimal" or scale is None or precision is None or precision > _DECIMAL_DIGITS:
-        return False  # no number, or a column that Spark does not read
+        return False  # the column has no numbers, or Spark does not read it
     numbers = list(filter(_is_finite, values))
     if any(isinstance(value, float) for value in numbers):
         return precision > _DOUBLE_DIGITS or not all(isinstance(value, float) for value in numbers)

@@ -1,4 +1,4 @@
-"""Where a shredded VARIANT stores a field, and which values there can pass a test of the field.
+"""Finds where a shredded VARIANT stores a field, and the test that a stored value passes if the field passes its test.
 
 A field lies in the leaf ``typed_value`` of its group if its value has the type of that leaf. Every other value, and
 every value of a type that the writer did not expect, lies in a ``value`` column of the group or of a group above. So
@@ -76,7 +76,8 @@ def require_variants(
 def find_shredded(schema: FileSchema, field: VariantField, *, case_sensitive: bool) -> ShreddedField | NoLeaf:
     """The leaves of `field`. ABSENT if the file lacks the column, UNKNOWN if the field has no leaf of its own.
 
-    Names of fields are case-sensitive, as in Spark. `case_sensitive` is about the names above the VARIANT.
+    Names of fields are case-sensitive, as in Spark. `case_sensitive` applies to the name of the column, and to the
+    structs above it.
     """
     column = find_variant(schema, field.column, case_sensitive=case_sensitive)
     if isinstance(column, NoLeaf):
@@ -155,7 +156,7 @@ def _scale(node: SchemaNode) -> int | None:
 
 
 def _rounded_test(test: Leaf, scale: int) -> Leaf | None:
-    """What a decimal of `scale` must be so that `test` holds for the double that it is rounded to."""
+    """A test that a decimal of `scale` passes if the double that it is rounded to passes `test`."""
     column = test.column
     if isinstance(test, Eq | EqNullSafe | In):
         values = test.values if isinstance(test, In) else (test.value,)

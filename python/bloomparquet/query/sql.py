@@ -1,7 +1,7 @@
 """Parses `where` to a predicate, above all SQL text in Spark's dialect.
 
-sqlglot parses the text, and this module converts its tree. An error for what is not supported quotes that part of the
-text. sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
+sqlglot parses the text, and this module converts its tree. An error quotes the part of the text that is not supported.
+sqlglot is imported only when there is text to parse: it is large, and Spark's workers never need it.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class _Converter:
         raise self.refuse(node)
 
     def convert_junction(self, node: Any) -> Predicate:
-        # A chain of 10,000 ORs is a left-deep tree of that depth.
+        # A chain of 10,000 ORs is a left-deep tree, too deep for recursion.
         kind, right = type(node), []
         while type(node) is kind:
             right.append(node.expression)

@@ -1,4 +1,4 @@
-"""The values of casts of literals, as in ``CAST('1' AS INT)`` and ``DATE '2024-05-17'``."""
+"""Evaluates casts of literals, as in ``CAST('1' AS INT)`` and ``DATE '2024-05-17'``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
 _MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see ordering
-_PARAMETER = re.compile(r"\d{1,9}", re.ASCII)  # of a type; int() refuses thousands of digits
-_MAX_PRECISION = 38  # of a DECIMAL
+_PARAMETER = re.compile(r"\d{1,9}", re.ASCII)  # a parameter of a type; int() refuses thousands of digits
+_MAX_PRECISION = 38  # the largest precision of a DECIMAL
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
@@ -80,7 +80,7 @@ def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool)
 
 
 def _to_float32(value: Any) -> float:
-    """The FLOAT nearest to `value`. ValueError where the way by DOUBLE might round to another one."""
+    """The FLOAT nearest to `value`. ValueError if rounding to DOUBLE first might give another FLOAT."""
     double = float(value)
     nearest = np.float32(double)
     if math.isfinite(nearest) and Fraction(Decimal(value)) != Fraction(double):
@@ -96,7 +96,8 @@ def _fits(number: int, bits: int, negated: bool) -> bool:
 
 
 def _cast_timestamp(text: str, *, has_zone: bool) -> Value:
-    """`has_zone`: whether the type of the cast knows zones. Spark leaves out what the other type does not know."""
+    """The value of text that is cast to a timestamp. `has_zone`: whether the type of the cast has a time zone. For the
+    other type, Spark ignores an offset in the text."""
     try:
         zone, nanos = None, coerce(text, "timestamp_ntz")
     except PlanError:

@@ -15,7 +15,7 @@ SUPPORTED = (
 
 
 class Converter(Protocol):
-    """The part of `sql`'s converter that these functions use."""
+    """The converter of :mod:`bloomparquet.query.sql`, as far as the modules ``sql_*`` use it."""
 
     @property
     def exp(self) -> Any: ...
@@ -104,7 +104,7 @@ def _function(node: Any, exp: Any) -> str | None:
 
 
 def without_parentheses(node: Any, exp: Any) -> Any:
-    """The node inside of parentheses."""
+    """`node`, or the node inside it if it is a pair of parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node

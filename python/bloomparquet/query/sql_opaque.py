@@ -1,4 +1,4 @@
-"""Says why a part of SQL text cannot be judged."""
+"""Converts SQL conditions that evidence cannot judge to opaque ones, with the reason."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bloomparquet.query.why_not import WhyNot
 
 
 def to_opaque(node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None) -> Opaque:
-    """The condition that `node` of sqlglot's tree means: a value and the test of it, if it is `computed`. Otherwise it
-    is refused with the message `refusal`."""
+    """The opaque condition for `node` of sqlglot's tree. `computed`: a value and the test of it. None if the condition
+    cannot be evaluated for rows; asking for them is an error with the message `refusal`."""
     text, reason = node.sql(dialect="spark"), _reason(node, exp)
     return Opaque(text, reason, refusal) if computed is None else Opaque(text, reason, "", *computed)
 

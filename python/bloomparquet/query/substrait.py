@@ -1,4 +1,4 @@
-"""What an Arrow expression implies, from its Substrait plan: the part that evidence can be asked about.
+"""Reads from the Substrait plan of an Arrow expression a predicate that the expression implies.
 
 pyarrow binds the expression to a schema when it writes the plan. Wherever it compares values of different types, the
 plan has a cast around the column; and ``isin`` casts its list without a trace. Such conditions are left out here, so
@@ -85,11 +85,13 @@ def implied_by(plan: bytes, schema: pa.Schema) -> Predicate:
 
 
 class _Reader:
+    """Reads the nodes of one plan. `functions`: the names of functions, by their numbers in the plan."""
+
     def __init__(self, schema: pa.Schema, functions: dict[int, str]) -> None:
         self._schema, self._functions = schema, functions
 
     def implied(self, node: Any) -> Predicate:
-        """Opaque where nothing is known, which skips nothing."""
+        """A predicate that is TRUE wherever `node` is; Opaque, which skips nothing, if nothing is known."""
         if node.HasField("in_list"):
             return self._in_list(node)
         if node.HasField("literal"):
@@ -119,7 +121,8 @@ class _Reader:
         return self._opaque(node)
 
     def _negated(self, node: Any, operand: Any) -> Predicate:
-        """Only of what is false for the same rows in Arrow and here: Arrow's order of NaN is another one."""
+        """The negation of `operand`; opaque unless Arrow and this package find it false for the same rows. They order
+        NaN differently."""
         child = self.implied(operand)
         if isinstance(child, (IsNull, IsNotNull)):
             return Not(child)
@@ -175,7 +178,8 @@ class _Reader:
         return kind
 
     def _literal(self, node: Any) -> Any:
-        """The value of a literal; _MISSING if it is none, or NaN, which Arrow finds in lists but not by ``=``."""
+        """The value of a literal; _MISSING for other nodes, and for NaN, which Arrow finds in lists but not by
+        ``=``."""
         if not node.HasField("literal"):
             return _MISSING
         fields = [(field.name, value) for field, value in node.literal.ListFields()]

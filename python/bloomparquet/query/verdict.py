@@ -1,4 +1,4 @@
-"""Verdicts about row groups, and how And and Or combine them.
+"""Verdicts on row groups, and how And and Or combine them.
 
 The verdicts of many row groups are a boolean array, True for :attr:`Verdict.MIGHT_MATCH`. Predicates are in negation
 normal form: no Not stands above And or Or. So evidence answers one question only, "might this be TRUE for some row?",
@@ -21,7 +21,7 @@ Verdicts = NDArray[np.bool_]
 
 
 class Verdict(Enum):
-    """`CANNOT_MATCH` is a proof that no row matches; `MIGHT_MATCH` is everything else."""
+    """A verdict on a row group. `CANNOT_MATCH` is a proof that no row matches; `MIGHT_MATCH` is everything else."""
 
     CANNOT_MATCH = "cannot match"
     MIGHT_MATCH = "might match"

@@ -1,8 +1,11 @@
 """Why a predicate skipped no more than it did: the closed set of reasons, each with its sentence and its remedy.
 
-The sentences name these fields: `column`; `count` of `total`, both with their `unit`; `detail`, which says the type,
-the message of an error, or another part of the predicate; and what to do in files of this format: to `add` filters of
-the column, to `replace` them, to `improve` them (make them more exact), to `add_case` (filters of lower(column)).
+Sentences and remedies have these fields:
+
+* `column`; `count` of `total` `unit`;
+* `detail`: a type, the message of an error, or another part of the predicate;
+* `add`, `replace`, `improve`, `add_case`: how to add filters of the column to files of this format, replace them, make
+  them more exact, or add filters of lower(column).
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 from enum import Enum
 
 SATURATED_FPP = 0.2
-"""The false positive probability from which on filters are called too full: then a lookup reads a fifth of all row
-groups for nothing. Filters as they are written by default have 0.01."""
+"""Filters with at least this false positive probability are called too full: a lookup reads a fifth of all row groups
+for nothing. By default, filters are written with 0.01."""
 
 
 class WhyNot(Enum):
@@ -184,5 +187,5 @@ class WhyNot(Enum):
 
 
 def share_of_absent(fpp: float) -> str:
-    """The detail of :attr:`WhyNot.SATURATED`."""
+    """The detail of :attr:`WhyNot.SATURATED`: the share of absent values for which filters say maybe."""
     return f"{100 * fpp:.0f} %"

@@ -31,7 +31,7 @@ from bloomparquet.query.resolve import (
     find_node,
     is_struct,
     resolve_names,
-    unknown_column,
+    unknown_column_error,
 )
 from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
@@ -95,7 +95,7 @@ def inspect(
         wanted = set(columns)
         for name in wanted:
             if all(name not in names_of(leaf.path) for _, leaf in leaves):
-                raise unknown_column((name,) if isinstance(name, str) else name, table.schemas, ())
+                raise unknown_column_error((name,) if isinstance(name, str) else name, table.schemas, ())
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
     with reading(table):
         rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
@@ -205,7 +205,7 @@ def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) 
             f"the files; `bloomparquet plan` with a condition on {shown} says which files it skips"
         )
     if path is None:
-        return unknown_column(name, table.schemas, ())
+        return unknown_column_error(name, table.schemas, ())
     inner = {leaf: None for schema in table.schemas for leaf in schema.leaves if leaf.path[: len(path)] == path}
     parts = dict.fromkeys(
         (*path, part)
