@@ -29,7 +29,7 @@ from bloomparquet.storage.files import (
     is_hidden,
     open_storage,
 )
-from bloomparquet.storage.options import StorageOptions, given_one
+from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import (
     OnTableLog,
     check_choice,
@@ -141,7 +141,7 @@ class Dataset:
         Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
         check_choice(table_log)
-        filesystem = given_one(filesystem, storage_options)
+        filesystem = filesystem_or_options(filesystem, storage_options)
         given: Sequence[Any] = path if isinstance(path, Sequence) and not isinstance(path, str | bytes) else [path]
         for item in given:
             if not isinstance(item, str | os.PathLike):

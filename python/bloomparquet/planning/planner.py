@@ -45,7 +45,7 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.query.variants import to_provable_conditions
 from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount
-from bloomparquet.storage.options import StorageOptions, given_one
+from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import OnTableLog
 
 Condition = tuple[str | Column, str, Any]
@@ -129,7 +129,9 @@ def plan(
         index=index_path(index),
     )  # fmt: skip
     predicate = parse_where(where, partly=True)
-    return plan_dataset(open_dataset(path, given_one(filesystem, storage_options), keys, table_log), predicate, options)
+    return plan_dataset(
+        open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log), predicate, options
+    )
 
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:

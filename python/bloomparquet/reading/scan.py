@@ -30,7 +30,7 @@ from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, Fil
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
-from bloomparquet.storage.options import StorageOptions, given_one
+from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -102,7 +102,7 @@ def scan_batches(
         index=index_path(index),
     )  # fmt: skip
     predicate = parse_where(where)
-    dataset = open_dataset(path, given_one(filesystem, storage_options), keys, table_log)
+    dataset = open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log)
     plan = plan_dataset(dataset, predicate, options)
     if isinstance(path, Dataset) and dataset.columns is None:
         # It may have been listed long ago, and a cache or an index may have had all evidence.

@@ -1,4 +1,4 @@
-"""Write a file so that it appears whole or not at all, whether or not it replaces another.
+"""Writes files so that they appear whole or not at all, whether or not they replace others.
 
 The new file is written to a hidden temporary name in the same directory, and takes its place in one step when it is
 complete. A local file is flushed to the disk and renamed over the old one, then the directory is flushed; mode, owner
@@ -99,7 +99,7 @@ def delete_file(storage: Storage, path: str) -> None:
 
 
 class _LocalOutput:
-    """Written to the temporary name, then renamed."""
+    """A local file, which is written to the temporary name and then renamed."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._old, self._named = storage, old, path
@@ -188,7 +188,7 @@ class _LocalOutput:
 
 
 class _RemoteOutput:
-    """Uploaded to the temporary name, then copied by the storage."""
+    """A remote file, which is uploaded to the temporary name and then copied by the storage."""
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._filesystem, self._path, self._old = storage, storage.filesystem, path, old

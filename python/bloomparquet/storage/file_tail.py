@@ -1,6 +1,6 @@
-"""Read the tails of many files, where formats keep their metadata, mostly with one request for each.
+"""Reads the tails of many files, where formats keep their metadata, mostly with one request for each.
 
-The size of a file's tail stands in its last bytes. So the first read is a guess, which adapts to the files before.
+The last bytes of a file say how large its tail is. So the first read is a guess, which adapts to earlier files.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Files(tuple[FileInfo, ...]):
 
 @dataclass(slots=True)
 class ListingNotes:
-    """What a listing skipped or followed below its root: `hidden` directories and symbolic `links`."""
+    """The `hidden` directories that a listing skipped below its root, and the symbolic `links` that it followed."""
 
     hidden: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -170,7 +170,7 @@ class LocalStorage:
     def is_directory(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # any other error tells nothing
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # other errors do not tell, and are raised
             return False
 
     def make_parents(self, path: str) -> None:
@@ -307,7 +307,7 @@ def _names_below(root: str, path: str) -> list[str]:
 
 
 def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """As in :func:`glob.glob`, ``**`` crosses directories; ``*`` and ``?`` do not."""
+    """Whether the parts of a path match those of a glob: as in :func:`glob.glob`, only ``**`` crosses directories."""
     if not patterns:
         return not names
     if patterns[0] == "**":
@@ -349,7 +349,7 @@ def open_storage(path: str, filesystem: Any = None) -> tuple[Storage, str]:
 
 
 def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[Storage, str]:
-    """`location` follows the scheme. The query at its end (``?region=…``) has storage options too."""
+    """The storage of ``scheme://location``, and the path on it. The URL's query (``?region=…``) has options too."""
     inner, mark, query = location.rpartition("?")
     if not mark or "=" not in query or "/" in query.partition("=")[0]:
         inner, query = location, ""

@@ -1,4 +1,4 @@
-"""File systems of fsspec: made from URLs, and with errors that say what happened."""
+"""Opens file systems of fsspec from URLs, and makes their errors say what happened."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def open_fsspec(url: str, scheme: str, options: StorageOptions) -> tuple[Any, st
 
 
 class FsspecHandler(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
-    """Errors of the libraries below fsspec, which have no base in common, become OSErrors.
+    """Passes a file system of fsspec to pyarrow.
 
-    Sizes and times are those of now: fsspec may keep listings for ever, so a replaced file would look unchanged.
+    Errors of the libraries below fsspec, which have no common base, become OSErrors. Sizes and times are those of now:
+    fsspec may keep listings for ever, so a replaced file would look unchanged.
     """
 
     def get_file_info(self, paths: list[str]) -> Any:

@@ -1,6 +1,7 @@
-"""Lock local files that exist only while they are locked.
+"""Locks local files that exist only while they are locked.
 
-A process that is killed leaves the file, but not its lock. So whoever next creates the file removes the old one first.
+A process that is killed leaves the file, but not its lock. So the next process that creates the file first removes the
+old one.
 """
 
 from __future__ import annotations

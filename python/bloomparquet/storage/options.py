@@ -69,11 +69,11 @@ OPTIONS: dict[str, dict[str, _Check]] = {
     "s3": _S3, "gs": _GCS, "gcs": _GCS, "abfs": _AZURE, "abfss": _AZURE, "hdfs": _HDFS, "viewfs": _HDFS
 }  # fmt: skip
 """The options of each scheme that pyarrow serves."""
-_PLACES = ("account_name", "endpoint_override", "scheme", "blob_storage_authority", "dfs_storage_authority")
+_LOCATION_OPTIONS = ("account_name", "endpoint_override", "scheme", "blob_storage_authority", "dfs_storage_authority")
 
 
-def given_one(filesystem: Any, storage_options: StorageOptions | None) -> Any:
-    """The one that is given, or None. OptionError if both are."""
+def filesystem_or_options(filesystem: Any, storage_options: StorageOptions | None) -> Any:
+    """The file system or the options, whichever is given; None if neither is. OptionError if both are."""
     if filesystem is not None and storage_options is not None:
         raise OptionError("both filesystem and storage_options are given; expected one: a file system has its options")
     if storage_options is not None and not isinstance(storage_options, Mapping):
@@ -82,13 +82,13 @@ def given_one(filesystem: Any, storage_options: StorageOptions | None) -> Any:
 
 
 def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tuple[pyarrow.fs.FileSystem, str]:
-    """The file system of URLs ``scheme://authority/…``, and the options that tell it from others, as text. Makes a
-    request to S3 if there is neither a region nor an endpoint.
+    """The file system of URLs ``scheme://authority/…``, and the options that distinguish its location from others, as
+    text. Makes a request to S3 if there is neither a region nor an endpoint.
 
     Raises OptionError for a name or a value that the scheme does not know. No message shows a value of an option.
     """
     given = _check(scheme, options)
-    places = "&".join(f"{name}={given[name]}" for name in _PLACES if name in given)
+    location = "&".join(f"{name}={given[name]}" for name in _LOCATION_OPTIONS if name in given)
     user, _, host = authority.rpartition("@")
     if scheme == "s3":
         if user:
@@ -98,26 +98,26 @@ def make_filesystem(scheme: str, authority: str, options: StorageOptions) -> tup
             given["region"] = pyarrow.fs.resolve_s3_region(host)
         if "max_attempts" in given:
             given["retry_strategy"] = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=given.pop("max_attempts"))
-        return pyarrow.fs.S3FileSystem(**given), places
+        return pyarrow.fs.S3FileSystem(**given), location
     if scheme in ("gs", "gcs"):
         if "retry_time_limit" in given:
             given["retry_time_limit"] = dt.timedelta(seconds=given["retry_time_limit"])
-        return pyarrow.fs.GcsFileSystem(**given), places
+        return pyarrow.fs.GcsFileSystem(**given), location
     if scheme in ("abfs", "abfss"):
         account = host.partition(".")[0]  # of container@account.dfs.core.windows.net
         if "sas_token" in given:  # pyarrow appends it to URLs as it is
             given["sas_token"] = f"?{given['sas_token'].removeprefix('?')}"
-        return pyarrow.fs.AzureFileSystem(**{"account_name": account, **given}), places
+        return pyarrow.fs.AzureFileSystem(**{"account_name": account, **given}), location
     name, _, port = host.partition(":")
     if user:
         given = {"user": unquote(user), **given}
     host = f"{scheme}://{name}" if scheme == "viewfs" else name or "default"
-    return pyarrow.fs.HadoopFileSystem(host, int(port or 0), **given), places
+    return pyarrow.fs.HadoopFileSystem(host, int(port or 0), **given), location
 
 
 def check_options(url: str, options: StorageOptions) -> None:
-    """Raise OptionError unless the scheme of `url` has these `options`. Those of Spark cannot have options for schemes
-    that fsspec serves: its file systems may take options that name code to run."""
+    """Raise OptionError unless the scheme of `url` has these `options`. Spark may give no options for schemes that
+    fsspec serves: file systems of fsspec may take options that name code to run."""
     scheme = url.partition("://")[0].lower() if "://" in url else "file"
     scheme = "s3" if scheme == "s3a" else scheme
     if scheme not in OPTIONS:

@@ -1,4 +1,4 @@
-"""Reads of many byte ranges: sorted, merged where they are near, and made by several threads."""
+"""Reads many byte ranges: sorted, merged where they are near, and by several threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import require_same
 
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
 _LOCAL_THREADS = 8
-_LOCAL_READS = 64  # of one job
-# A read from the page cache takes a few microseconds, one from a disk 80 or more.
-_SLOW_SECONDS = _LOCAL_READS * 80e-6  # of a job
+_LOCAL_READS = 64  # in one job
+# A read from the page cache takes a few microseconds, a read from a disk 80 or more.
+_SLOW_SECONDS = _LOCAL_READS * 80e-6  # of one job
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def _read_runs(
 
 
 def _read_while_fast(read: Callable[[int], None], jobs: Sequence[int]) -> int:
-    """Do `jobs` one after the other while they are fast. Gives the number of those that are done."""
+    """Do `jobs` one after the other while they are fast. Returns how many were done."""
     began = time.perf_counter()
     for done, job in enumerate(jobs, 1):
         read(job)
@@ -131,7 +134,7 @@ def _read_while_fast(read: Callable[[int], None], jobs: Sequence[int]) -> int:
     return len(jobs)
 
 
-def in_threads(threads: int, work: Any, jobs: Sequence[Any]) -> Iterator[Any]:
+def in_threads(threads: int, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
     """``map(work, jobs)``, in order, by up to `threads` threads. Raises the first error."""
     if threads == 1 or len(jobs) < 2:
         yield from map(work, jobs)

@@ -1,4 +1,4 @@
-"""Parse sizes in bytes such as ``64MB``."""
+"""Parses sizes in bytes such as ``64MB``."""
 
 from __future__ import annotations
 

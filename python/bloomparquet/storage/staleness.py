@@ -1,4 +1,4 @@
-"""Whether a file still is the one that was listed. Every reader checks after it has read a file.
+"""Checks whether a file is still the one that was listed. Every reader checks after it has read a file.
 
 A file is unchanged while its path, size and modification time are those of its listing, and on local file systems its
 inode and change time too. One check after the read suffices: a file that is unchanged then was unchanged before.
@@ -78,8 +78,8 @@ def require_unchanged(storage: Storage, file: FileInfo) -> None:
 
 
 def require_same(file: FileInfo, opened: FileInfo) -> None:
-    """Raise FileChangedError if a remote storage, when it opened `file`, described another version. Times that are 0
-    are unknown."""
+    """Raise FileChangedError unless `opened`, the version that a remote storage opened, is `file`. A time of 0 is
+    unknown."""
     has_times = file.mtime_ns > 0 and opened.mtime_ns > 0
     if opened.size != file.size or (has_times and not are_same_times(opened.mtime_ns, file.mtime_ns)):
         raise _changed(file, opened)
@@ -130,8 +130,8 @@ def are_same(storage: Storage, file: FileInfo, current: FileInfo | None) -> bool
 
 
 def are_same_times(one: Any, other: Any, unit: int = _SECOND) -> Any:
-    """Whether two times are the same, if one of them may be rounded down to `unit`, in nanoseconds. Numbers or arrays.
-    The default is for remote files."""
+    """Whether two times, numbers or arrays, are the same although one may be rounded down to `unit` (nanoseconds). The
+    default is for remote files."""
     is_coarse = (one % unit == 0) | (other % unit == 0)
     return (one == other) | (is_coarse & (one // unit == other // unit))
 

@@ -1,4 +1,4 @@
-"""Filters as byte ranges of their files: headers parsed, and decrypted if their column is encrypted.
+"""Parses and decrypts filters from byte ranges of their files.
 
 The filter of an encrypted column is two encrypted modules, header and bitset. A module can only be decrypted whole.
 
@@ -35,8 +35,8 @@ class Headers(NamedTuple):
 
 
 class FilterCiphers:
-    """Decrypts the filters of n column chunks. `ciphers` has None for a chunk that is not encrypted, and is None if no
-    chunk is. `encrypted`, of shape (n,), says which are."""
+    """Decrypts the filters of n column chunks. ``ciphers[i]``: the cipher of chunk i, None if it is not encrypted;
+    `ciphers` itself is None if no chunk is encrypted. `encrypted` (n,): which chunks are encrypted."""
 
     def __init__(self, ciphers: Sequence[ChunkCipher | None] | None, n: int) -> None:
         self.ciphers = ciphers

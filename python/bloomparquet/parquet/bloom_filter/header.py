@@ -77,7 +77,7 @@ def parse_headers(
     """Parse n headers.
 
     `heads` has shape (n, at most :data:`MAX_HEADER_BYTES`): the first bytes of n filters, of which ``sizes[i]`` are
-    valid. Gives header sizes (n,), bitset sizes (n,), and errors by row. Both sizes are 0 for a header with an error.
+    valid. Returns header sizes (n,), bitset sizes (n,), and errors by row. Both sizes are 0 for a header with an error.
     """
     header_bytes = np.zeros(len(heads), np.int64)
     bitset_bytes = np.zeros(len(heads), np.int64)

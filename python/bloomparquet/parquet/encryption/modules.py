@@ -1,4 +1,4 @@
-"""Encrypt and decrypt *modules*, the encrypted parts of a Parquet file.
+"""Encrypts and decrypts *modules*, the encrypted parts of a Parquet file.
 
 A module is the footer, a column's metadata, a page or its header, a Bloom filter's header or its bitset. AES in
 Galois/Counter mode (GCM) authenticates it together with its position in the file (the AAD), so decryption fails if
@@ -60,9 +60,10 @@ _OPAQUE = {Module.DATA_PAGE, Module.DICTIONARY_PAGE, Module.BLOOM_FILTER_BITSET}
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How a file is encrypted.
+    """The encryption algorithm of a file, with its parameters.
 
-    `aad_prefix` is the prefix that the file stores. With `supply_aad_prefix` it stores none, and readers must know it.
+    `aad_prefix`: the prefix that the file stores. `supply_aad_prefix`: the file does not store its prefix, and readers
+    must know it.
     """
 
     file_unique: bytes

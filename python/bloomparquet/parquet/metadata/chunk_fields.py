@@ -100,8 +100,8 @@ NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
 
 @dataclass(slots=True)
 class ChunkColumns:
-    """The fields of n column chunks that are evidence, and where their pages begin, as columns. Counts and offsets are
-    -1, and bounds None, where a footer has none.
+    """The fields of n column chunks that are evidence, and the offsets of their pages, as columns. If a footer lacks a
+    field, its count or offset is -1, and its bound is None.
 
     The bounds are min_value and max_value; or min and max where `deprecated`, which have no defined order.
     """

@@ -84,8 +84,8 @@ class TemplatePool:
         self.templates: tuple[Template, ...] = ()  # the latest first; replaced, never changed: threads may share it
 
     def learn(self, buffer: bytes, position: int) -> tuple[Template, bytes] | None:
-        """Make a template of the chunk at `position`. Gives the column's path too; None if the chunk must be decoded
-        field by field."""
+        """Make a template of the chunk at `position`. Returns it with the column's path; None if the chunk must be
+        decoded field by field."""
         # Templates are made beyond the limit too, but rarely: a hostile file must not slow down all files after it.
         learns = self._learned < _MAX_LEARNED or self._stepwise % _CHUNKS_PER_TEMPLATE == 0
         learned = compile_template(buffer, position, _WANTED, one_width=self._fixed_width) if learns else None
@@ -160,8 +160,8 @@ class ChunkTemplates:
         columns: ChunkColumns,
         rows: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """Read the chunks at `positions`; the i-th goes into ``columns`` at ``rows[i]``. Gives which were read: chunks
-        that are encrypted or damaged, or end after their limit, are not."""
+        """Read the chunks at `positions`; the i-th goes into ``columns`` at ``rows[i]``. Returns which were read: not
+        those that are encrypted or damaged, or end after their limit."""
         is_read = np.zeros(len(positions), np.bool_)
 
         def read_one(i: int) -> None:
@@ -200,7 +200,7 @@ class ChunkTemplates:
         many: int,
     ) -> Iterator[tuple[Template, Matches, NDArray[np.bool_], NDArray[np.int64]]]:
         """Read the chunks at `positions` in rounds. In each, `read_one` reads one chunk, which finds the template that
-        many others may match. Gives the template, what it read, where it matched, and the numbers of these chunks.
+        many others may match. Yields the template, what it read, where it matched, and the numbers of these chunks.
 
         Chunks of rare forms, and the last ones if they are not `many`, are left to `read_one`.
         """
@@ -257,7 +257,7 @@ class ChunkTemplates:
 
 
 def _decode(buffer: bytes, position: int, values: list[Any]) -> int:
-    """Decode the chunk at `position` field by field into `values`. Gives its end."""
+    """Decode the chunk at `position` field by field into `values`. Returns its end."""
     reader = CompactReader(buffer, position, most=_MAX_VALUES)
     _decode_struct(reader, buffer, (), values)
     return reader.position

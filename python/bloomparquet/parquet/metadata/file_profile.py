@@ -29,12 +29,13 @@ _SPARK, _LEGACY_INT96 = _TRAIT_KEYS = ("org.apache.spark.version", "org.apache.s
 
 @dataclass(frozen=True, slots=True)
 class WriterTraits:
-    """What the footer says about its writer that changes how values are hashed, or which bounds are trusted.
+    """The traits of a file's writer that decide how values are hashed and which bounds are trusted.
 
     `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
     `has_padded_or_collated_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings
-    may differ in bytes. The metadata is searched as text, so it is not known which column: none of the file is used.
+    may differ in bytes. The metadata is searched as text, so it is not known which column that is, and no string column
+    of the file is used.
     `collated`: the top-level columns with text that Spark compares by a collation, not by its bytes.
     ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
     """
@@ -48,10 +49,10 @@ class WriterTraits:
 
 @dataclass(frozen=True, eq=False)
 class FileProfile:
-    """What files with one schema and one writer share. Footers share it; it is compared by identity.
+    """The part of footers that files with one schema and one writer share. Compared by identity.
 
-    There is a template for each leaf. `skeleton` is a serialised FileMetaData without row groups and without anything
-    about one file: :func:`bloomparquet.parquet.metadata.footer.parse_footer` makes an equal profile of it.
+    `templates`: one for each leaf. `skeleton`: a serialised FileMetaData without row groups and without anything about
+    one file: :func:`bloomparquet.parquet.metadata.footer.parse_footer` makes an equal profile of it.
     """
 
     schema: FileSchema
@@ -115,8 +116,8 @@ def schema_of(footer: bytes) -> SchemaStart:
 def profile_of(
     schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, encrypted: bool
 ) -> tuple[FileProfile, dict[str, str], FooterSignature | None]:
-    """The profile, the key-value metadata and the signature of a footer with `head`, which ends with the schema, before
-    its row groups and `tail` after them.
+    """The profile, the key-value metadata and the signature of a footer. `head` is the part up to the end of the
+    schema, `tail` the part after the row groups.
 
     Most files of a data set share one profile. Files with `encrypted` footers share none with other files, because
     those profiles may be written to a cache file.

@@ -1,7 +1,7 @@
-"""The footers of files: read once, and parsed only as far as planning needs.
+"""Reads the footers of files once, and parses them only as far as planning needs.
 
 A footer is kept as its bytes, with the offset of each column chunk in them. A chunk is parsed when a query names its
-column. What the files of a data set share is in :mod:`bloomparquet.parquet.metadata.file_profile`.
+column. :mod:`bloomparquet.parquet.metadata.file_profile` holds the parts that the files of a data set share.
 
 Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup), ``README.md`` (file layout), ``Encryption.md``.
 """
@@ -61,11 +61,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footer:
-    """One file's footer: the serialised FileMetaData `raw`, and where things are in it.
+    """One file's footer: the serialised FileMetaData `raw`, and the offsets of its column chunks.
 
     For each row group: `rows`; `sizes`, the bytes of its column chunks (None if the footer does not say); and
-    ``chunks[row_group, leaf]``, the offset in `raw` of a leaf's ColumnChunk. The garbage collector visits neither
-    tuples of numbers nor arrays: there are many.
+    ``chunks[row_group, leaf]``, the offset in `raw` of a leaf's ColumnChunk. There are many footers, and the garbage
+    collector visits neither tuples of numbers nor arrays.
 
     `size` is the number of bytes of the footer in its file, with everything around `raw`. In an encrypted file `raw` is
     the decrypted footer, in which the metadata of some columns is encrypted once more. `crypto` decrypts it.
@@ -172,8 +172,8 @@ class Footer:
         return start, size
 
     def to_arrow(self) -> pq.FileMetaData:
-        """The footer as pyarrow's readers take it. For an encrypted file it has no row groups: pyarrow may end the
-        process over their column chunks."""
+        """The footer as pyarrow's readers take it. The footer of an encrypted file gets no row groups, because pyarrow
+        may end the process over their column chunks."""
         raw = self.raw if self.crypto is None else write_struct(without_row_groups(self.raw))
         return to_arrow_metadata(raw)
 
@@ -227,9 +227,10 @@ def read_footers(
 ) -> list[Footer | None]:
     """Read the footers of `files`, in order: one request for each footer that fits in the first read.
 
-    Raises, with the file's name, FormatError for a file that is no Parquet file or is damaged, EncryptionError for one
-    that `keys` do not decrypt, and LimitError for one whose footer has too many values. With `skip_corrupt` a damaged
-    file gives None. With `undecryptable` the files of the other two errors give None, and their errors go there.
+    Raises, with the file's name, FormatError for a file that is no Parquet file or is damaged, EncryptionError for a
+    file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. With `skip_corrupt`,
+    the result for a damaged file is None. With `undecryptable`, the result for files with the other two errors is None,
+    and `undecryptable` collects their errors.
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
@@ -357,7 +358,7 @@ def parse_alike(footers: Sequence[bytes]) -> list[Footer | None]:
 def _assemble(
     raw: bytes, start: SchemaStart, scan: RowGroupScan, *, encrypted: bool
 ) -> tuple[Footer, FooterSignature | None]:
-    """The footer whose row groups were scanned, as if its file had no columns with keys; and its signature."""
+    """The footer of which `scan` is the scan, without a `crypto`; and its signature, if it has one."""
     schema, templates, size = start
     profile, key_values, signature = profile_of(schema, templates, raw[:size], raw[scan.end :], encrypted=encrypted)
     return Footer(raw, profile, scan.rows, scan.sizes, scan.chunks, key_values, len(raw) + TRAILER), signature

@@ -37,8 +37,8 @@ def read_column(footers: Sequence[Footer], leaf: int) -> tuple[ChunkColumns, NDA
 
 
 def read_extents(footers: Sequence[Footer]) -> NDArray[np.int64]:
-    """:meth:`Footer.extent` of all row groups of `footers`, which share a profile, shape (n, 2). It is -1 where that
-    method must be called: for encrypted files, damaged chunks, and row groups whose size their footer lacks."""
+    """The extents of all row groups of `footers`, which share a profile, shape (n, 2). -1 for those that
+    :meth:`Footer.extent` must compute: of encrypted files, of damaged chunks, and if the footer lacks the size."""
     sizes = np.array([-1 if size is None else size for footer in footers for size in footer.sizes], np.int64)
     if not footers[0].profile.schema.leaves:
         return np.full((len(sizes), 2), -1)

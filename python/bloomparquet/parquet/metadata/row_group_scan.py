@@ -1,4 +1,4 @@
-"""Where the row groups of a footer lie, and their column chunks: of one footer, or of many that are alike.
+"""Finds the row groups of a footer and their column chunks, in one footer or in many that are alike.
 
 Source: parquet-format ``parquet.thrift`` (FileMetaData, RowGroup).
 """
@@ -146,9 +146,9 @@ class _ManyFooters:
         self.files = files[self._counts[files] >= len(self._parts)]
 
     def _read_last_fields(self, files: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows and sizes of row groups, whose fields after the columns are at `positions`, and their ends.
+        """The rows, the sizes and the ends of row groups, read from the fields after the columns, at `positions`.
 
-        The end is -1 where they cannot be read, or the position is -1.
+        The end is -1 for fields that cannot be read, and for a position of -1.
         """
         buffer = self._buffer
         rows, sizes, ends = np.full((3, len(files)), -1, np.int64)

@@ -1,4 +1,4 @@
-"""Decrypted row groups for pyarrow.
+"""Decrypts row groups for pyarrow.
 
 pyarrow must not see an encrypted file: it ends the process over metadata of a column whose key it lacks, and it accepts
 keys in only one way. So a row group is copied into memory as a file in plain text: the decrypted pages of the wanted
@@ -93,8 +93,8 @@ def append_decrypted(
 
 
 class DecryptedRowGroups:
-    """The row groups of one encrypted file, in plain text. They have the columns that pyarrow reads for the names
-    `columns`; None is all."""
+    """The row groups of one encrypted file, in plain text, with the columns that pyarrow reads for the names `columns`;
+    with all columns if that is None."""
 
     def __init__(self, storage: Storage, path: str, footer: Footer, columns: Sequence[str] | None) -> None:
         self._storage, self._path, self._footer = storage, path, footer

@@ -75,14 +75,15 @@ def decrypt_chunk(
 ) -> DecryptedChunk:
     """Append to `out` the decrypted pages at the start of `buffer` that have `values` values together.
 
-    `dictionary`: the column's metadata says that there is a dictionary page, so there must be one. Headers lose their
+    `dictionary`: whether the column's metadata claims a dictionary page, so that there must be one. Headers lose their
     checksums, which belong to the encrypted bytes. Index pages are left out, as no reader uses them.
 
     Raises EncryptionError for data that was altered, removed, or moved here from elsewhere, and FormatError or
     LimitError for other damage.
 
-    Under AES_GCM_CTR_V1 pages are not authenticated. Nor are the levels that parquet-java leaves in plain text. Only a
-    page's checksum, if it has one, shows that they were altered. Headers and lengths are always authenticated.
+    Under AES_GCM_CTR_V1, pages are not authenticated, and neither are the levels that parquet-java leaves in plain
+    text. Only a page's checksum, if it has one, shows that they were altered. Headers and lengths are always
+    authenticated.
     """
     view = memoryview(buffer)
     dictionary_offset: int | None = None

@@ -120,7 +120,7 @@ class EncryptionAlgorithm(ThriftStruct):
 
 
 class FileCryptoMetaData(ThriftStruct):
-    """In front of an encrypted footer."""
+    """The struct in front of an encrypted footer."""
 
     encryption_algorithm = RequiredField[EncryptionAlgorithm](1, STRUCT, struct=EncryptionAlgorithm)
     key_metadata = Field[bytes](2, BINARY)

@@ -78,7 +78,7 @@ class ThriftStruct(dict[int, Any], metaclass=_Definition):
                 self.put(field.id, source.kinds[field.id], source[field.id])
 
     def check(self) -> Self:
-        """This struct. Raises FormatError if a field of the definition has another type."""
+        """Return this struct. Raises FormatError if a field of the definition has another type."""
         for field in self.fields.values():
             field.read(self)
         return self

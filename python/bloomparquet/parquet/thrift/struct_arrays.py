@@ -32,7 +32,7 @@ _SPREAD = tuple(
     )
 )
 _MAX_PREFIX = 2  # bytes of a literal that are read in one word with the integer after them
-_MAX_INTEGERS = 4  # that are read in one word
+_MAX_INTEGERS = 4  # integers that are read in one word
 
 
 class Buffer:
@@ -58,7 +58,7 @@ class Buffer:
 
 
 class Matches(NamedTuple):
-    """What a template has read at n positions; arrays of shape (n,).
+    """The values that a template has read at n positions; arrays of shape (n,).
 
     `ends`: the ends of the structs, -1 where there is no match. By slot, the wanted values: `integers`, and the
     positions and the sizes of `strings`. They mean nothing where there is no match.

@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Kind(Enum):
-    """What a step reads after its literal."""
+    """The kind of value that a step reads after its literal."""
 
     NUMBERS = auto()  # `size` integers
     BYTES = auto()  # `size` bytes
@@ -104,8 +104,8 @@ class Template:
         return position
 
     def read(self, names: bytes, buffer: bytes, position: int, values: list[Any]) -> int | None:
-        """As :meth:`skip`. Puts the wanted values into `values`, which are garbage if the struct has another form.
-        Integers are put there as their bytes, see :func:`zigzag`."""
+        """The end of the struct at `position`, like :meth:`skip`. Puts the wanted values into `values`, which are
+        garbage if the struct has another form. Integers are put there as their bytes, see :func:`zigzag`."""
         for segment in self.segments:
             match = segment.match(buffer, position)
             if match is None:
@@ -224,9 +224,9 @@ class _Builder:
         self.steps.append(Step(bytes(self.pending), kind, size, slot))
         self.pending.clear()
 
-    def _close(self, **behind: Any) -> None:
+    def _close(self, *, has_string: bool = False, string_slot: int | None = None, has_names: bool = False) -> None:
         match, skim = _compile(bytes(self.pattern)), _compile(bytes(self.skimming))
-        self.segments.append(Segment(match, skim, tuple(self.slots), **behind))
+        self.segments.append(Segment(match, skim, tuple(self.slots), has_string, string_slot, has_names))
         self.pattern.clear()
         self.skimming.clear()
         self.slots.clear()

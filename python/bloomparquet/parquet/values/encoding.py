@@ -89,8 +89,8 @@ def parquet_family(node: SchemaNode) -> Family:
 
 
 def float_dtype(node: SchemaNode) -> np.dtype[Any]:
-    """How a floating-point column stores its values. Raises TypeError for any other column: a guess would hash the
-    wrong bytes, and matching rows would be lost."""
+    """The type in which a floating-point column stores its values. Raises TypeError for any other column: a guess would
+    hash the wrong bytes, and matching rows would be lost."""
     key = node.physical_type, None if node.annotation is None else node.annotation.kind
     if key not in _FLOATS:
         raise TypeError(f"no floating-point encoding is known for column {node.name}: {key}")

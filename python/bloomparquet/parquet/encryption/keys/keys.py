@@ -177,7 +177,8 @@ class FileKeys:
         return self._retrieved(metadata, f"the key of column {_dotted(column)}")
 
     def require_no_own_key(self, column: Column) -> None:
-        """For a column that has no key of its own: EncryptionError if one was given and plaintext is not allowed."""
+        """EncryptionError if a key was given for `column`, which has no key of its own, and plaintext is not
+        allowed."""
         if not self._keys.allow_plaintext_files and self._keys.name_of(column) is not None:
             raise EncryptionError("the column is not encrypted with the key given for it; is it the right file?")
 

@@ -1,7 +1,7 @@
-"""Keys from a key management service (KMS), through the ``KmsClient`` classes of ``pyarrow.parquet.encryption``.
+"""Retrieves keys from a key management service (KMS) by the ``KmsClient`` classes of ``pyarrow.parquet.encryption``.
 
-Decrypts what pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` wrote. pyarrow's own
-factory is not used, because its result is for pyarrow's reader only.
+They decrypt files that pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` wrote.
+pyarrow's own factory is not used, because its result is for pyarrow's reader only.
 
 The process caches unwrapped keys for each connection, for the time that the user allows. So a data set whose files
 share a key-encryption key costs one request. Errors name only the type of a client's exception: its text may contain a

@@ -1,6 +1,6 @@
-"""New keys for files that are written, wrapped by a key management service.
+"""Makes keys for new files, and lets a key management service wrap them.
 
-pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` unwrap them, and so does
+pyarrow's ``CryptoFactory`` and parquet-java's ``PropertiesDrivenCryptoFactory`` unwrap these keys, and so does
 :mod:`bloomparquet.parquet.encryption.keys.kms`.
 
 Source: parquet-java ``FileKeyWrapper`` (org.apache.parquet.crypto.keytools), Arrow C++
@@ -42,9 +42,9 @@ os.register_at_fork(after_in_child=_encryption_keys.clear)
 class KeyWrapper:
     """Makes and wraps data keys, configured as for ``pyarrow.parquet.encryption``.
 
-    The arguments are a ``KmsConnectionConfig`` (or None), a function of one to a ``KmsClient``, and an
-    ``EncryptionConfiguration``. `footer_key` is the ID of the footer's master key, which with `uniform` encryption is
-    that of all columns. Raises OptionError for invalid arguments, UnsupportedError for key material in other files.
+    The arguments are a ``KmsConnectionConfig`` (or None), a function that makes a ``KmsClient`` of one, and an
+    ``EncryptionConfiguration``. `footer_key`: the ID of the footer's master key; with `uniform` encryption, all columns
+    have it too. Raises OptionError for invalid arguments, UnsupportedError for key material in other files.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class KeyWrapper:
         return material.to_json()
 
     def _new_encryption_key(self, connection: Connection, master_key_id: str) -> _EncryptionKey:
-        # As long as the data keys, which are no safer than the key that wraps them.
+        # The key is as long as the data keys: these are no safer than the key that wraps them.
         key = os.urandom(self._key_bytes)
         return _EncryptionKey(key, os.urandom(_KEY_ID_BYTES), connection.wrap(key, master_key_id, self._lifetime))
 
