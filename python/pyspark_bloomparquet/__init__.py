@@ -1,6 +1,8 @@
-"""bloomparquet for Spark: the data source, :func:`attach` for the jar, and functions that work on all files of a table
-on Spark's executors: :func:`add_filters`, :func:`shrink_filters`, :func:`build_index`, :func:`refresh_index`.
-:func:`read_delta` and :func:`read_iceberg` read tables of Delta Lake and Iceberg without their jars.
+"""bloomparquet for Spark: the data source, the jar, and functions that work on all files of a table.
+
+:func:`attach` adds the jar to a session. :func:`add_filters`, :func:`shrink_filters`, :func:`build_index` and
+:func:`refresh_index` work on Spark's executors. :func:`read_delta` and :func:`read_iceberg` read tables of Delta Lake
+and Iceberg without their jars.
 
 Every Spark session imports this package to look for data sources, and the jar's planner process imports it without
 Spark. So each name is imported when it is first used.

@@ -34,7 +34,7 @@ def is_remote(spark: SparkSession) -> bool:
 def server_of(options: Mapping[str, str]) -> str | None:
     """The Spark Connect server of a new session with these options. None without Spark Connect.
 
-    It is a URL, or a master such as ``local[2]``: then PySpark starts a server in this process.
+    The server is a URL, or a master such as ``local[2]``, for which PySpark starts a server in this process.
     """
     server = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
     if server is None and options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", "")).lower() == "connect":
@@ -45,9 +45,9 @@ def server_of(options: Mapping[str, str]) -> str | None:
 def set_for_server(settings: Mapping[str, str]) -> None:
     """Set settings of the server that PySpark starts next in this process.
 
-    PySpark would also send the settings of the builder to the session of the running server, and warn that
-    ``spark.jars`` cannot be changed there. It starts the server with the settings in these variables, and does not send
-    them. Of several such variables, the one with the highest number counts.
+    PySpark starts the server with the settings in the variables ``PYSPARK_REMOTE_INIT_CONF_0`` and so on; the variable
+    with the highest number counts. Settings of the builder would not do: PySpark would also send them to the session of
+    the running server, and warn that ``spark.jars`` cannot be changed there.
     """
     count = int(os.environ.get(f"{_INITIAL}_LEN", "0"))
     before = json.loads(os.environ[f"{_INITIAL}_{count - 1}"]) if count else {}
@@ -90,10 +90,10 @@ def _scans(number: int, nodes: dict[int, Any], seen: set[int]) -> Iterator[dict[
     for unit, prefix in COUNT_PREFIX.items():
         if f"{prefix}SkippedByBloomFilter" in metrics:
             yield {"paths": [], "where": None, "unit": unit, **_state(metrics, f"{prefix}Total"), **metrics}
-    own = _SPARK_SCANS.get(" ".join(node.name.split()[:2]))
-    if own is not None:
+    own_unit = _SPARK_SCANS.get(" ".join(node.name.split()[:2]))
+    if own_unit is not None:
         reason = "Spark's own scan: no filter on its data columns, or spark.bloomparquet.transparent is false"
-        yield {"paths": [], "where": None, "unit": own, "planned": False, "reason": reason}
+        yield {"paths": [], "where": None, "unit": own_unit, "planned": False, "reason": reason}
     for child in node.children:
         if node.name != "PrunedFileScan":  # its child is Spark's own scan
             yield from _scans(child, nodes, seen)

@@ -1,8 +1,8 @@
 """Storage options from Hadoop's configuration, so that the planner reads what Spark reads.
 
-The jar sends the settings that it finds for the bucket or account, by their general names. This module says which of
-pyarrow's options they mean. A setting without a counterpart is either not needed to read a footer, or named in
-`unused`, or an error because the planner would read other bytes than Spark.
+The jar sends the settings that it finds for the bucket or account, by their general names. This module translates them
+into pyarrow's options. A setting without a counterpart is either not needed to read a footer, or named in `unused`, or
+an error because the planner would read other bytes than Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_MACHINE = {
     "com.amazonaws.auth.EC2ContainerCredentialsProviderWrapper",
 }  # fmt: skip
 _CENTRAL = "s3.amazonaws.com"
-_DEFAULT_REGION = "us-east-2"  # of S3A, for an endpoint that names none
+_DEFAULT_REGION = "us-east-2"  # as in S3A, for an endpoint without a region in its name
 _REGION = re.compile(r"(?:^|\.)(?:s3[.-])(?:dualstack\.)?([a-z]{2}[a-z-]*-\d)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 _SUBDOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _AZURE_CLOUD = "core.windows.net"
@@ -48,7 +48,7 @@ _LOGIN = re.compile(r"https://login\.microsoftonline\.com/([^/]+)/oauth2(?:/v2\.
 
 @dataclass(frozen=True)
 class Translation:
-    """Storage options, and the settings that none of them stands for, with their values unless these are secret."""
+    """Storage options; and the settings without a translation, with their values unless these are secret."""
 
     options: Mapping[str, str] = field(repr=False)
     unused: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _s3_endpoint(bucket: str, get: Callable[[str], str]) -> dict[str, str]:
 
 
 def _is_subdomain(bucket: str, scheme: str, host: str) -> bool:
-    """Whether the AWS SDK of Java puts the bucket before the host. It does not for an IP address, nor with TLS for a
+    """Whether Java's AWS SDK puts the bucket's name before the host. It does not for an IP address, nor with TLS for a
     name with dots, which no certificate covers."""
     try:
         ipaddress.ip_address(host)

@@ -36,11 +36,12 @@ LocalVersions: TypeAlias = Sequence[tuple[int, int, int, int]]
 
 @dataclass(frozen=True, eq=False)
 class ScanListing:
-    """The files of a scan. `paths` and `known`: the paths and the versions of the files of `dataset`.
+    """The files of a scan: a data set, and the versions of its files that this process knows.
 
-    `revision` is a number of this process that no other listing has, and that changes with the versions. `versions`
-    are the bytes that tell the jar of them; see :mod:`pyspark_bloomparquet.jar.protocol`. `unused` are Hadoop's
-    settings that the storage was opened without.
+    `paths` and `known` are the paths and the versions of the files of `dataset`. `revision` is a number of this process
+    that no other listing has, and that changes with the versions. `versions` are the versions as the bytes that the jar
+    gets; see :mod:`pyspark_bloomparquet.jar.protocol`. `unused` are Hadoop's settings that the storage was opened
+    without.
     """
 
     dataset: Dataset
@@ -69,14 +70,15 @@ class ScanListing:
         return cls(dataset, inner, unused=unused)
 
     def present_versions(self) -> LocalVersions | None:
-        """The present versions of its files; None if they are not local. Raises FileNotFoundError.
+        """The present versions of the files; None if they are not local. Raises FileNotFoundError.
 
-        Spark lists files when a DataFrame is loaded, without inodes and change times.
+        Spark's listing is too old and says too little: Spark lists files when a DataFrame is loaded, without inodes and
+        change times.
         """
         return local_versions(self.paths) if isinstance(self.dataset.storage, LocalStorage) else None
 
     def of_versions(self, now: LocalVersions | None) -> ScanListing:
-        """This listing with the versions `now` of its files; the same object if none has changed."""
+        """The same files in the versions `now`. Returns this listing itself if no version has changed."""
         if now is None or now == self.known:
             return self
         files = [
@@ -96,6 +98,8 @@ class ScanListing:
 
 
 def _on_one_storage(paths: list[str], access: StorageAccess) -> tuple[Storage, list[str], tuple[str, ...]]:
+    """The storage of all `paths`, their paths in it, and the unused settings of `access`. PlanError for several
+    storages."""
     match = _ROOT.match(paths[0])
     root = match.group() if match else ""
     stray = next((path for path in paths if not path.startswith(f"{root}/")), None)

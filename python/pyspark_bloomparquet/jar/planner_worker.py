@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Lock, Thread
@@ -148,13 +149,7 @@ class Worker:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache, access, listing = False, process_cache, StorageAccess(), None
         try:
-            if request.get("version") != VERSION:
-                raise PlanError(
-                    f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
-                    f"has version {VERSION}; attach the jar of the same release"
-                )
-            if request["format"] not in _FORMATS:
-                raise PlanError(f"the planner does not know the file format {request['format']!r}")
+            _check_request(request)
             options = PlannerOptions.parse(request.get("options", {}))
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
@@ -163,44 +158,14 @@ class Worker:
             listing = self._listing(request["listing"], data, request["files"], access, request["execution"])
             if listing is None:
                 return {"unknown": "listing"}, b"", cache
-            keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-            plan_options = PlanOptions(
-                # Without a zone, a timestamp that needs one skips nothing.
-                timezone=agreed_zone(request["timeZone"], request["offsets"]),
-                case_sensitive=request["caseSensitive"],
-                on_filter_error=options.on_filter_error,
-                skip_corrupt=True,
-                strict=False,
-                exact_names=True,
-                reader_types=to_reader_types(request["readerTypes"]),
-                cache=cache,
-                index=options.index,
-            )
-            dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
-            predicate = to_predicate(request["predicate"])
-            explains = request.get("explain", False)
-            if (
-                not explains
-                and needs_expression_filters(predicate)
-                and not has_expression_filters(dataset, plan_options.index)
-            ):
-                return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b"", cache
-            plan = planner.plan_dataset(dataset, predicate, plan_options)
-            if any(isinstance(error, EncryptionError) for error in plan.errors):
-                invalidate(options.key_provider)
-            answer, ranges = to_answer(plan)
-            answer["plan"]["warnings"] += _index_warnings.take()
-            if explains:
-                answer["plan"]["explanation"] = plan.explain().to_dict()
-            answer["plan"] = access.without_secrets(answer["plan"])
-            answer["revision"] = listing.revision
-            return answer, ranges + (b"" if listing.revision == request["revision"] else listing.versions), cache
+            return *_plan_listing(listing, request, options, access, cache), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            return {"error": access.explain(first_line(error, access), _unused(listing)), "fatal": fatal}, b"", cache
+            message = access.explain(first_line(error, access), _unused_settings(listing))
+            return {"error": message, "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
             message = f"{type(error).__name__}: {first_line(error, access)}"
-            return {"error": access.explain(message, _unused(listing))}, b"", cache
+            return {"error": access.explain(message, _unused_settings(listing))}, b"", cache
 
     def _look(self, threads: ThreadPoolExecutor, request: dict[str, Any]) -> None:
         """Begin to look at the present versions of a listing's files, for a plan of the same query.
@@ -219,15 +184,15 @@ class Worker:
                 self._looks.popitem(last=False)
 
     def _drop_old_looks(self) -> None:
-        """Free those that no plan has asked for: a look at a million files takes 200 MB."""
+        """Free the looks that no plan has asked for: a look at a million files takes 200 MB."""
         for key in [key for key, look in self._looks.items() if not look.is_recent]:
             del self._looks[key]
 
     def _listing(
         self, digest: str, data: bytes, files: int, access: StorageAccess, query: str | None
     ) -> ScanListing | None:
-        """The listing with this digest, in the versions that its files have had since `query` began; None if it must be
-        sent."""
+        """The listing with this `digest`, with versions of its files that are not older than `query`. None: the jar
+        must send the listing."""
         key = digest, access.digest
         with self._lock:
             known = self._listings.get(key)
@@ -246,8 +211,57 @@ class Worker:
         return listing
 
 
-def _unused(listing: ScanListing | None) -> tuple[str, ...]:
+def _unused_settings(listing: ScanListing | None) -> tuple[str, ...]:
     return () if listing is None else listing.unused
+
+
+def _check_request(request: dict[str, Any]) -> None:
+    """PlanError if this planner does not know the protocol or the file format of `request`."""
+    if request.get("version") != VERSION:
+        raise PlanError(
+            f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
+            f"has version {VERSION}; attach the jar of the same release"
+        )
+    if request["format"] not in _FORMATS:
+        raise PlanError(f"the planner does not know the file format {request['format']!r}")
+
+
+def _plan_listing(
+    listing: ScanListing, request: dict[str, Any], options: PlannerOptions, access: StorageAccess, cache: PlanCache
+) -> tuple[dict[str, Any], bytes]:
+    """Plan the files of `listing` for `request`. Returns the answer and its data."""
+    keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
+    plan_options = _plan_options(request, options, cache)
+    dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
+    predicate = to_predicate(request["predicate"])
+    explains = request.get("explain", False)
+    if not explains and needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
+        return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b""
+    plan = planner.plan_dataset(dataset, predicate, plan_options)
+    if any(isinstance(error, EncryptionError) for error in plan.errors):
+        invalidate(options.key_provider)
+    answer, data = to_answer(plan)
+    answer["plan"]["warnings"] += _index_warnings.take()
+    if explains:
+        answer["plan"]["explanation"] = plan.explain().to_dict()
+    answer["plan"] = access.without_secrets(answer["plan"])
+    answer["revision"] = listing.revision
+    return answer, data + (b"" if listing.revision == request["revision"] else listing.versions)
+
+
+def _plan_options(request: dict[str, Any], options: PlannerOptions, cache: PlanCache) -> PlanOptions:
+    return PlanOptions(
+        # Without a zone, a timestamp that needs one skips nothing.
+        timezone=agreed_zone(request["timeZone"], request["offsets"]),
+        case_sensitive=request["caseSensitive"],
+        on_filter_error=options.on_filter_error,
+        skip_corrupt=True,
+        strict=False,
+        exact_names=True,
+        reader_types=to_reader_types(request["readerTypes"]),
+        cache=cache,
+        index=options.index,
+    )
 
 
 def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
@@ -264,27 +278,27 @@ def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
         for parts in ((plan.file_positions[file], whole), (start, np.zeros_like(whole)), (length, sizes))
     )
     order = np.lexsort((start, file))
-    skipped = plan.skipped
-    errors, warnings = [str(error) for error in plan.errors], []
-    if errors:
-        more = f" (and {len(errors) - _MAX_ERRORS} more)" if len(errors) > _MAX_ERRORS else ""
-        kind = "Encrypted data" if isinstance(plan.errors[0], EncryptionError) else "Unusable Bloom filters"
-        warnings = [f"{kind}: " + "; ".join(errors[:_MAX_ERRORS]) + more]
-    prefix = COUNT_PREFIX[plan.unit]
-    counts = {
+    data = b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
+    return {"plan": _counts(plan, len(whole)), "ranges": len(order)}, data
+
+
+def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
+    """The counts of `plan` by the names of Spark's metrics, and its warnings. Spark reads `whole_files` unplanned."""
+    skipped, prefix = plan.skipped, COUNT_PREFIX[plan.unit]
+    counts: dict[str, Any] = {
         f"{prefix}Total": len(plan.table),
         f"{prefix}SkippedByStatistics": skipped["statistics"],
         f"{prefix}SkippedByBloomFilter": skipped["bloom"],
         f"{prefix}Read": plan.kept - len(plan.unreadable),
         "bloomFilterBytes": plan.bloom_bytes_read,
         "planningTimeMs": round(plan.seconds * 1000),
-        "numFilterErrors": len(errors),
-        "numFilesReadWhole": len(whole),
-        "numFilesTotal": len(files),
+        "numFilterErrors": len(plan.errors),
+        "numFilesReadWhole": whole_files,
+        "numFilesTotal": len(plan.dataset.files),
         "numFilesIndexed": plan.indexed,
         "requests": plan.requests,
-        "rows": -1 if len(whole) else int(plan.table.rows[plan.codes == KEPT].sum()),
-        "warnings": warnings,
+        "rows": -1 if whole_files else int(plan.table.rows[plan.codes == KEPT].sum()),
+        "warnings": _warnings(plan.errors),
         "withoutFilters": plan.columns_without_filters(),
     }
     if plan.row_group_counts is not None:
@@ -293,8 +307,16 @@ def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:
             "numRowGroupsExcludedByStatistics": plan.row_group_counts.by_statistics,
             "numRowGroupsExcludedByBloomFilter": plan.row_group_counts.by_bloom,
         }
-    data = b"".join(part[order].astype(">i8").tobytes() for part in (file, start, length))
-    return {"plan": counts, "ranges": len(order)}, data
+    return counts
+
+
+def _warnings(errors: Sequence[Exception]) -> list[str]:
+    """One warning that names the first errors of a plan; none without errors."""
+    if not errors:
+        return []
+    kind = "Encrypted data" if isinstance(errors[0], EncryptionError) else "Unusable Bloom filters"
+    more = f" (and {len(errors) - _MAX_ERRORS} more)" if len(errors) > _MAX_ERRORS else ""
+    return [f"{kind}: {'; '.join(map(str, errors[:_MAX_ERRORS]))}{more}"]
 
 
 def ranges(plan: ScanPlan) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

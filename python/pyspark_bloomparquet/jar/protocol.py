@@ -90,8 +90,10 @@ _MAX_FRAME_BYTES = 1 << 30
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The JSON object and the data of the next frame; None at the end of the stream. FormatError if a frame is
-    truncated or damaged: nobody knows where the next one begins."""
+    """The JSON object and the data of the next frame; None at the end of the stream.
+
+    Raises FormatError for a truncated or damaged frame, because the start of the next frame is then unknown.
+    """
     head = _read_part(stream, at_end=True)
     if head is None:
         return None
@@ -113,7 +115,7 @@ def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
 
 
 def to_predicate(node: dict[str, Any]) -> p.Predicate:
-    """The predicate of the JSON `node`. PlanError for one that the grammar does not have."""
+    """The predicate of the JSON `node`. PlanError for a predicate that the grammar does not have."""
     if "and" in node:
         return p.And(*map(to_predicate, node["and"]))
     if "or" in node:
@@ -185,7 +187,7 @@ def _read_part(stream: IO[bytes], *, at_end: bool) -> bytes | None:
     return data
 
 
-def _text(value: Any) -> str | bytes:
+def _string(value: Any) -> str | bytes:
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else value
 
 
@@ -201,16 +203,16 @@ def _wall_clock(value: int) -> dt.datetime:
     return EPOCH + dt.timedelta(microseconds=value)
 
 
-def _itself(value: Any) -> Any:
+def _same(value: Any) -> Any:
     return value
 
 
 _TYPES: dict[str, Callable[[Any], Any]] = {
-    "boolean": _itself,
-    **{f"int{bits}": _itself for bits in (8, 16, 32, 64)},
+    "boolean": _same,
+    **{f"int{bits}": _same for bits in (8, 16, 32, 64)},
     "float": float,
     "decimal": Decimal,
-    "string": _text,
+    "string": _string,
     "binary": base64.b64decode,
     "date": _days,
     "timestamp": _instant,

@@ -137,12 +137,11 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
 
 
 def explain_pruning(query: DataFrame | StreamingQuery) -> list[ScanExplanation]:
-    """Why each scan of Parquet or ORC files in `query` skips what it skips, and not more; in the order of
-    :func:`last_plan`.
+    """Why each scan of Parquet or ORC files in `query` skips what it skips, and not more.
 
-    Each condition of the query is named, also those that only Spark understands: what evidence skips for it alone, why
-    the rest is kept, and what to do about it. The planner judges the conditions again, mostly from its cache. If a scan
-    was not planned, its explanation says why.
+    The explanations have the order of :func:`last_plan`. Each names every condition of the query, also those that only
+    Spark understands: what evidence skips for it alone, why the rest is kept, and what to do about it. The planner
+    judges the conditions again, mostly from its cache. If a scan was not planned, its explanation says why.
 
     Raises UnsupportedError if the session has no jar, and with Spark Connect.
     """

@@ -22,15 +22,18 @@ _LEAST_SECRET = 8  # characters; shorter texts would blot out parts of names and
 
 @dataclass(frozen=True)
 class StorageAccess:
-    """`given`: the option `storageOptions`, which is used alone if there is one. `settings`: Hadoop's settings for the
-    bucket or account, by their general names."""
+    """The endpoint and the credentials of a storage, from the option `storageOptions` or from Hadoop's settings.
+
+    `given` is that option; if it is not None, it is used alone. `settings` are Hadoop's settings for the bucket or
+    account, by their general names.
+    """
 
     given: Mapping[str, str] | None = field(default=None, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def digest(self) -> str:
-        """Differs for other settings. Requests of equal digests share file systems."""
+        """A hash of the option and the settings. Requests with equal digests share file systems."""
         options = None if self.given is None else sorted(self.given.items())
         return hashlib.sha256(repr((options, sorted(self.settings.items()))).encode("utf-8", "replace")).hexdigest()
 

@@ -101,8 +101,11 @@ class ScanSummary:
 
 @dataclass(frozen=True, repr=False)
 class ScanExplanation:
-    """Why one scan of a query skips what it skips, and not more: the explanation of the planner, as
-    ``ScanPlan.explain`` gives it. A scan that was not planned has only the reason. ``str()`` is a text for people."""
+    """Why one scan of a query skips what it skips, and not more.
+
+    It is the planner's explanation, as ``ScanPlan.explain`` gives it. A scan that was not planned has only the reason.
+    ``str()`` is a text for people.
+    """
 
     paths: tuple[str, ...]
     explanation: Explanation

@@ -51,7 +51,7 @@ final class ScanPlans {
     if (scan != null) {
       plans.add(scan);
     }
-    hidden(plan).forEach(this::collect);
+    heldPlans(plan).forEach(this::collect);
     Scala.list(plan.children())
         .forEach(child -> {
           if (plan instanceof PrunedFileScanExec && child instanceof FileSourceScanExec) {
@@ -75,7 +75,7 @@ final class ScanPlans {
   }
 
   /** The plans that a node holds, and that are not its children. */
-  private static List<SparkPlan> hidden(SparkPlan plan) {
+  private static List<SparkPlan> heldPlans(SparkPlan plan) {
     if (plan instanceof AdaptiveSparkPlanExec adaptive) {
       return List.of(adaptive.executedPlan());
     }

@@ -31,8 +31,8 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for exactly Spark's own file formats and ours: another subclass, such as Delta Lake's, may read other rows
- * than the files hold.
+ * <p>Only for Spark's own file formats and ours, not for other subclasses of them: such a format, for example Delta
+ * Lake's, may read other rows than the files hold.
  */
 public final class PlainScans extends SparkStrategy {
   /** The session's setting that decides whether Spark's own scans are pruned. */

@@ -58,7 +58,10 @@ public final class ExplainedPredicate {
     this.predicates = predicates;
   }
 
-  /** @param conjuncts on data columns, and perhaps on partition columns, which are left out: Spark goes by them */
+  /**
+   * @param conjuncts on data columns, and perhaps on partition columns. Those on partition columns are left out: Spark
+   *     applies them itself.
+   */
   public static JsonNode of(PlannerPredicate predicates, List<Expression> conjuncts) {
     List<JsonNode> parts = new ArrayList<>();
     for (Expression conjunct : conjuncts) {

@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * The place of an index, from the option {@code index}. Anyone who may query may name a directory: an index is only
+ * The location of an index, from the option {@code index}. Anyone who may query may name a directory: an index is only
  * read, runs no code, and decides the rows of the queries that name it alone, as {@code pathGlobFilter} does.
  */
 final class IndexLocation {

@@ -74,13 +74,13 @@ public final class PlanResult {
         null, false, JsonNodeFactory.instance.objectNode().put("rows", 0), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
-  /** There is no plan, for a reason that is not a failure. */
+  /** The result without a plan, for a reason that is not a failure. */
   public static PlanResult none(String reason) {
     return new PlanResult(
         reason, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
-  /** There is no plan, because planning failed. */
+  /** The result without a plan because planning failed. */
   static PlanResult failed(String reason) {
     return new PlanResult(
         reason, true, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);

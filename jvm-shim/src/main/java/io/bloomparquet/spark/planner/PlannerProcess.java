@@ -34,9 +34,10 @@ import java.util.stream.Stream;
  * describes them. The process ends with its input, so it cannot outlive the JVM.
  *
  * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
- * There are two exceptions. A process that exits before its first answer would do so again, for example for a missing
- * package: the next one starts 30 s later at the earliest. A process that was killed from outside says nothing about
- * the next one: it is replaced at once. But if that one is killed too before its first answer, the next one waits 30 s.
+ * There are two exceptions. A process that exits before its first answer, for example for a missing package, would do
+ * so again: the next process starts 30 s later at the earliest. A process that was killed from outside says nothing
+ * about the next process: it is replaced at once. But if its successor, too, is killed before its first answer, the
+ * third process waits 30 s.
  */
 final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -134,8 +135,8 @@ final class PlannerProcess {
   }
 
   /**
-   * A planner ends at the end of its input. One that was stopped does not see it, and would stay for ever. The signal
-   * changes nothing for the others.
+   * Resumes all planners, so that they end. A planner ends at the end of its input, but a stopped planner (SIGSTOP)
+   * does not see that end, and would stay for ever. The signal changes nothing for planners that run.
    */
   private static synchronized void resumeAll() {
     String ids =
