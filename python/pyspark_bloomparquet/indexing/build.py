@@ -38,12 +38,11 @@ def build_index(
     files_per_task: int | None = None,
     table_log: OnTableLog = "error",
 ) -> IndexInfo:
-    """Build the index of the Parquet or ORC files at `path` on Spark's executors: :func:`bloomparquet.build_index` for
-    large data sets.
+    """Build the index of the Parquet or ORC files at `path` on Spark's executors.
 
-    The driver lists the files, executors read their footers and filters and write the index, and the driver puts it in
-    place when all is written. If Spark aborts the job, because it was cancelled or executors were killed, Spark's error
-    is raised, and the index stays as it was.
+    This is :func:`bloomparquet.build_index` for large data sets. The driver lists the files, executors read their
+    footers and filters and write the index, and the driver puts it in place when all is written. If Spark aborts the
+    job, because it was cancelled or executors were killed, Spark's error is raised, and the index stays as it was.
 
     * `columns`, `to`, `table_log`: as for :func:`bloomparquet.build_index`. The case of column names is ignored unless
       ``spark.sql.caseSensitive`` is true.
@@ -70,17 +69,17 @@ def refresh_index(
     files_per_task: int | None = None,
     table_log: OnTableLog = "error",
 ) -> IndexInfo:
-    """Bring the index of the files at `path` up to date on Spark's executors: files that are new or changed are
-    indexed.
+    """Bring the index of the files at `path` up to date on Spark's executors: index new and changed files.
 
-    See :func:`bloomparquet.refresh_index` for what it does, and :func:`build_index` for the arguments and errors.
+    This is :func:`bloomparquet.refresh_index` for large data sets. See :func:`build_index` for the arguments and
+    errors.
     """
     job = _Job(spark, path, to, files_per_task, table_log)
     return refresh_with(job.make, job.place)
 
 
 class _Job:
-    """The files of one call, and where their index is."""
+    """The files of a call of :func:`build_index` or :func:`refresh_index`, and the location of their index."""
 
     def __init__(
         self, spark: SparkSession, path: Paths, to: PathLike | None, files_per_task: int | None, table_log: OnTableLog
@@ -95,17 +94,13 @@ class _Job:
         self.place: Place = locate_index(paths, index, None, table_log)
 
     def make(self, target: Target, dataset: Dataset, columns: IndexColumns) -> tuple[list[SegmentEntry], Report]:
+        """Write segments of the files of `dataset` on executors. Returns the segments, and the reports of all tasks as
+        one."""
         files = dataset.files
-        if self._files_per_task is not None:
-            step = self._files_per_task
-            portions = [files[first : first + step] for first in range(0, len(files), step)]
-        else:
-            tasks = self._spark.sparkContext.defaultParallelism
-            portions = split(files, tasks, _LEAST_TO_MAKE if columns.makes_filters else _LEAST_ROW_GROUPS)
         payload = pickle.dumps(
             (self._location, self._to, target.directory, target.root, target.build, columns, dataset.format)
         )
-        inputs = [[tuple(file) for file in portion] for portion in portions]
+        inputs = [[tuple(file) for file in portion] for portion in self._portions(files, columns)]
         results = run_tasks(
             self._spark,
             f"index {len(files):,} files",
@@ -123,10 +118,21 @@ class _Job:
             report.add(of_task)
         return segments, report
 
+    def _portions(self, files: tuple[FileInfo, ...], columns: IndexColumns) -> list[tuple[FileInfo, ...]]:
+        """The files of each task."""
+        if self._files_per_task is not None:
+            step = self._files_per_task
+            return [files[first : first + step] for first in range(0, len(files), step)]
+        tasks = self._spark.sparkContext.defaultParallelism
+        return split(files, tasks, _LEAST_TO_MAKE if columns.makes_filters else _LEAST_ROW_GROUPS)
+
 
 def split(files: tuple[FileInfo, ...], tasks: int, least: int) -> list[tuple[FileInfo, ...]]:
-    """`files` in order, in portions for about so many tasks. Each but the last has at least `least` row groups, and at
-    most as many as one segment, if row groups have the usual size."""
+    """Split `files`, in their order, into portions for about so many `tasks`.
+
+    If row groups have the usual size, each portion has at most as many row groups as one segment, and each but the last
+    has `least` or more.
+    """
     row_groups = [max(1, file.size // _ROW_GROUP_BYTES) for file in files]
     wanted = min(max(sum(row_groups) / tasks, least), MOST_ROW_GROUPS)
     portions, first, size = [], 0, 0

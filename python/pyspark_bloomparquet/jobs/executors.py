@@ -27,13 +27,13 @@ def require_executors(spark: SparkSession, instead: str) -> None:
 
 
 def locate_all(spark: SparkSession, path: Paths) -> list[str]:
-    """The paths in `path`, each as by :func:`locate`."""
+    """The result of :func:`locate` for each path in `path`."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     return [locate(spark, os.fspath(each)) for each in given]
 
 
 def locate(spark: SparkSession, path: str) -> str:
-    """`path`; without a scheme, completed by Spark's default file system or the directory that Spark was started in."""
+    """`path`, completed by Spark's default file system or start directory if it has no scheme."""
     if _SCHEME.match(path):
         return path
     jvm: Any = spark._jvm
@@ -72,19 +72,20 @@ def run_tasks(spark: SparkSession, description: str, function: str, payload: byt
 
 
 def _task(function: str, payload: bytes) -> Callable[[Any], tuple[tuple[str, str, str] | None, Any]]:
-    """The function of a task. It returns the result, or what is missing."""
+    """The function of a task: it returns None and the result; or, if the package is missing, the interpreter, the host
+    and the import error, and None."""
 
     # A nested function is pickled by value. A reference could not be loaded if the package is missing.
-    def run(one: Any) -> tuple[tuple[str, str, str] | None, Any]:
+    def call_on_executor(each: Any) -> tuple[tuple[str, str, str] | None, Any]:
         import importlib
         import socket
         import sys
 
         module, _, name = function.partition(":")
         try:
-            call = getattr(importlib.import_module(module), name)
+            target = getattr(importlib.import_module(module), name)
         except ImportError as error:
             return (sys.executable, socket.gethostname(), str(error)), None
-        return None, call(payload, one)
+        return None, target(payload, each)
 
-    return run
+    return call_on_executor

@@ -1,8 +1,8 @@
-"""The keys of the option ``keyProvider``, in each process that reads encrypted files: the planner, and Spark's Python
-workers.
+"""The keys of the option ``keyProvider``, for the planner and for Spark's Python workers.
 
-Only the name of a function travels between processes. The keys that it returns are cached for ten minutes: plans find
-the footers that they decrypted with the same keys, and queries do not ask a key server again.
+The option is the name of a function, and only this name travels between processes. Each process that reads encrypted
+files calls the function, and caches the keys for ten minutes: plans find the footers that they decrypted with the same
+keys, and queries do not ask a key server again.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def check_allowed(provider: str) -> None:
 def provided_keys(provider: str | None, timeout: float | None = None, shipped_files: str | None = None) -> Keys | None:
     """The keys that the function `provider` (``"module:function"``) returns. None if `provider` is None.
 
-    Raises PlanError if the function has not returned `timeout` seconds after it was called. Raises OptionError if there
-    is no such function, or if it does not return keys. A module that is not on the path is looked for in the directory
-    `shipped_files` and in the archives of shipped files.
+    A module that is not on the path is looked for in the directory `shipped_files` and in the archives of shipped
+    files. Raises PlanError if the function has not returned `timeout` seconds after it was called, and OptionError if
+    there is no such function, or if it does not return keys.
     """
     if provider is None:
         return None
@@ -108,8 +108,7 @@ def provided_keys(provider: str | None, timeout: float | None = None, shipped_fi
 
 
 def invalidate(provider: str | None) -> None:
-    """Forget the cached keys of `provider` after a decryption failure, unless it was called in the last few
-    seconds."""
+    """Forget the cached keys of `provider` after a decryption failure, unless they are only a few seconds old."""
     with _lock:
         call = _calls.get(provider or "")
         if call is not None and call.age > _MIN_CACHE_SECONDS:

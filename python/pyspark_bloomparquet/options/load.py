@@ -18,7 +18,7 @@ from bloomparquet.storage.options import check_options
 from pyspark_bloomparquet.options.key_provider import check_allowed
 from pyspark_bloomparquet.options.option import JAR, ORC, PARQUET, Option
 from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, PLANNING, READING, WRITING
-from pyspark_bloomparquet.options.working_directory import absolute
+from pyspark_bloomparquet.options.working_directory import absolute_path
 
 if TYPE_CHECKING:
     from bloomparquet.planning.options import OnFilterError
@@ -31,7 +31,7 @@ _DRIVER_SETTINGS = ("cacheDirectory", "cacheMaxBytes")
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of one load by the Python data source. None: not given."""
+    """The checked options of one load by the Python data source. An option that was not given is None."""
 
     paths: tuple[str, ...]
     where: str | None
@@ -76,14 +76,15 @@ class Options:
             for each in paths:
                 check_options(each, values["storageOptions"])
         if values["index"] not in ("auto", "off"):
-            values["index"] = absolute("index", values["index"])
-        values["basePath"] = None if values["basePath"] is None else absolute("basePath", values["basePath"])
-        return cls(paths=tuple(absolute("path", path) for path in paths), **_as_fields(values))
+            values["index"] = absolute_path("index", values["index"])
+        if values["basePath"] is not None:
+            values["basePath"] = absolute_path("basePath", values["basePath"])
+        return cls(paths=tuple(absolute_path("path", path) for path in paths), **_as_fields(values))
 
 
 @dataclass(frozen=True)
 class PlannerOptions:
-    """The options that the jar sends the planner: those of a load that the planner uses, and settings of the driver.
+    """The options that the jar sends the planner: some options of a load, and settings of the driver.
 
     The jar has checked that the application's settings name `key_provider`. `shipped_files` is the directory of the
     files that ``addPyFile`` ships.

@@ -27,7 +27,7 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?")
 class Check:
     """The check of an option's text. `parse` returns the value, or raises ValueError or PlanError.
 
-    `expected` describes the valid texts in an error. `choices` are all of them, if they are a few words.
+    `expected` describes the valid texts in an error. `choices` are all valid texts, if they are a few words.
     """
 
     expected: str
@@ -37,12 +37,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option of the data sources.
 
-    `default` is the text that an absent option stands for; None: it has no default. `used_by` says who uses the option:
-    the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise ignores
-    them. A `per_column` option may name a column after a ``#``, as in parquet-java. `source` is the only data source
-    that has the option; None: both have it. No error shows the value of an option that `is_secret`.
+    * `default`: the text that an absent option stands for. None: the option has no default.
+    * `used_by`: the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise
+      ignores them.
+    * `per_column`: the option may name a column after a ``#``, as in parquet-java.
+    * `source`: the only data source that has the option. None: both have it.
+    * `is_secret`: no error shows the option's value.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Option:
 
 
 def one_of(*choices: str) -> Check:
-    """One of a few words, in any case."""
+    """The check that a text is one of a few words, in upper or lower case."""
 
     def parse(text: str) -> str:
         return choices[choices.index(text.strip().lower())]

@@ -20,7 +20,7 @@ _NO_SESSION = "default"
 _MAX_ANCESTORS = 8
 
 
-def absolute(option: str, path: str) -> str:
+def absolute_path(option: str, path: str) -> str:
     """`path` as Spark reads it: relative paths are below the JVM's working directory; URLs and absolute paths stay.
 
     Raises OptionError, which names `option`, if that directory cannot be determined.

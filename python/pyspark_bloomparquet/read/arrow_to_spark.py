@@ -38,13 +38,14 @@ def to_spark_batch(
     legacy_calendar: Collection[str] = (),
     path: str = "",
 ) -> pa.RecordBatch:
-    """`batch` with the columns of `schema`, in its order and in Spark's Arrow types.
+    """Convert `batch` to the columns of `schema`, in the order of `schema` and in Spark's Arrow types.
 
     A column of `partition_values` is that constant. A column that is missing from the batch is null. Timestamps without
     a zone that Spark reads as TIMESTAMP are in UTC. `legacy_calendar` names the columns whose dates or timestamps were
-    written in the calendar of Spark 2: UnsupportedError for values from the time when the calendars differ, because
-    they would be other days. UnsupportedError also for a conversion that Spark's reader does not have. Messages start
-    with `path`.
+    written in the calendar of Spark 2. `path` begins the messages of errors.
+
+    Raises UnsupportedError for a conversion that Spark's reader does not have, and for values of `legacy_calendar` from
+    the time when the calendars differ, because they would be other days.
     """
     target = arrow_schema(schema)
     columns = []
@@ -72,7 +73,7 @@ def _repeat(value: pa.Scalar, target: pa.DataType, rows: int) -> pa.Array:
 
 
 def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, label: str, case_sensitive: bool) -> pa.Array:
-    """`array` converted to `target`, the Arrow type of Spark's type `kind`. Error messages call the column `label`."""
+    """Convert `array` to `target`, the Arrow type of Spark's type `kind`. Error messages call the column `label`."""
     if isinstance(kind, T.UserDefinedType):
         kind = kind.sqlType()
     if isinstance(array, pa.ExtensionArray):

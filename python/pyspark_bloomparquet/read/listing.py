@@ -1,4 +1,4 @@
-"""Lists the files of a load: after the options have filtered them, with partition columns and the inferred schema."""
+"""Lists the files of a load: those that the options select, their partition columns and the inferred schema."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class LoadListing:
-    """The files of one load. It is large, so it is made where it is needed and never pickled."""
+    """The files of one load. A listing is large, so it is made where it is needed and never pickled."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -62,7 +62,7 @@ class LoadListing:
 
     @cached_property
     def partition_types(self) -> dict[str, pa.DataType]:
-        """The type of each partition column: what Spark infers from all of its values."""
+        """The type of each partition column, which Spark infers from all of its values."""
         columns = zip(*self.dataset.partition_values, strict=True)
         infer = self.options.infer_partition_types
         return {
@@ -134,7 +134,7 @@ def _is_selected(file: FileInfo, options: Options) -> bool:
 
 
 def _alternatives(pattern: str) -> Sequence[str]:
-    """Globs without braces: Hadoop's globs have ``{a,b}``, Python's do not."""
+    """The globs without braces that `pattern` stands for: Hadoop's globs have ``{a,b}``, Python's do not."""
     match = _BRACES.search(pattern)
     if match is None:
         return [pattern]

@@ -1,8 +1,8 @@
 """The readers of ``format("bloomparquet")`` without the jar: plan on the driver, read on the executors.
 
-One reader has ``pushFilters``, the other does not; the option ``pushFilters`` chooses. There are two because Spark
-refuses a query if the reader has that method while ``spark.sql.python.filterPushdown.enabled`` is false, and because on
-Spark 4.1 to 4.3 one query's filters would apply to other queries over the same DataFrame or view
+One reader has the method ``pushFilters``, the other does not; the option ``pushFilters`` chooses. There are two readers
+because Spark refuses a query if the reader has that method while ``spark.sql.python.filterPushdown.enabled`` is false,
+and because on Spark 4.1 to 4.3 one query's filters would apply to other queries over the same DataFrame or view
 (:mod:`pyspark_bloomparquet.read.pushed_filters`).
 """
 
@@ -78,7 +78,7 @@ def _in_pushdown_worker() -> bool:
 
 
 class BloomParquetReader(DataSourceReader):
-    """Skips row groups by the load's `where`, not by a query's filters.
+    """The reader that skips row groups by the load's `where`, not by a query's filters.
 
     `schema` is the inferred schema or the user's.
     """
@@ -107,7 +107,7 @@ class BloomParquetReader(DataSourceReader):
             and plan.total > 1
             and not filters_stay_in_their_scan()
         ):
-            _warn()
+            _warn_that_nothing_is_skipped()
         return [
             *make_splits(
                 pieces_of(plan),
@@ -164,7 +164,7 @@ class BloomParquetReader(DataSourceReader):
 
 
 class PushingReader(BloomParquetReader):
-    """Skips row groups by the query's filters too."""
+    """The reader that skips row groups by the query's filters too."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Keep `filters` for the plan, and return all of them, so that Spark applies them to the rows."""
@@ -232,7 +232,7 @@ def _lacks_zone(value: Any) -> bool:
     return len(instants) > 1
 
 
-def _warn() -> None:
+def _warn_that_nothing_is_skipped() -> None:
     if CAN_PUSH:
         reason = "mixes up the filters of different queries over one load, so a query's filters cannot safely skip any"
         instead = (

@@ -43,8 +43,8 @@ _MAX_PRECISION = 38
 def file_schema(root: SchemaNode, key_values: Mapping[str, str] | None = None) -> T.StructType:
     """The Spark schema of one file, with every field nullable.
 
-    It is the schema that Spark wrote into the footer, or else one inferred from the columns. Raises UnsupportedError
-    for a column that Spark has no type for.
+    It is the schema that Spark wrote into the footer; without such a schema, it is inferred from the columns. Raises
+    UnsupportedError for a column that Spark has no type for.
     """
     text = (key_values or {}).get(SPARK_SCHEMA_KEY)
     if text is not None:
@@ -63,7 +63,8 @@ def merge(left: T.StructType, right: T.StructType, *, case_sensitive: bool) -> T
 
 
 def add_partitions(schema: T.StructType, partitions: Sequence[T.StructField], *, case_sensitive: bool) -> T.StructType:
-    """`schema` with the partition columns appended. One that the files have too stays at its position in `schema`."""
+    """`schema` with the partition columns appended. A partition column that the files have, too, stays at its position
+    in `schema`."""
     by_name = {fold(field.name, case_sensitive): field for field in partitions}
     kept = [by_name.pop(fold(field.name, case_sensitive), field) for field in schema.fields]
     return T.StructType([*kept, *by_name.values()])
@@ -77,8 +78,10 @@ def partition_field(name: str, kind: pa.DataType) -> T.StructField:
 
 
 def resolve(names: Iterable[str], name: str, *, case_sensitive: bool) -> str | None:
-    """The one of `names` that Spark finds by `name`, or None. UnsupportedError if there are several that differ only by
-    case."""
+    """The one of `names` that Spark finds by `name`; None if there is none.
+
+    Raises UnsupportedError if several of `names` match and differ only by case.
+    """
     matches = [each for each in names if fold(each, case_sensitive) == fold(name, case_sensitive)]
     if len(matches) > 1:
         several = join_names(map(repr, matches))

@@ -37,10 +37,10 @@ class FilePart:
 
 @dataclass(frozen=True)
 class SkippedFiles:
-    """The local files that a plan skips, in the version that was planned. They are compressed: there may be many.
+    """The local files that a plan skips, in the versions that were planned; compressed, because there may be many.
 
-    Spark keeps the splits of a DataFrame and runs them again. A skipped file that has changed meanwhile may hold
-    matching rows.
+    Tasks check that these files are unchanged: Spark keeps the splits of a DataFrame and runs them again, and a skipped
+    file that has changed meanwhile may hold matching rows.
     """
 
     packed: bytes
@@ -69,7 +69,7 @@ class Split(InputPartition):
     skipped: SkippedFiles | None = None
 
     def comparable(self, file: FileInfo) -> FileInfo:
-        """`file` without what only the planner's machine can compare."""
+        """`file`; on another machine than the planner's, without inode and change time, which mean nothing there."""
         return file if self.host == socket.gethostname() else file._replace(inode=0, ctime_ns=0)
 
 

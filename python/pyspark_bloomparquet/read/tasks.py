@@ -1,4 +1,4 @@
-"""Reads one split as Arrow batches for Spark. Runs on executors.
+"""Reads one split as Arrow batches for Spark, on executors.
 
 Each batch is converted and handed to Spark before the next one is decoded, so memory holds part of one row group.
 """
@@ -79,7 +79,7 @@ def _read_file(
 
 
 class _File:
-    """The columns of one file and its partition values, for the schema and the predicate of a load."""
+    """The columns and the partition values of one file, for the schema and the predicate of a load."""
 
     def __init__(self, part: FilePart, footer: Footer, split: Split, schema: StructType, options: Options) -> None:
         self._path, self._schema, self._where, self._options = part.path, schema, split.where, options
@@ -90,7 +90,9 @@ class _File:
         self._compared_in_legacy_calendar = self._legacy_calendar.intersection(compared)
         self._raw_values = dict(zip(split.partition_types, part.values, strict=False))
         partitions = ((self._partition(field.name), field.type) for field in arrow_schema(schema))
-        self._partition_values = {name: self._value(name, kind) for name, kind in partitions if name is not None}
+        self._partition_values = {
+            name: self._partition_value(name, kind) for name, kind in partitions if name is not None
+        }
         self._where_columns = self._find_where_columns(split.partition_types)
 
     def names_to_read(self) -> list[str]:
@@ -111,7 +113,8 @@ class _File:
         )
 
     def matching(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
-        """Which rows match `where`, by the types of the file, not of the schema. None without `where`."""
+        """The mask of the rows that match `where`, by the types of the file, not of the schema. None without
+        `where`."""
         if self._where is None:
             return None
         for name in self._compared_in_legacy_calendar:
@@ -132,10 +135,10 @@ class _File:
         return resolve(names, name, case_sensitive=self._options.case_sensitive)
 
     def _partition(self, name: str) -> str | None:
-        """The name in the directories of the partition column `name`; None if it is not a partition column."""
+        """The name that partition column `name` has in the directories; None if `name` is no partition column."""
         return self._find(self._raw_values, name)
 
-    def _value(self, partition: str, kind: pa.DataType) -> pa.Scalar:
+    def _partition_value(self, partition: str, kind: pa.DataType) -> pa.Scalar:
         raw, zone = self._raw_values[partition], "UTC"
         if pa.types.is_timestamp(kind) and kind.tz is not None and raw is not None:
             zone = self._options.time_zone or _session_zone(partition)
@@ -147,7 +150,7 @@ class _File:
         for column in columns(self._where) if self._where is not None else ():
             partition, name = self._partition(column[0]), self._find(self._columns, column[0])
             if partition is not None:
-                sources[partition] = self._value(partition, partition_types[partition])
+                sources[partition] = self._partition_value(partition, partition_types[partition])
             elif name is not None:
                 sources[name] = name
             else:  # null: resolved here, so that a name with dots does not find a field of a struct instead

@@ -1,7 +1,7 @@
 """Adds and shrinks Bloom filters in the files of a whole table, on Spark's executors.
 
 The driver lists the files. The executors change them one by one, as :func:`bloomparquet.add_filters` and
-:func:`bloomparquet.shrink_filters` do. Specific to Spark are paths, column names, and refreshing its caches.
+:func:`bloomparquet.shrink_filters` do. Paths, column names and the refreshing of caches are specific to Spark.
 """
 
 from __future__ import annotations
@@ -95,13 +95,12 @@ def shrink_filters(
     files_per_task: int = 1,
     key_provider: str | None = None,
 ) -> DataFrame:
-    """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors. Returns one row
-    per file.
+    """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors.
 
-    Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, also with ``fpp="auto"``, without reading
-    data. ``action`` is
-    ``shrunk``, ``unchanged`` or ``failed``. Data may move within a file, so DataFrames that were planned, explained or
-    run before must be loaded again. Otherwise see :func:`add_filters`.
+    Returns one row per file. Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, also with
+    ``fpp="auto"``, without reading data. ``action`` is ``shrunk``, ``unchanged`` or ``failed``. Data may move within a
+    file, so DataFrames that were planned, explained or run before must be loaded again. Otherwise see
+    :func:`add_filters`.
     """
     table = _Table.find(spark, path, files_per_task, key_provider)
     change = plan_shrinking(table.dataset, fpp, drop_above)
@@ -110,7 +109,7 @@ def shrink_filters(
 
 @dataclass(frozen=True)
 class _Table:
-    """The files of one call."""
+    """The files of a call of :func:`add_filters` or :func:`shrink_filters`."""
 
     spark: SparkSession
     paths: list[str]
@@ -120,6 +119,7 @@ class _Table:
 
     @classmethod
     def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Table:
+        """List the files at `path`. Raises UnsupportedError with Spark Connect."""
         require_executors(spark, "bloomparquet.add_filters")
         if files_per_task < 1:
             raise OptionError(f"files_per_task is {files_per_task}; expected 1 or more")
@@ -128,12 +128,13 @@ class _Table:
         dataset = Dataset.open(paths, partitioned=False, keys=provided_keys(key_provider), table_log="ignore")
         return cls(spark, paths, dataset, files_per_task, key_provider)
 
-    def run(self, change: Change, what: str, dry_run: bool) -> DataFrame:
+    def run(self, change: Change, verb: str, dry_run: bool) -> DataFrame:
+        """Change the files, and return one row per file. Spark's UI shows `verb` with the number of files."""
         storage, files = self.dataset.storage, self.dataset.files
         require_writable(storage, directories_of(storage, (file.path for file in files)))
         outcomes: dict[str, FileOutcome] = {}
         try:
-            outcomes = self._change_on_executors(change, f"{what} {len(files):,} files", dry_run)
+            outcomes = self._change_on_executors(change, f"{verb} {len(files):,} files", dry_run)
         finally:
             # A job that failed may have replaced files as well.
             if not dry_run and (not outcomes or any(each.action in ("added", "shrunk") for each in outcomes.values())):
@@ -182,7 +183,7 @@ def change_on_executor(payload: bytes, path: str) -> FileOutcome:
             if isinstance(error, FileBusyError) and time.monotonic() < until:
                 time.sleep(0.2)
             elif file is None or attempts >= _ATTEMPTS or not _may_pass(error, storage, file, attempts):
-                return _failed(path, 0 if file is None else file.size, _text(error))
+                return _failed(path, 0 if file is None else file.size, _message(error))
 
 
 def _may_pass(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
@@ -199,8 +200,8 @@ def _failed(path: str, size: int, error: str) -> FileOutcome:
     return FileOutcome(path, "failed", size, size, error=error)
 
 
-def _text(error: Exception) -> str:
-    # The text of an unexpected error says too little without its type.
+def _message(error: Exception) -> str:
+    # The message of an unexpected error says too little without its type.
     return str(error) if isinstance(error, BloomParquetError | OSError) else f"{type(error).__name__}: {error}"
 
 
@@ -225,7 +226,7 @@ def _refresh(spark: SparkSession, path: str) -> None:
         spark.catalog.refreshByPath(_directory_of(path))
     except (Py4JJavaError, PySparkException) as error:
         reason = str(getattr(error, "java_exception", error))
-        if any(name in reason for name in _NO_FILE_SYSTEM):  # then Spark has no files of it
+        if any(name in reason for name in _NO_FILE_SYSTEM):  # Spark has cached no files of a storage it cannot open
             return
         warnings.warn(f"Spark could not refresh its caches of {path} ({reason}); uncache the table", stacklevel=4)
 

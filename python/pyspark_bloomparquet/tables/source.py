@@ -35,8 +35,10 @@ _OPEN_COST = 4 << 20
 
 
 class TableSource(DataSource):
-    """Base of the data sources of tables. Options: `where`, `columns` (a JSON list), `timeZone`, `caseSensitive`, and
-    more in subclasses."""
+    """Base of the data sources of tables.
+
+    Options: `where`, `columns` (a JSON list), `timeZone`, `caseSensitive`, and more in subclasses.
+    """
 
     @property
     def location(self) -> str:
@@ -84,8 +86,10 @@ class TableSource(DataSource):
 
 @dataclass(frozen=True)
 class TableSplit(InputPartition):
-    """The part of a scan that one task reads: a split of row groups, and what the table says about their files.
-    `deletes`, `fallbacks`: one per file, or empty, as in :class:`bloomparquet.Dataset`."""
+    """The part of a scan that one task reads: a split of row groups, and the facts of the table about their files.
+
+    `deletes` and `fallbacks` have one item per file, as in :class:`bloomparquet.Dataset`.
+    """
 
     split: Split
     storage: Storage
@@ -97,7 +101,7 @@ class TableSplit(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Plans on the driver, reads on the executors."""
+    """The reader of a table: plans on the driver, reads on the executors."""
 
     def __init__(self, source: TableSource, schema: StructType) -> None:
         self._source, self._schema = source, schema
@@ -152,7 +156,7 @@ class TableReader(DataSourceReader):
                 require_unchanged(partition.storage, split.comparable(file))
 
     def _plan_of(self, partition: TableSplit) -> ScanPlan:
-        """The plan of one split, which was made on the driver."""
+        """The plan of the row groups of one split, for the executor that reads them."""
         from bloomparquet.planning.dataset import Dataset
         from bloomparquet.planning.evidence.formats import FileFormat
         from bloomparquet.planning.planner import plan_row_groups
