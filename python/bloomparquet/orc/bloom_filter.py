@@ -1,7 +1,7 @@
 """ORC's Bloom filters: bits, and the two hash functions that go with them.
 
-**False is a proof, true is a maybe**: a hash that was inserted always checks true. Which bytes of a value a writer
-hashes is the subject of :mod:`bloomparquet.orc.writer_quirks`.
+**False is a proof, true is a maybe**: a hash that was inserted always checks true.
+:mod:`bloomparquet.orc.writer_quirks` knows which bytes of a value a writer hashes.
 
 A filter has m bits and k hash functions. All k are made of one 64-bit hash with the lower half h1 and the upper half
 h2: function i is ``h1 + i * h2`` for i in 1..k, in signed 32-bit arithmetic that wraps. A negative result is inverted

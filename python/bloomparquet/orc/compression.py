@@ -53,13 +53,13 @@ class Codec(IntEnum):
 
 @dataclass(frozen=True)
 class Compression:
-    """How a file's streams are compressed, and the largest block in bytes."""
+    """The codec of a file's streams, and the largest block in bytes."""
 
     codec: Codec
     block_size: int
 
     def decompress(self, data: bytes | memoryview, limit: int) -> bytes:
-        """A whole stream, decompressed.
+        """Decompress a whole stream.
 
         Raises FormatError for damaged data, UnsupportedError for LZO, and LimitError for more than `limit` decompressed
         bytes (which are never made), for a chunk larger than a block, and for too many chunks.

@@ -1,7 +1,7 @@
 """Converts a query's values to keys in the order of a file's column, and to every hash that a filter may have of them.
 
 A missing hash would deny a row that is there. So where writers or readers differ, the hashes of all of them are
-included, and if it is not known what was hashed, the answer is None. The *file's* column decides, never the type of the
+included, and if the hashed bytes are not known, the answer is None. The *file's* column decides, never the type of the
 query; :mod:`bloomparquet.orc.writer_quirks` knows what its writer hashes.
 
 :class:`bloomparquet.query.ordering.ValueOrder` makes the keys, except those of timestamps: ORC's timestamps exceed
@@ -100,15 +100,15 @@ def encode_values(
     writer_timezones: Collection[str | None],
     column: str,
 ) -> Encoded | None:
-    """The values of an equality or IN that this column can hold, with every hash that filters may have of them; None if
-    a value has no certain key. A key with several hashes is repeated.
+    """The keys and hashes of the values of an equality or IN that this column can hold.
 
-    `timezone` is the zone of naive datetimes and of the reader's clock, None if unknown. `writer_timezones` are the
-    zones of the stripes. `column` is the column's name for messages. Raises PlanError for a value of another kind than
-    the column's.
+    Each key has every hash that filters may have of its value; a key with several hashes is repeated. None if a value
+    has no certain key. `timezone` is the zone of naive datetimes and of the reader's clock, None if unknown.
+    `writer_timezones` are the zones of the stripes. `column` is the column's name for messages. Raises PlanError for a
+    value of another kind than the column's.
 
     A TIMESTAMP is a clock reading: which instant it is depends on the reader. So a datetime is taken both as a reading
-    and as an instant on the writer's clock; a datetime with an offset is taken as what either clock showed. Keys of
+    and as an instant on the writer's clock; a datetime with an offset is taken as the reading of either clock. Keys of
     timestamps are nanoseconds since 1970 by the clock, as Python integers.
     """
     if _is_timestamp(orc_type):
@@ -129,9 +129,11 @@ def encode_point(
     column: str,
     upwards: bool,
 ) -> Point | None:
-    """The position of `value` in the order of the column's statistics, for a comparison with greater values if
-    `upwards`, else with smaller ones; None if it is not certain. Other parameters are those of
-    :func:`encode_values`."""
+    """The position of `value` in the order of the column's statistics; None if it is not certain.
+
+    The position is for a comparison with greater values if `upwards`, else with smaller values. The other parameters
+    are those of :func:`encode_values`.
+    """
     if _is_timestamp(orc_type):
         readings = _clock_readings(orc_type, value, timezone, writer_timezones, column)
         if readings is None or readings[0] < OLDEST_TIMESTAMP:
@@ -145,8 +147,10 @@ def encode_point(
 def encode_value(
     orc_type: OrcType, value: Any, *, timezone: str, writer_timezone: str | None, column: str
 ) -> Hashes | None:
-    """The hashes of :func:`encode_values` for one value, shape (n,). A filter that has none of them proves the value
-    absent; so does every filter if n is 0."""
+    """The hashes of :func:`encode_values` for one value, shape (n,).
+
+    A filter that has none of the hashes proves that the value is absent. If n is 0, every filter proves it.
+    """
     encoded = encode_values(orc_type, [value], timezone=timezone, writer_timezones=[writer_timezone], column=column)
     return None if encoded is None else encoded.hashes
 
@@ -220,7 +224,7 @@ def _encode_timestamps(
 def _clock_readings(
     orc_type: OrcType, value: Any, timezone: str | None, writer_timezones: Collection[str | None], column: str
 ) -> list[int] | None:
-    """What the file may store for `value`, in nanoseconds since 1970, sorted; None if unknown."""
+    """The timestamps that the file may store for `value`, in nanoseconds since 1970, sorted; None if unknown."""
     try:
         wall_clock = coerce(value, "timestamp_ntz", column=column)
     except PlanError:
@@ -238,7 +242,7 @@ def _clock_readings(
 def _shown_by_clocks(
     wall_clock: int | None, instant: int, timezone: str, writer_timezones: Iterable[str | None]
 ) -> list[int] | None:
-    """What the writers' clocks may have shown for a TIMESTAMP with this `wall_clock` reading, or at this `instant`.
+    """The readings of the writers' clocks for a TIMESTAMP with this `wall_clock` reading, or at this `instant`.
 
     An instant is stored, and readers turn it into a reading by the rules of the zone that they know. Programs of
     different years know different rules, which differ by an hour; few agree on the time before 1970.

@@ -1,7 +1,8 @@
-"""Reads the tails of ORC files: what each file holds, and how it was written.
+"""Reads the tails of ORC files: types, stripes, statistics, and the writer.
 
-From the end of the file: one byte with the length of the postscript; the postscript, never compressed; the footer; the
-statistics of every stripe ("metadata"). The footer is parsed at once, statistics on demand, a column at a time.
+A tail is, from the end of the file: one byte with the length of the postscript; the postscript, never compressed; the
+footer; the statistics of every stripe ("metadata"). The footer is parsed at once, statistics on demand, a column at a
+time.
 
 Source: ORC specification, "File Tail".
 """
@@ -41,15 +42,15 @@ MAX_SECTION = 32 * 1024 * 1024
 
 
 class Writer(IntEnum):
-    """The programs whose files are understood, by the number in the footer."""
+    """The writers whose files are understood, by the number in the footer."""
 
     JAVA = 0
     CPP = 1
 
 
 class WriterVersion(IntEnum):
-    """Versions of the Java writer, named after issues of its tracker. Other writers count from 6 and mean none of
-    these issues."""
+    """Versions of the Java writer, named after issues of its tracker. The versions of other writers begin with 6, and
+    do not stand for these issues."""
 
     HIVE_8732 = 1
     ORC_135 = 6
@@ -80,9 +81,9 @@ class Tail:
 
     `types` are the columns by number; 0 is the root. `row_index_stride` is the number of rows in a row group, 0 if the
     file has no row groups. `writer` and `writer_version` are :class:`Writer` and :class:`WriterVersion`, or a number
-    that is not listed there. `software_version` is the writer's release, if the file names it. `raw` is
-    the tail as stored, with the statistics of the stripes at `metadata`. `last_stripe_footer` is the stored footer of
-    the last stripe, if it was read with the tail.
+    that is not listed there. `software_version` is the writer's release, if the file names it. `raw` is the tail as
+    stored, with the statistics of the stripes at `metadata`. `last_stripe_footer` is the stored footer of the last
+    stripe, if it was read with the tail.
     """
 
     file: FileInfo
@@ -119,8 +120,10 @@ class Tail:
         return -(-self.stripes[stripe].rows // self.row_index_stride) if self.row_index_stride else 0
 
     def stripe_statistics(self, stripe: int, column: int) -> Statistics | None:
-        """The statistics of a column in a stripe; None if the file has none. Raises FormatError or LimitError if they
-        are damaged, UnsupportedError for an unknown compression."""
+        """The statistics of a column in a stripe; None if the file has none.
+
+        Raises FormatError or LimitError for damaged statistics, and UnsupportedError for an unknown compression.
+        """
         if not self._stripe_statistics:
             return None
         what = f"the statistics of stripe {stripe}"
@@ -143,7 +146,7 @@ class Tail:
 
 
 def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[Tail | BloomParquetError]:
-    """The tails of `files` in their order, or what is wrong with each file. Most tails take one request.
+    """The tails of `files` in their order, or the error of each file. Most tails take one request.
 
     NotOrcError for a file that is empty or no ORC file, FormatError for a damaged one, LimitError for a tail that is
     too large, EncryptionError for encrypted columns, UnsupportedError for an unknown compression. Errors name the file.
@@ -285,7 +288,7 @@ def _parse_stripe(number: int, message: Any, body_end: int) -> Stripe:
 
 
 def _require_disjoint(stripes: Sequence[Stripe]) -> None:
-    """FormatError if two stripes share bytes: a small file could claim any amount of them."""
+    """FormatError if two stripes share bytes: a small file could claim any number of stripes."""
     end = 0
     for stripe in sorted(stripes, key=lambda each: (each.offset, each.length)):
         if stripe.offset < end:

@@ -31,8 +31,11 @@ class PrefetchedFile(io.RawIOBase):
         self._views: list[memoryview] = []
 
     def fetch_columns(self, storage: Storage, tail: Tail, stripe: int, fields: set[int], count: ReadCount) -> None:
-        """Replace the ranges in memory with the data of some top-level columns in a stripe, given by the positions of
-        their fields. Raises FormatError, LimitError or UnsupportedError if the footer of the stripe is damaged."""
+        """Replace the ranges in memory with the data of some top-level columns in a stripe.
+
+        `fields` are the positions of the columns in the root. Raises FormatError, LimitError or UnsupportedError if the
+        footer of the stripe is damaged.
+        """
         streams = sorted(stream for field, stream in _data_streams(storage, tail, stripe, count) if field in fields)
         self._starts = [stream.offset for stream in streams]
         extents = [(stream.offset, stream.offset + stream.length) for stream in streams]

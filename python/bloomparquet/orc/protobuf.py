@@ -119,7 +119,7 @@ _SMALL = 1 << 20  # bytes that hold too few elements to do harm
 
 
 def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
-    """`data` as a `message`, one of the classes above. `what` names the data in errors.
+    """Parse `data` as a `message`, one of the classes above. `what` names the data in errors.
 
     Raises FormatError if `data` is not such a message, LimitError if it has more than :data:`MAX_ELEMENTS` fields.
     """
@@ -128,7 +128,7 @@ def parse(message: Any, data: bytes | memoryview, what: str) -> Any:
 
 
 def parse_uncounted(message: Any, data: bytes | memoryview, what: str) -> Any:
-    """:func:`parse` without the limit: for a message without repeated fields, or whose fields were counted."""
+    """Parse without the limit of :func:`parse`: for a message without repeated fields, or whose fields were counted."""
     parsed = message()
     try:
         parsed.ParseFromString(bytes(data))

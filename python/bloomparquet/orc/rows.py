@@ -1,9 +1,9 @@
 """Reads the rows of stripes with pyarrow's ORC reader, in the types by which planning judges the columns.
 
-The Arrow schema is made from the file's tail, and what pyarrow returns is cast to it. pyarrow decodes a whole stripe at
+The Arrow schema is made from the file's tail, and pyarrow's columns are cast to it. pyarrow decodes a whole stripe at
 once and selects columns by name only, and some names are ambiguous to it.
 
-A TIMESTAMP becomes ``timestamp[ns]`` without a zone, which is what the writer's clock showed. A TIMESTAMP_INSTANT
+A TIMESTAMP becomes ``timestamp[ns]`` without a zone: the reading of the writer's clock. A TIMESTAMP_INSTANT
 becomes ``timestamp[ns, UTC]``, and Spark's TIMESTAMP_NTZ, which is stored as a LONG, ``timestamp[us]``. A CHAR keeps
 its padding.
 
@@ -87,8 +87,8 @@ def _arrow_type(tail: Tail, column: int, children: Sequence[pa.DataType]) -> pa.
 def coerce_all(
     values: Sequence[Value], family: Family, *, timezone: str = "UTC", column: str = "", kind: str = ""
 ) -> list[Any]:
-    """:func:`bloomparquet.query.literals.coerce_all` with one difference: for a column without a zone, a timestamp
-    with an offset becomes what the clock of `timezone` showed at that instant."""
+    """Coerce literals as :func:`bloomparquet.query.literals.coerce_all` does, with one difference: for a column without
+    a zone, a timestamp with an offset becomes the reading of the clock of `timezone` at that instant."""
     if family != "timestamp_ntz":
         return literals.coerce_all(values, family, timezone=timezone, column=column, kind=kind)
     return [_coerce_to_wall_clock(value, timezone, column, kind) for value in values]
@@ -162,11 +162,10 @@ def _empty_rows(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _pyarrow_names(types: Sequence[OrcType], fields: Sequence[int]) -> list[str] | None:
-    """The names by which pyarrow selects exactly the top-level columns at some field positions; None if it has to read
-    all columns.
+    """The names by which pyarrow selects exactly the top-level columns at the positions `fields`.
 
-    pyarrow joins the names of the structs around a column with dots, ignores lists, maps and unions around it, and of
-    several columns with one name selects the last.
+    None if pyarrow has to read all columns: it joins the names of the structs around a column with dots, ignores lists,
+    maps and unions around it, and of several columns with one name selects the last.
     """
     root = types[0]
     if len(fields) == len(root.children):

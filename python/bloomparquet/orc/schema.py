@@ -46,8 +46,11 @@ _CHILD_NAMES: dict[int, tuple[str, ...]] = {Kind.LIST: ("_elem",), Kind.MAP: ("_
 
 @dataclass(frozen=True, slots=True)
 class OrcType:
-    """The type of one column. `kind` is a plain number if it is unknown here. `children` are column numbers, and
-    `names` their names if this is a struct."""
+    """The type of one column.
+
+    `kind` is a plain number if it is unknown here. `children` are column numbers, and `names` the names of the children
+    of a struct.
+    """
 
     kind: int
     children: tuple[int, ...] = ()

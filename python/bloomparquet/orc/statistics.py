@@ -1,6 +1,6 @@
 """Parses the statistics of a column in a stripe or a row group: bounds, and whether there are nulls.
 
-Which of them can be believed depends on the writer: see :mod:`bloomparquet.orc.writer_quirks`.
+The writer decides which statistics can be believed: see :mod:`bloomparquet.orc.writer_quirks`.
 
 Source: apache/orc-format ``orc_proto.proto`` (ColumnStatistics); ORC specification, "Column Statistics".
 """
@@ -45,7 +45,7 @@ _UNBOUNDED = (StatisticsKind.BOOLEAN, StatisticsKind.BINARY, StatisticsKind.COLL
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the file says of a column; None for what it does not say.
+    """The statistics of a column as the file has them; those that it lacks are None.
 
     `non_nulls` counts the values that are not null. Every value v except NaN has ``minimum <= v <= maximum``, as far as
     the writer can be believed. `total` is the sum of floating-point values, NaN if one of them may be NaN.
@@ -99,12 +99,12 @@ def _first(inner: Any, *names: str) -> Any:
 
 
 def _timestamp_bounds(inner: Any) -> tuple[int | None, int | None]:
-    """The bounds in UTC. The other ones are in a zone that the statistics do not name, and are ignored.
+    """The bounds in UTC. The bounds without UTC are ignored: the statistics do not name their zone.
 
     The nanoseconds below the millisecond are stored plus one. If they are missing, the bounds include the whole
-    millisecond. Writers do two things with timestamps before 1970, for which the bounds are widened: they may round
-    milliseconds towards 1970, and a value in the last second before 1970 may be read back as in the first second after
-    it, by the clock of a zone that is up to a day off.
+    millisecond. The bounds are widened for two quirks of writers with timestamps before 1970: milliseconds may be
+    rounded towards 1970, and a value in the last second before 1970, by the clock of a zone that is up to a day off,
+    may be read back as in the first second after it.
     """
     minimum, maximum = _first(inner, "minimum_utc"), _first(inner, "maximum_utc")
     below = inner.minimum_nanos - 1 if inner.HasField("minimum_nanos") else 0

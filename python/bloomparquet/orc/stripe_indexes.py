@@ -38,7 +38,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class StripeId(NamedTuple):
-    """The index of a file among those that are read, and of a stripe in the file."""
+    """The position of a file among the files that are read, and the position of a stripe in the file."""
 
     file: int
     stripe: int
@@ -53,7 +53,7 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class StripeIndexes:
-    """Where the indexes of a stripe are: `streams` by kind (one of :data:`INDEX_STREAMS`) and column.
+    """The locations of a stripe's indexes: `streams` by kind (one of :data:`INDEX_STREAMS`) and column.
 
     `writer_timezone` is the zone of the timestamps, None if the footer does not name it.
     """
@@ -75,14 +75,14 @@ class StripeIndexes:
         return next((kind for kind in (BLOOM_FILTER_UTF8, BLOOM_FILTER) if (kind, column) in self.streams), None)
 
     def bloom_encoding(self, column: int) -> int:
-        """1 if a column's filters hold timestamps in UTC, 0 if not."""
+        """The encoding of a column's filters, as the footer has it: 1 if they hold timestamps in UTC, else 0."""
         return self.bloom_encodings[column] if column < len(self.bloom_encodings) else 0
 
 
 def read_stripe_footers(
     storage: Storage, tails: Sequence[Tail], stripes: Sequence[StripeId], count: ReadCount
 ) -> list[StripeIndexes | BloomParquetError]:
-    """Where the indexes of each of `stripes` are, or what is wrong with its footer.
+    """The locations of the indexes of each of `stripes`, or the error of its footer.
 
     ``tails[stripe.file]`` is the tail of a stripe's file. A footer that was read with the tail is not read again.
     """
@@ -110,17 +110,19 @@ def read_stripe_footers(
 def read_statistics(
     storage: Storage, wanted: Sequence[tuple[StripeIndexes, int]], count: ReadCount
 ) -> list[tuple[Statistics | None, ...] | BloomParquetError | None]:
-    """The statistics of every row group for each pair of a stripe and a column; None if the column has no row index. A
-    row group without statistics has None."""
+    """The statistics of every row group for each pair of a stripe and a column.
+
+    A column without a row index has None, and so has a row group without statistics.
+    """
     return _read_indexes(storage, [(stripe, column, ROW_INDEX) for stripe, column in wanted], _parse_row_index, count)
 
 
 def read_filters(
     storage: Storage, wanted: Sequence[tuple[StripeIndexes, int]], count: ReadCount
 ) -> list[tuple[OrcBloomFilter, ...] | BloomParquetError | None]:
-    """The Bloom filters of every row group for each pair of a stripe and a column; None if the column has none.
+    """The Bloom filters of every row group for each pair of a stripe and a column; None for a column without filters.
 
-    All of them are in memory at once, about 8 KiB each: ask for some hundreds of stripes at a time.
+    All filters of the answer are in memory at once, about 8 KiB each: ask for some hundreds of stripes at a time.
     """
     kinds = [(stripe, column, stripe.filter_kind(column)) for stripe, column in wanted]
     return _read_indexes(storage, kinds, _parse_filters, count)
@@ -159,7 +161,7 @@ def _read_indexes(
 def _read_streams(
     storage: Storage, files: Sequence[FileInfo], streams: Sequence[tuple[int, Stream]], count: ReadCount
 ) -> list[bytes | BloomParquetError]:
-    """The bytes of each stream of ``files[i]``; LimitError for one that is too long, which is not read."""
+    """The bytes of each stream, given by the position of its file; LimitError for a stream that is too long to read."""
     raws: list[bytes | BloomParquetError] = [
         b"" if stream.length <= MAX_STREAM else LimitError(f"{stream.length} bytes; at most {MAX_STREAM} are read")
         for _, stream in streams
@@ -175,7 +177,7 @@ def _read_streams(
 def _parse_or_error(
     what: str, raw: bytes | BloomParquetError, parse: Callable[[bytes], _Parsed]
 ) -> _Parsed | BloomParquetError:
-    """``parse(raw)``, or its error or `raw` itself if that is one, prefixed with `what`."""
+    """``parse(raw)``; or its error, or `raw` if that is an error, with `what` before the message."""
     try:
         if isinstance(raw, BloomParquetError):
             raise raw

@@ -1,4 +1,4 @@
-"""What the writers of ORC files hash, and which of their filters and bounds can be believed.
+"""The hashed bytes of each writer of ORC files, and which of its filters and bounds can be believed.
 
 **Whatever is not proven by a file of that writer is unknown**, and then nothing is skipped. The table shows ORC Java
 2.3.0 (Spark 4.3), ORC C++ 2.2.2 (pyarrow 26), and the files in apache/orc's ``examples``. "long" is Thomas Wang's hash
@@ -78,13 +78,15 @@ follows the last one there is, by which Java raises a bound that it has shortene
 
 
 def is_known(tail: Tail) -> bool:
-    """Whether this module knows what the writer stores."""
+    """Whether this module knows the writer of the file."""
     return tail.writer in (Writer.JAVA, Writer.CPP)
 
 
 def may_misplace_values(tail: Tail, column: int) -> bool:
-    """Whether the values of a column may belong to later rows of their stripe than they were written for, maybe in
-    other row groups than the statistics and filters that include them, and whether the null count may be too small."""
+    """Whether the values of a column may be read as values of later rows of their stripe than they were written for.
+
+    Statistics and filters of other row groups may then include these values, and null counts may be too small.
+    """
     if tail.writer == Writer.JAVA:
         return False
     parents = {child: parent for parent, each in enumerate(tail.types) for child in each.children}
@@ -95,8 +97,10 @@ def may_misplace_values(tail: Tail, column: int) -> bool:
 
 
 def why_filters_unusable(tail: Tail, column: int, stripe: StripeIndexes | None = None) -> str | None:
-    """Why a column's filters in `stripe` prove nothing; None if they do, or if there are none. Without `stripe`: why
-    those of no stripe do."""
+    """The reason why a column's filters in `stripe` prove nothing. None if they prove something, or if there are none.
+
+    Without `stripe`: the reason why the column's filters prove nothing in any stripe of the file.
+    """
     orc_type = tail.types[column]
     kind = orc_type.kind
     if kind not in _HASHED:
@@ -151,8 +155,8 @@ def are_bounds_usable(tail: Tail, column: int) -> bool:
 
 
 def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tuple[Any, Any]:
-    """The minimum and the maximum of a column, as in :class:`Statistics`; None for each that is unknown or not to be
-    believed.
+    """The minimum and the maximum of a column, as in :class:`Statistics`. A bound that is unknown or not to be believed
+    is None.
 
     NaN may lie outside the bounds. If there may be a NaN, ``statistics.total`` is NaN.
     """
@@ -169,8 +173,10 @@ def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tup
 
 
 def _raise_bound(bound: bytes | None, end: bytes) -> bytes | None:
-    """An upper bound of every text that begins as `bound` does before `end`; None if there is none. `bound` itself if
-    `end` is not in it."""
+    """An upper bound of every text that has the same beginning as `bound` before `end`; None if there is none.
+
+    Returns `bound` itself if `end` is not in it.
+    """
     if bound is None or end not in bound:
         return bound
     prefix = bound.partition(end)[0].rstrip(b"\xff")

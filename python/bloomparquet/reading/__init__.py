@@ -1,4 +1,4 @@
-"""Owns the way from kept row groups to exactly the matching rows, and the inspection of Bloom filters.
+"""Owns reading exactly the matching rows of the row groups that a plan keeps, and the inspection of Bloom filters.
 
 Must not know how files are written, nor print anything.
 """

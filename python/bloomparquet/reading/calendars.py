@@ -23,7 +23,7 @@ _FIRST_DAY = np.datetime64("1582-10-15")  # of the Gregorian calendar
 _FIRST_INSTANT = np.datetime64("1900-01-01")  # from then on, instants are equal in both calendars in every zone
 
 NO_CONDITION = "read the rows in Spark, or without a condition on the column"
-"""What to do about a column that is compared."""
+"""The remedy for a column that a condition compares."""
 
 
 def legacy_calendar_columns(footer: Footer) -> frozenset[str]:
@@ -33,7 +33,7 @@ def legacy_calendar_columns(footer: Footer) -> frozenset[str]:
     """
     metadata = footer.key_values
     match = re.match(r"(\d+)\.(\d+)", metadata.get(_VERSION, ""))
-    if match is None:  # another writer's: Spark, too, takes its values as they are
+    if match is None:  # not written by Spark: Spark, too, takes such values as they are
         return frozenset()
     version = (int(match[1]), int(match[2]))
     datetime = version < (3, 0) or _LEGACY_DATETIME in metadata

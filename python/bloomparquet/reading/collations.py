@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from bloomparquet.errors import UnsupportedError, join_names
 from bloomparquet.query.names import Names
@@ -12,7 +11,7 @@ from bloomparquet.query.predicate import IsNotNull, IsNull, Predicate, leaves
 
 
 def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive: bool) -> list[str]:
-    """Those of the top-level columns `names` whose values `where` depends on. A null test depends on none."""
+    """The top-level columns among `names` whose values decide `where`. A test for null depends on no value."""
     if where is None:
         return []
     columns = {leaf.column for leaf in leaves(where) if not isinstance(leaf, IsNull | IsNotNull)}
@@ -21,8 +20,8 @@ def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive
     return [name for name in names if name in compared]
 
 
-def require_no_collation(collated: frozenset[Any], path: str) -> None:
-    """UnsupportedError if any column of a file that is compared has a collation."""
+def require_no_collation(collated: Collection[str], path: str) -> None:
+    """UnsupportedError if there is a column in `collated`: the compared columns of a file that have a collation."""
     if collated:
         raise UnsupportedError(
             f"{path}: cannot compare {join_names(sorted(collated))}: the text has a collation, by which Spark finds "

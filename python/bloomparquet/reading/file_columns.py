@@ -1,4 +1,4 @@
-"""How the columns of a scan are found in one file, and made of what the file stores."""
+"""Finds the columns of a scan in one file, and converts what the file stores to them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class FileColumns(Protocol):
         """The name in the file of the scan's column `name`; None if the file lacks it."""
 
     def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
-        """The scan's column `field` in `rows` rows, made of the file's column; None as `stored` if the file lacks it.
+        """Convert the file's column `stored` to the scan's column `field`, of `rows` rows. `stored` is None if the file
+        lacks the column.
 
-        Raises PlanError if its values cannot be converted exactly.
+        Raises PlanError if values cannot be converted exactly.
         """
 
 
 class ColumnsByName:
-    """The columns of files that define the scan's columns."""
+    """The columns of a file without a table: the scan's columns have the names of the file's."""
 
     def __init__(self, schema: FileSchema, path: str, case_sensitive: bool) -> None:
         self._names = [node.name for node in schema.root.children]
@@ -49,8 +50,10 @@ class ColumnsByName:
 
 
 class ColumnsOfTable:
-    """The columns of a file of a table that has a schema of its own. `fallbacks`: see
-    :class:`bloomparquet.planning.dataset.Dataset`."""
+    """The columns of a file of a table that has a schema of its own.
+
+    `fallbacks` are those of :class:`bloomparquet.planning.dataset.Dataset`.
+    """
 
     def __init__(
         self, schema: FileSchema, path: str, columns: TableColumns, fallbacks: Iterable[tuple[str, Any]] = ()
@@ -105,8 +108,8 @@ def with_positions(
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Each batch with the position of its first row in the file.
 
-    ``rows[i]``: the rows of row group i of the file, whether it is read or not. `row_groups`: those that `batches` are
-    of, in order. No batch is of two row groups.
+    ``rows[i]`` is the number of rows in row group i of the file, whether it is read or not. `batches` are of
+    `row_groups`, in this order, each batch of one row group.
     """
     first = np.cumsum(rows) - rows
     waiting = (row_group for row_group in row_groups if rows[row_group])
@@ -127,7 +130,8 @@ def with_positions(
 
 
 def live_rows(deleted: NDArray[np.int64], position: int, rows: int) -> pa.BooleanArray | None:
-    """Which of the `rows` rows of a file from `position` on are not in `deleted`, which is ascending; None: all."""
+    """The mask of the rows that are not in `deleted`, for the `rows` rows of a file from `position` on; None if no row
+    of them is deleted. `deleted` is ascending."""
     first, last = np.searchsorted(deleted, (position, position + rows)).tolist()
     if first == last:
         return None

@@ -113,10 +113,10 @@ def probe(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> list[Probe]:
-    """Ask only the Bloom filters, without statistics, whether `column` can hold `value`: one answer per row group, in
-    file order. Row groups of ORC files are counted as for :func:`inspect`.
+    """Ask only the Bloom filters, without statistics, whether `column` can hold `value`.
 
-    The elements of a list are the column ``tags.element``, the keys and values of a map ``labels.key`` and
+    There is one answer per row group, in file order. Row groups of ORC files are counted as for :func:`inspect`. The
+    elements of a list are the column ``tags.element``, the keys and values of a map ``labels.key`` and
     ``labels.value``.
 
     `timezone` is the zone of a timestamp written without one. For a TIMESTAMP of ORC, which has no zone, `value` is
@@ -135,8 +135,11 @@ def probe(
 
 
 class ProbedFiles(NamedTuple):
-    """The `answers` of :func:`probe`, and what a message about them needs: the `format` of the files; and `saturated`,
-    the sentence of explanations about filters that are too full to say more than maybe, with its remedy."""
+    """The `answers` of :func:`probe`, with facts for a message about them.
+
+    `format` is the format of the files. `saturated` is the sentence of explanations about filters that are too full to
+    say more than maybe, with its remedy; None if they are not.
+    """
 
     answers: list[Probe]
     format: FileFormat
@@ -144,7 +147,7 @@ class ProbedFiles(NamedTuple):
 
 
 def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: str) -> ProbedFiles:
-    """See :func:`probe`."""
+    """Probe the files of `dataset`; see :func:`probe`."""
     value = normalize_value(value)
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
@@ -167,8 +170,11 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
 
 
 def saturated_columns(filters: pa.Table, path: str) -> list[NotUsed]:
-    """Of each column in the table of :func:`inspect` whose filters are too full, the sentence of explanations and its
-    remedy, about the mean of its filters. `path` is the argument of commands."""
+    """The sentence and the remedy of explanations for each column whose filters are too full.
+
+    `filters` is the table of :func:`inspect`; a sentence is about the mean of the column's filters. `path` is the
+    argument of commands.
+    """
     file_format = FileFormat.ORC if "stripe" in filters.column_names else FileFormat.PARQUET
     means = filters.group_by("column", use_threads=False).aggregate([("estimated_fpp", "mean")]).to_pylist()
 
@@ -187,8 +193,10 @@ def column_type(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> tuple[Family, str] | None:
-    """The type of `column` in the first file that has it as a leaf column: its family, and its name for messages.
-    None if no file has it."""
+    """The type of `column` in the first file that has it as a leaf column: the family, and the name for messages.
+
+    None if no file has it.
+    """
     table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
     return reader_of(table).column_type(*leaves[0]) if leaves else None
@@ -239,7 +247,8 @@ def _open_files(dataset: Dataset) -> Table:
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:
-    """The leaf that `column` names in each schema that has it, with the index of the schema. None if no file has it."""
+    """The leaf that `column` names in each schema that has it, with the index of the schema. None if no schema has
+    it."""
     name = (column,) if isinstance(column, str) else column
     path = resolve_names([name], table.schemas, (), case_sensitive=True).paths.get(name)
     if path is None:

@@ -1,4 +1,4 @@
-"""What reading rows and inspecting filters needs of a file format."""
+"""The interface between a file format and the reading of rows and inspection of filters."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class FilterRow(NamedTuple):
 class Probed(NamedTuple):
     """The answers of filters for n row groups, shape (n,). False in `might_match` is a proof, true is a maybe.
 
-    `fpp`: for which share of absent values the filters that say maybe would say so too, from a sample; 0 if none says
-    maybe."""
+    `fpp` is about the filters that say maybe: the share of absent values for which they would say maybe, too, from a
+    sample; 0 if no filter says maybe.
+    """
 
     might_match: NDArray[np.bool_]
     has_filter: NDArray[np.bool_]
@@ -71,11 +72,13 @@ class FormatReader(Protocol):
         """The file index of each row group, and its number within the file, in file order."""
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
-        """Every Bloom filter of `leaves`. Each leaf comes with the index of its schema in ``table.schemas``. Raises the
-        error of a filter that cannot be used."""
+        """Every Bloom filter of `leaves`. Each leaf has the index of its schema in ``table.schemas`` before it.
+
+        Raises the error of a filter that cannot be used.
+        """
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
-        """For each of :meth:`row_groups`, whether one of `leaves` might hold `value`, and whether it has a filter.
+        """Ask the filters of `leaves` in each of :meth:`row_groups` whether they might hold `value`.
 
         Raises PlanError for a value of another kind than the column's, UnsupportedError if the stored bytes of the
         value are not known or the filters prove nothing, and the error of a filter that cannot be used.

@@ -32,7 +32,7 @@ _STRIPES_AT_ONCE = 256  # with the filters of one column in memory
 
 
 class OrcReader:
-    """See :class:`bloomparquet.reading.interface.FormatReader`."""
+    """The reader of ORC files; see :class:`bloomparquet.reading.interface.FormatReader`."""
 
     def __init__(self, table: Stripes) -> None:
         self._table = table
@@ -51,7 +51,7 @@ class OrcReader:
         return frozenset()  # Spark does not write collations to ORC files
 
     def legacy_calendar(self, file_index: int) -> frozenset[str]:
-        """Those of dates. Arrow refuses timestamps before 1677."""
+        """The columns of dates. Timestamps need no check: Arrow refuses those before 1677."""
         if self._table.tails[file_index].calendar != JULIAN_GREGORIAN:
             return frozenset()
         return frozenset(
@@ -133,8 +133,11 @@ class OrcReader:
     def _read_filters(
         self, leaves: Sequence[tuple[int, LeafColumn]]
     ) -> Iterator[tuple[int, LeafColumn, int, StripeIndexes, tuple[OrcBloomFilter, ...]]]:
-        """The filters of `leaves` in every stripe that has some: the index of the schema, the leaf, the position of the
-        stripe's first row group among all row groups of the table, the stripe, and its filters."""
+        """The filters of `leaves` in every stripe that has some.
+
+        Each item is the index of the schema, the leaf, the position of the stripe's first row group among all row
+        groups of the table, the stripe, and its filters.
+        """
         table = self._table
         for schema_index, group in groupby(leaves, key=lambda each: each[0]):
             members, columns = table.members(schema_index), [leaf for _, leaf in group]

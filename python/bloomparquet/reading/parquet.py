@@ -31,7 +31,7 @@ _BATCH_ROWS = 64 * 1024
 
 
 class ParquetReader:
-    """See :class:`bloomparquet.reading.interface.FormatReader`."""
+    """The reader of Parquet files; see :class:`bloomparquet.reading.interface.FormatReader`."""
 
     def __init__(self, table: RowGroups) -> None:
         self._table = table

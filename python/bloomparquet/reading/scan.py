@@ -1,6 +1,6 @@
 """Reads exactly the rows that match: the row groups or stripes that a plan kept, read by pyarrow, then filtered.
 
-:class:`bloomparquet.reading.interface.FormatReader` hides what the file formats differ in.
+:class:`bloomparquet.reading.interface.FormatReader` hides the differences of the file formats.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def read_plan(
 
 
 class _Scan:
-    """Reads one plan. `schema` is the schema of the result."""
+    """The scan of one plan. `schema` is the schema of the result."""
 
     def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, options: PlanOptions) -> None:
         for error in plan.unreadable.values():  # the rows of this file might match
@@ -128,31 +128,13 @@ class _Scan:
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
-        files = plan.dataset.files
         # A plan that opened no file does not know their format.
-        self._reader = reader_of(plan.table) if plan.table.files else self._open(files[:1])
+        self._reader = reader_of(plan.table) if plan.table.files else self._open(plan.dataset.files[:1])
         self._columns = plan.dataset.columns
-        if self._columns is None:
-            stored = unify(self._open(files).schemas() if merge_schema else self._first_schema())
-            schema = with_partitions(stored, self._partitions.schema, self._case_sensitive)
-        else:
-            schema = self._columns.schema
-        if self._columns is not None:
-            absent = "not in the table"
-        elif merge_schema or len(files) == 1:
-            absent = "in none of the files"
-        else:
-            absent = "not in the first file (merge_schema=True takes the columns of all files)"
-        self.schema = schema if columns is None else pa.schema([_field(schema, name, absent) for name in columns])
-        top_level = {column[0] for column in columns_of(plan.where)} if plan.where is not None else set()
-        names = Names(top_level, self._case_sensitive)
-        everything = schema
-        if not merge_schema and not names.all_in(schema.names):  # only later files have a column of the predicate
-            others = unify(self._reader.schemas(), names)
-            everything = pa.schema([*schema, *(field for field in others if field.name not in schema.names)])
-        tested = {name for name in everything.names if name in names}
-        needed = {*self.schema.names, *tested}
-        self._read_schema = pa.schema([field for field in everything if field.name in needed])
+        whole = self._whole_schema(merge_schema)
+        absent = self._describe_absence(merge_schema)
+        self.schema = whole if columns is None else pa.schema([_field(whole, name, absent) for name in columns])
+        self._read_schema = self._schema_to_read(whole, merge_schema)
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._compared = compared_names(plan.where, self._stored_names, self._case_sensitive)
         self._matching = None
@@ -164,6 +146,32 @@ class _Scan:
                 case_sensitive=self._case_sensitive,
                 convert=self._reader.convert,
             )
+
+    def _whole_schema(self, merge_schema: bool) -> pa.Schema:
+        """All columns that the result may have."""
+        if self._columns is not None:
+            return self._columns.schema
+        stored = unify(self._open(self._plan.dataset.files).schemas() if merge_schema else self._first_schema())
+        return with_partitions(stored, self._partitions.schema, self._case_sensitive)
+
+    def _describe_absence(self, merge_schema: bool) -> str:
+        """Where a column is missing that :meth:`_whole_schema` lacks, for an error."""
+        if self._columns is not None:
+            return "not in the table"
+        if merge_schema or len(self._plan.dataset.files) == 1:
+            return "in none of the files"
+        return "not in the first file (merge_schema=True takes the columns of all files)"
+
+    def _schema_to_read(self, whole: pa.Schema, merge_schema: bool) -> pa.Schema:
+        """The columns of the result and of the predicate."""
+        top_level = {column[0] for column in columns_of(self._plan.where)} if self._plan.where is not None else set()
+        tested = Names(top_level, self._case_sensitive)
+        known = whole
+        if not merge_schema and not tested.all_in(whole.names):  # only later files have a column of the predicate
+            others = unify(self._reader.schemas(), tested)
+            known = pa.schema([*whole, *(field for field in others if field.name not in whole.names)])
+        of_result = set(self.schema.names)
+        return pa.schema([field for field in known if field.name in of_result or field.name in tested])
 
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
         """The reader of some files, which the plan need not have opened."""
@@ -220,7 +228,7 @@ class _Scan:
     def _with_live_rows(
         self, file_index: int, units: Sequence[int], batches: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
-        """Each batch, and which of its rows the table has not deleted; None: all."""
+        """Each batch with the mask of its rows that the table has not deleted; None if no row is deleted."""
         dataset, table = self._plan.dataset, self._plan.table
         deletes = dataset.deletes[int(self._plan.file_positions[file_index])] if dataset.deletes else None
         if deletes is None:

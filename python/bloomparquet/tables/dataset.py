@@ -1,4 +1,4 @@
-"""The public data set: files that are listed, or named by a table's log, and what can be done with them."""
+"""The public data set: files that are listed, or named by a table's log, and methods that plan, read and index them."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Dataset(files.Dataset):
         filesystem: Any = None,
         keys: Keys | None = None,
     ) -> Self:
-        """The rows of an Iceberg table: its live files, without the rows that position deletes and deletion vectors
-        delete.
+        """The rows of an Iceberg table: its live files, without the deleted rows.
 
-        Columns have the names and types of the table's schema, and are found in the files by field id, or by the
-        table's name mapping in files without ids. In files that are older than a column, it has its initial default
-        value or is null. Needs the package ``pyiceberg`` (``bloomparquet[iceberg]``).
+        Deleted rows are those of position deletes and deletion vectors. Columns have the names and types of the table's
+        schema, and are found in the files by field id, or by the table's name mapping in files without ids. In files
+        that are older than a column, the column has its initial default value or is null. Needs the package
+        ``pyiceberg`` (``bloomparquet[iceberg]``).
 
         * `table`: a ``pyiceberg.table.Table``, or the path of a metadata file (``….metadata.json``).
         * `snapshot_id`: the snapshot to read, with the schema that it was written with; None for the current one.
@@ -134,7 +134,7 @@ class Dataset(files.Dataset):
         )  # fmt: skip
 
     def to_dataset(self, where: Where = None) -> ds.Dataset:
-        """The row groups that might match `where` as a pyarrow data set, for engines that read those.
+        """The row groups that might match `where` as a pyarrow data set, for engines that read pyarrow data sets.
 
         The rows are not filtered: the engine does that. Raises UnsupportedError if a file that is read has deleted
         rows, or columns under other names than the table's: no pyarrow data set can describe these.
@@ -146,8 +146,10 @@ class Dataset(files.Dataset):
         return build_index(self, columns, to)
 
     def advise(self, *, fpp: Fpp = AUTO, sample: int = SAMPLE_BYTES) -> pa.Table:
-        """Where Bloom filters are worth their size; see :func:`bloomparquet.advise`. Columns have their names in the
-        files."""
+        """Assess the columns for which Bloom filters are worth their size; see :func:`bloomparquet.advise`.
+
+        Columns have the names that they have in the files.
+        """
         return advise(self, fpp=fpp, sample=sample)
 
 

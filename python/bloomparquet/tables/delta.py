@@ -93,7 +93,7 @@ def open_delta(
 
 
 def open_log(table: PathLike | DeltaTable, version: int | None, storage_options: dict[str, str] | None) -> DeltaTable:
-    """The table at `version`, or at its newest one. Raises FileNotFoundError if there is none."""
+    """The table at `version`; None stands for its newest version. Raises FileNotFoundError if there is no table."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -228,8 +228,8 @@ def _type(kind: Any, mode: str) -> tuple[pa.DataType, tuple[TableField, ...]]:
 
 
 def _locate(path: str, storage: Storage, root: str, filesystem: Any) -> str:
-    """The path on `storage` of a file that the log names, relative to the table or by an absolute URI. Both are URL
-    encoded."""
+    """The path on `storage` of the file that the log names `path`: a URL-encoded path relative to the table, or an
+    absolute URI."""
     if not _SCHEME.match(path):
         decoded = unquote(path)
         return decoded if decoded.startswith("/") else root + decoded
@@ -252,7 +252,7 @@ def _open_uri(uri: str, filesystem: Any) -> tuple[Storage, str]:
 
 
 def _partition_values(actions: pa.Table, names: Sequence[str], columns: TableColumns) -> tuple[tuple[Any, ...], ...]:
-    """The values of the partition columns of each file. The log stores NULL as missing or empty text."""
+    """The values of the partition columns `names` of each file. The log stores NULL as missing or empty text."""
     if not names:
         return ((),) * len(actions)
     values = []

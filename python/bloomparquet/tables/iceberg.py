@@ -82,17 +82,17 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
             f"{paths.most_common(1)[0][0]}: the snapshot has this file twice, so that each of its rows would be read "
             "twice; expected one entry per file. Delete the file's rows, and add them again"
         )
-    locate = _Locations(table, filesystem)
-    rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locate)
+    locations = _Locations(table, filesystem)
+    rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locations)
     deletes = tuple(map(rules.deletes_of, live))
     partitions = _Partitions(table, schema, live)
     columns = table_columns(schema, table.name_mapping(), partitions.varying)
-    root = locate(table.location()).rstrip("/") + "/"
+    root = locations.path(table.location()).rstrip("/") + "/"
     files = list_live_files(
-        locate.storage, [locate(entry.path) for entry in live], [entry.size for entry in live], root
+        locations.storage, [locations.path(entry.path) for entry in live], [entry.size for entry in live], root
     )
     return Dataset(
-        locate.storage, files, partitions.names, partitions.values,
+        locations.storage, files, partitions.names, partitions.values,
         tuple(columns.schema.field(name).type for name in partitions.names), FileFormat.PARQUET, keys, columns,
         deletes if any(deletes) else (), root, partitions.fallbacks,
     )  # fmt: skip
@@ -202,15 +202,15 @@ def _require_readable(entry: Entry) -> None:
 
 
 class _Locations:
-    """Paths on the storage of a table. All files of a table must be on one."""
+    """Translates the locations in a table's metadata to paths on its storage. All files must be on one storage."""
 
     def __init__(self, table: Table, filesystem: Any) -> None:
         self._io, self._filesystem = table.io, filesystem
         self._storages: dict[tuple[str, str], Storage] = {}
         self.storage, self._root = self._open(table.location()), table.location()
 
-    def __call__(self, location: str) -> str:
-        """The path on the storage of the file at `location`. Characters are not URL encoded in it."""
+    def path(self, location: str) -> str:
+        """The path on the storage of the file at `location`, in which characters are not URL encoded."""
         storage = self._open(location)
         if storage.key != self.storage.key:
             raise UnsupportedError(
@@ -242,22 +242,23 @@ class _Locations:
 
 
 def _is_unpartitioned(spec: PartitionSpec) -> bool:
-    """As in Iceberg's own library: a partition field that was removed from a table of version 1 stays as ``void``."""
+    """Whether `spec` has no fields, as Iceberg's own library decides it: a partition field that was removed from a
+    table of version 1 stays as ``void``."""
     from pyiceberg.transforms import VoidTransform
 
     return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 class _DeleteRules:
-    """Which delete files concern which data files (spec, "Scan Planning")."""
+    """The rules by which delete files concern data files (spec, "Scan Planning")."""
 
-    def __init__(self, deletes: Sequence[Entry], table: Table, locate: _Locations) -> None:
+    def __init__(self, deletes: Sequence[Entry], table: Table, locations: _Locations) -> None:
         self._vectors: dict[str, list[Entry]] = defaultdict(list)
         self._by_path: dict[str, list[Entry]] = defaultdict(list)
         self._by_partition: dict[Partition, list[Entry]] = defaultdict(list)
         self._equality: dict[Partition | None, list[Entry]] = defaultdict(list)  # None: all partitions
         self._files: dict[str, PositionDeleteFile] = {}
-        self._locate = locate
+        self._locations = locations
         everywhere = {spec_id for spec_id, spec in table.specs().items() if _is_unpartitioned(spec)}
         for entry in deletes:
             lower, upper = entry.path_bounds
@@ -294,7 +295,7 @@ class _DeleteRules:
 
     def _vector(self, entry: Entry) -> DeletionVector:
         assert entry.extent is not None
-        return DeletionVector(self._locate(entry.path), *entry.extent, entry.rows)
+        return DeletionVector(self._locations.path(entry.path), *entry.extent, entry.rows)
 
     def _file(self, entry: Entry) -> PositionDeleteFile:
         if entry.format != "PARQUET":
@@ -303,7 +304,7 @@ class _DeleteRules:
                 "table, or read it with Spark"
             )
         if entry.path not in self._files:
-            self._files[entry.path] = PositionDeleteFile(self._locate(entry.path))
+            self._files[entry.path] = PositionDeleteFile(self._locations.path(entry.path))
         return self._files[entry.path]
 
 
@@ -333,7 +334,7 @@ class _Partitions:
 
         used = {entry.partition[0] for entry in live}
         self._live = live
-        # By spec, where partitions have a column's value. Other transforms lose it.
+        # The position of a column's value in the partitions of each spec. Other transforms lose the value.
         self._positions: dict[int, dict[str, int]] = {
             spec_id: {
                 field.name: i

@@ -77,7 +77,7 @@ class DeletionVector:
     count: int
 
     def read(self, storage: Storage, data_file: str) -> Positions:
-        """The deleted rows of `data_file`, which is the one that this vector is of."""
+        """The deleted rows of `data_file`, the only file that this vector concerns."""
         data = bytearray(self.length)
         storage.read_into(self.path, [self.offset], [memoryview(data)])
         try:
@@ -107,8 +107,10 @@ class FileDeletes:
 
 
 def parse_vector(blob: bytes) -> Positions:
-    """The positions in a ``deletion-vector-v1`` blob, ascending. Raises FormatError, ValueError or struct.error if it
-    is damaged."""
+    """The positions in a ``deletion-vector-v1`` blob, ascending.
+
+    Raises FormatError, ValueError or struct.error for a damaged blob.
+    """
     from pyroaring import BitMap
 
     (length,) = _LENGTH.unpack_from(blob)

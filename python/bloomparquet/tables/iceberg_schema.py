@@ -41,10 +41,10 @@ _ARROW_TYPES: dict[str, Callable[[Any], pa.DataType]] = {
 
 
 def table_columns(schema: Schema, mapping: NameMapping | None, varying: Collection[str]) -> TableColumns:
-    """The columns of an Iceberg table. `mapping`: the ids of columns in files that have none. `varying`: the columns
-    whose value is known from the partitions of some files.
+    """The columns of an Iceberg table.
 
-    Raises UnsupportedError for a type that no column of a Parquet file is read as.
+    `mapping` has the ids of columns in files without ids. `varying` are the columns whose value is known from the
+    partitions of some files. Raises UnsupportedError for a type that no column of a Parquet file is read as.
     """
     names = None if mapping is None else mapping.root
     fields = tuple(replace(_field(each, names), varies=each.name in varying) for each in schema.fields)
@@ -69,7 +69,7 @@ def arrow_type(field: NestedField) -> pa.DataType:
 
 
 def to_values(stored: Iterable[Any], field: NestedField) -> list[Any]:
-    """Values of `field` as Iceberg keeps them in partitions, where dates and times are integers, as Python's types."""
+    """Convert values of `field` from Iceberg's partitions, where dates and times are integers, to Python's types."""
     kind = arrow_type(field)
     is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
     if not is_time:

@@ -13,10 +13,10 @@ _MOST_SINGLE_REQUESTS = 64
 
 
 def list_live_files(storage: Storage, paths: Sequence[str], sizes: Sequence[int], table: str) -> tuple[FileInfo, ...]:
-    """The files at `paths`, whose `sizes` the log of the table at `table` has.
+    """The files at `paths`, checked against their `sizes` in the log of the table at `table`.
 
-    If the storage is remote, makes one request per file, or lists the table's directory if there are many. Raises
-    FileNotFoundError for a file that is gone, and FileChangedError for one of another size.
+    If the storage is remote, makes one request per file, or lists the table's directory if there are many files. Raises
+    FileNotFoundError for a file that is gone, and FileChangedError for a file of another size.
     """
     if isinstance(storage, LocalStorage):
         files = [_stat(path, table) for path in paths]
