@@ -1,4 +1,4 @@
-"""Owns making the index of a data set: which columns it has, its segments, and when they become part of it.
+"""Owns making the index of a data set: its columns, its segments, and the commit that makes segments part of it.
 
 Must not know how a plan uses an index.
 """

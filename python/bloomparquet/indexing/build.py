@@ -20,8 +20,8 @@ from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
     Reader,
     Report,
+    SegmentWriter,
     Target,
-    write_segments,
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -48,12 +48,15 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """An index. `directory` is where it is; `files` and `row_groups` (of ORC: those within the stripes) are what it
-    covers, in `segments` files of together `bytes` bytes; `columns` are those that were named, None for all.
-    `left_out`: the files that are planned without it, with the reason.
+    """The facts of an index.
 
-    :func:`read_index_info` also compares it with the data set: `covered` files are planned from it as they are now, and
-    `outdated` files are new or changed, so that a refresh would index them."""
+    The index lies in `directory`, in `segments` files of together `bytes` bytes. It covers `files` and `row_groups` (of
+    ORC: those within the stripes). `columns` are those that were named, None for all. `left_out` are the files that are
+    planned without the index, with the reason.
+
+    :func:`read_index_info` also compares the index with the data set: `covered` files are planned from it as they are
+    now, and `outdated` files are new or changed, so that a refresh would index them.
+    """
 
     directory: str
     columns: tuple[str, ...] | None
@@ -68,7 +71,10 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A data set, the place of its index, and `recorded`, the root of the data as the index's manifest names it."""
+    """A data set, and the location of its index.
+
+    `recorded` is the root of the data as the index's manifest names it; None for an index beside the data.
+    """
 
     dataset: Dataset
     target: Target
@@ -84,14 +90,13 @@ def build_index(
     table_log: OnTableLog = "error",
     progress: Progress | None = None,
 ) -> IndexInfo:
-    """Build the index of the Parquet or ORC files at `path`, from which plans then read a few kilobytes instead of
-    footers and filters.
+    """Build the index of Parquet or ORC files, of which plans then read a few kilobytes instead of footers and filters.
 
-    The index holds what the files' footers and Bloom filters say. No data is read, except for columns with a
-    :class:`Bloom`: filters are made of their values where the files have none, for files that must not be changed. It
-    lies in ``_bloomparquet_index`` beside the data, where plans find it, or in the directory `to`, which plans are told
-    by their option `index`. Files that are written, changed or deleted later are planned without it, as if there were
-    no index, until :func:`refresh_index`. An index that was there is replaced.
+    The index holds the evidence of the files' footers and Bloom filters. No data is read, except for columns with a
+    :class:`Bloom`: filters are made of their values where the files have none, for files that must not be changed. The
+    index lies in ``_bloomparquet_index`` beside the data, where plans find it, or in the directory `to`, which plans
+    are told by their option `index`. Files that are written, changed or deleted later are planned without the index, as
+    if there were none, until :func:`refresh_index`. An index that was there is replaced.
 
     * `columns`: which columns; None for all. ``{"user_id": bp.Bloom()}`` makes filters that the files do not have, and
       ``"lower(email)"`` a filter of the lower-case values. For ``bp.Bloom("auto")``, this process first reads
@@ -155,8 +160,9 @@ def drop_index(
 def read_index_info(
     path: Paths | Dataset, to: PathLike | None = None, *, filesystem: Any = None, table_log: OnTableLog = "error"
 ) -> IndexInfo:
-    """The index of the files at `path`, and how many of them it covers. Reads the footers of those that it does not
-    cover, to say why. Raises PlanError if there is none.
+    """The facts of the index of the files at `path`, and the number of files that it covers.
+
+    Reads the footers of files that the index does not cover, to say why. Raises PlanError if there is no index.
 
     >>> _ = bp.build_index("events.parquet")
     >>> info = bp.read_index_info("events.parquet")
@@ -221,8 +227,10 @@ def _make_here(
 def make_segments(
     target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
-    """Write segments of the files of `dataset`, which no plan uses before they are committed. Sets ``report.format`` if
-    it is not known yet."""
+    """Write segments of the files of `dataset`. No plan uses a segment before it is committed.
+
+    Sets ``report.format`` if it is not known yet.
+    """
     done, total = 0, len(dataset.files)
     if report.format is None:
         report.format = _find_format(dataset)
@@ -232,9 +240,10 @@ def make_segments(
             "without lower() or upper()"
         )
     reader = _reader_of(report.format)
+    writer = SegmentWriter(target, dataset.storage, reader, columns, report)
     for files, footers in _portions(dataset.storage, dataset.files, report, reader):
         try:
-            yield from write_segments(target, dataset.storage, files, footers, columns, report, reader)
+            yield from writer.write(files, footers)
         except ColumnsError as error:
             raise error.reason from None
         done += len(files)
@@ -243,36 +252,45 @@ def make_segments(
 
 
 def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
-    """The files at `path`, and where their index is."""
+    """The data set at `path`, and the location of its index."""
     if isinstance(path, Dataset):
         dataset = path
     else:
         dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
-    root = dataset.root
     if isinstance(path, str | os.PathLike):
-        inner = open_storage(os.fspath(path), filesystem)[1].rstrip("/") + "/"
-        if root and inner.startswith(root) and inner != root and dataset.storage.is_directory(inner):
-            raise PlanError(
-                f"{os.fspath(path)}: this is a partition of the data at {root}, which have one index; expected the "
-                f"directory of all partitions: {root}"
-            )
+        _require_all_partitions(os.fspath(path), filesystem, dataset)
     if to is None:
-        target = Target(dataset.storage, root + DIRECTORY, root)
-        return Place(dataset, target, None)
-    storage, directory = open_storage(os.fspath(to))
-    if os.fspath(to) in ("auto", "off"):
+        return Place(dataset, Target(dataset.storage, dataset.root + DIRECTORY, dataset.root), None)
+    return _place_elsewhere(dataset, os.fspath(to))
+
+
+def _require_all_partitions(path: str, filesystem: Any, dataset: Dataset) -> None:
+    """PlanError if `path` is one partition of a data set, whose partitions have one index."""
+    inner = open_storage(path, filesystem)[1].rstrip("/") + "/"
+    root = dataset.root
+    if root and inner.startswith(root) and inner != root and dataset.storage.is_directory(inner):
+        raise PlanError(
+            f"{path}: this is a partition of the data at {root}, which have one index; expected the "
+            f"directory of all partitions: {root}"
+        )
+
+
+def _place_elsewhere(dataset: Dataset, to: str) -> Place:
+    """The place of an index in the directory `to`. OptionError if its files would be read as data."""
+    storage, directory = open_storage(to)
+    if to in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    recorded = absolute_directory(root) if isinstance(dataset.storage, LocalStorage) else root
+    recorded = absolute_directory(dataset.root) if isinstance(dataset.storage, LocalStorage) else dataset.root
     below = directory.rstrip("/") + "/"
     inner = below.removeprefix(recorded)
     if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
         raise OptionError(
-            f"to is {os.fspath(to)!r}, which is inside the data at {recorded}: the files of the index would be read as "
+            f"to is {to!r}, which is inside the data at {recorded}: the files of the index would be read as "
             "data; expected a directory elsewhere, or a name that begins with _"
         )
-    return Place(dataset, Target(storage, directory.rstrip("/"), root), recorded)
+    return Place(dataset, Target(storage, directory.rstrip("/"), dataset.root), recorded)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
@@ -296,7 +314,7 @@ def _reader_of(file_format: FileFormat) -> Reader:
 
 
 def _count_row_groups(dataset: Dataset) -> int:
-    """The row groups of all files that can be read. Reads their footers."""
+    """The number of row groups in all readable files. Reads their footers."""
     batches = range(0, len(dataset.files), _FILES_AT_ONCE)
     files = (dataset.files[first : first + _FILES_AT_ONCE] for first in batches)
     return sum(
@@ -356,8 +374,8 @@ def _kept_segments(target: Target, manifest: Manifest, dataset: Dataset) -> tupl
 def _find_files(
     index: OpenIndex, storage: Storage, files: Sequence[FileInfo]
 ) -> tuple[list[SegmentEntry], NDArray[np.int64]]:
-    """The segments that can be used; and for each of `files`, which lie on `storage`, the number of its segment there,
-    -1 for none."""
+    """The usable segments of `index`, and for each of `files` on `storage` the position of its segment among them, -1
+    for none."""
     by_path = {f"{index.directory}/{entry.name}": entry for entry in index.manifest.segments}
     entries, listings = [], []
     for file in index.open_segments(ReadCount()):

@@ -1,4 +1,4 @@
-"""Which columns an index has, and where their filters come from."""
+"""The columns of an index, and the filters that are made for them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from bloomparquet.query.names import dotted_name
 from bloomparquet.writing.filters.spec import Bloom, choose_leaves, named_leaf, parse_bloom
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, Bloom | None] | None
-"""Which columns an index has: None for all; names; or names with the quality of the filters to make where the files
-have none. A name may be ``lower(email)`` or ``upper(email)``: then the filter is of the values in lower or upper case.
-"""
+"""The columns of an index: None for all; names; or names with the quality of the filters to make where the files have
+none. A name may be ``lower(email)`` or ``upper(email)``: then the filter is of the values in lower or upper case."""
 
 _EXPRESSION = re.compile(r"\s*(lower|upper)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 
@@ -31,7 +30,10 @@ class ColumnsError(Exception):
 
 
 class FilterToMake(NamedTuple):
-    """A filter that the files do not have: of leaf `leaf`, or with `case` of its values in that case."""
+    """A filter that the files do not have.
+
+    It is a filter of the values of leaf `leaf`; in lower or upper case if `case` is ``lower`` or ``upper``, else empty.
+    """
 
     leaf: int
     case: str
@@ -40,8 +42,11 @@ class FilterToMake(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexColumns:
-    """The columns as the user named them; `names` is None for all. `table`: the columns of the table whose files are
-    indexed, if it has a schema of its own; they are what was named."""
+    """The columns of an index as the user named them; `names` is None for all.
+
+    `table` has the columns of the table whose files are indexed, if it has a schema of its own; `names` are then names
+    of the table.
+    """
 
     names: Mapping[str, Bloom | None] | None
     case_sensitive: bool = True
@@ -49,7 +54,7 @@ class IndexColumns:
 
     @classmethod
     def parse(cls, columns: Columns, *, case_sensitive: bool = True) -> IndexColumns:
-        """Raises OptionError for what names no columns."""
+        """Check the columns of the user. OptionError if they are not names, or not names with a Bloom."""
         if columns is None:
             return cls(None)
         if isinstance(columns, str):
@@ -79,7 +84,7 @@ class IndexColumns:
         return any(bloom is not None and bloom.needs_row_groups for bloom in (self.names or {}).values())
 
     def for_row_groups(self, row_groups: int) -> IndexColumns:
-        """These columns of files with so many row groups."""
+        """The same columns with the fpp that suits files of together `row_groups` row groups."""
         named = (self.names or {}).items()
         return replace(
             self, names={name: None if bloom is None else bloom.for_row_groups(row_groups) for name, bloom in named}
@@ -94,7 +99,7 @@ class IndexColumns:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> IndexColumns:
-        """Raises KeyError or TypeError for what :meth:`to_json` did not make."""
+        """The columns of which :meth:`to_json` made `content`. KeyError or TypeError for other content."""
         if content.get("all"):
             return cls(None)
         named = {name: None if bloom is None else Bloom(**bloom) for name, bloom in content["named"].items()}

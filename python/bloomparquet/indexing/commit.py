@@ -36,7 +36,7 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Build:
-    """A build, a refresh or a drop that has begun. `former` is the index that it found, None if there was none."""
+    """A build, a refresh or a drop that has begun. `former` is the index before it, None if there was none."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -47,8 +47,10 @@ class Build:
     def commit(
         self, file_format: FileFormat, root: str | None, columns: IndexColumns, segments: Sequence[SegmentEntry]
     ) -> Manifest:
-        """Make `segments` the index. Raises FileBusyError if another build was faster, BloomParquetError if segments
-        are gone."""
+        """Make `segments` the index.
+
+        Raises FileBusyError if another build was faster, and BloomParquetError if segments are gone.
+        """
         self._require_current(segments)
         manifest = Manifest(file_format, root, columns.to_json(), tuple(segments))
         with replacing(self._target.storage, self._manifest) as output:
@@ -60,7 +62,8 @@ class Build:
         return manifest
 
     def drop(self) -> bool:
-        """Delete the index, and the segments of builds that are running: they notice. Returns whether there was one."""
+        """Delete the index, and the segments of builds that are running: these builds notice. Returns whether there was
+        an index."""
         storage, existed = self._target.storage, False
         with suppress(FileNotFoundError):
             delete_file(storage, self._manifest)  # first: a manifest must not name segments that are gone

@@ -70,7 +70,7 @@ class FilterSet:
 
 
 def stored_filters(table: RowGroups, chunks: ColumnChunks, reads: ReadCount) -> Filters:
-    """The filters in the files that can be used, by chunk. One that cannot is left to plans, which report it."""
+    """The usable filters in the files, by chunk. An unusable filter is left to plans, which report it."""
     for some, bitsets in chunks.filters.read_all(table.storage, reads):
         for chunk, bits in zip(some, bitsets, strict=True):
             yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
@@ -79,7 +79,7 @@ def stored_filters(table: RowGroups, chunks: ColumnChunks, reads: ReadCount) -> 
 def made_filters(
     table: RowGroups, chunks: ColumnChunks, wanted: FilterToMake, has_filter: NDArray[np.bool_], reads: ReadCount
 ) -> Filters:
-    """Filters of the values of the chunks that have none. Raises FormatError for a damaged chunk."""
+    """Make filters of the values of the chunks without a filter. Raises FormatError for a damaged chunk."""
     change = partial(_in_case, wanted.case) if wanted.case else None
     for chunk in np.flatnonzero(~has_filter).tolist():
         row_group = int(chunks.members[chunk])
@@ -96,7 +96,7 @@ def made_filters(
 
 
 def _in_case(case: str, values: pa.Array) -> pa.Array:
-    """Text in lower or upper case, as every engine has it. Raises :class:`NotAsciiError`."""
+    """Text in lower or upper case, by a rule on which all engines agree. Raises :class:`NotAsciiError`."""
     text = values.cast(pa.large_binary()).view(pa.large_string())
     if not pc.all(pc.string_is_ascii(text), min_count=0).as_py():
         raise NotAsciiError

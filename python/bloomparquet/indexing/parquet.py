@@ -24,8 +24,11 @@ from bloomparquet.storage.staleness import may_be_cached
 
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
-    """The `files` that can be indexed, and their footers. The others are noted in `report`: encrypted files, whose
-    evidence must not be stored in clear, and files that cannot be read."""
+    """The `files` that can be indexed, and their footers.
+
+    `report` notes the others: encrypted files, whose evidence must not be stored in clear, and files that cannot be
+    read.
+    """
     undecryptable: dict[FileInfo, BloomParquetError] = {}
     footers = read_footers(storage, files, report.reads, keys=None, skip_corrupt=True, undecryptable=undecryptable)
     kept: list[FileInfo] = []
@@ -87,7 +90,7 @@ def _contents(
 def _columns_of(
     table: RowGroups, columns: IndexColumns, report: Report
 ) -> list[tuple[str, ColumnChunks, list[FilterToMake]]]:
-    """The columns of a segment: the names of their sections, what footers say, and the filters to make."""
+    """The columns of a segment: the name of the section, the chunks in the footers, and the filters to make."""
     chosen = []
     for profile, of_profile in enumerate(table.profiles):
         first = table.paths[int(np.flatnonzero(table.arrays.profile == profile)[0])]

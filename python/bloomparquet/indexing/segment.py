@@ -25,8 +25,11 @@ _BATCH_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class Report:
-    """What a build did: `left_out` has the reason for each file that stays without an index; `missing`, the names of
-    columns that no file had so far."""
+    """The outcome of a build, or of a part of it.
+
+    `left_out` has the reason for each file that stays without an index. `missing` are the names of columns that no file
+    had so far.
+    """
 
     left_out: dict[str, str] = field(default_factory=dict)
     missing: set[str] | None = None
@@ -37,7 +40,7 @@ class Report:
         self.missing = names if self.missing is None else self.missing & names
 
     def add(self, other: Report) -> None:
-        """Add what another part of the build did."""
+        """Add the report of another part of the build."""
         self.left_out |= other.left_out
         if other.missing is not None:
             self.note_missing(other.missing)
@@ -47,8 +50,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where segments go: the `directory` of an index on `storage`, for data below `root`. The names of the segments of
-    one build begin with `build`."""
+    """The destination of segments: the `directory` of an index on `storage`, for data below `root`.
+
+    The names of the segments of one build begin with `build`.
+    """
 
     storage: Storage
     directory: str
@@ -57,7 +62,7 @@ class Target:
 
 
 class Contents(NamedTuple):
-    """What a segment holds of some files."""
+    """The contents of a segment: the evidence of some files."""
 
     sections: dict[str, Section]
     tiles: dict[str, NewTile]
@@ -66,7 +71,7 @@ class Contents(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """How the files of one format are read for an index.
+    """The functions that read files of one format for an index.
 
     ``read_files(storage, files, report)`` gives the footers of the files that can be indexed, and notes the others in
     the report. ``row_groups(footer)`` is the number of row groups of a file.
@@ -86,82 +91,75 @@ class TooLargeError(Exception):
         self.parts = parts
 
 
-def write_segments(
-    target: Target,
-    storage: Storage,
-    files: Sequence[FileInfo],
-    footers: Sequence[Any],
-    columns: IndexColumns,
-    report: Report,
-    reader: Reader,
-) -> Iterator[SegmentEntry]:
-    """Write segments of `files`: one, or more if their filters are large. A file that is damaged, or changes meanwhile,
-    is left out. May raise ``OSError``."""
-    try:
-        segment = _write_segment(target, storage, files, footers, columns, report, reader)
-    except TooLargeError as error:
-        step = -(-len(files) // error.parts)
-        for first in range(0, len(files), step):
-            some = slice(first, first + step)
-            yield from write_segments(target, storage, files[some], footers[some], columns, report, reader)
-    else:
-        if segment is not None:
-            yield segment
+@dataclass(frozen=True, slots=True)
+class SegmentWriter:
+    """Writes segments of files on `storage`.
 
+    A file that is damaged, or changes meanwhile, is left out; `report` notes it.
+    """
 
-def _write_segment(
-    target: Target,
-    storage: Storage,
-    files: Sequence[FileInfo],
-    footers: Sequence[Any],
-    columns: IndexColumns,
-    report: Report,
-    reader: Reader,
-) -> SegmentEntry | None:
-    """Write one segment; None if none of `files` can be indexed. Raises :class:`TooLargeError`."""
-    while files:
+    target: Target
+    storage: Storage
+    reader: Reader
+    columns: IndexColumns
+    report: Report
+
+    def write(self, files: Sequence[FileInfo], footers: Sequence[Any]) -> Iterator[SegmentEntry]:
+        """Write one segment of `files`, or more if their filters are large. May raise ``OSError``."""
         try:
-            contents = reader.contents(storage, files, footers, target.root, columns, report)
-        except BloomParquetError as error:
-            if len(files) == 1:
-                report.left_out[files[0].path] = readable(error)
-                return None
-            good = [
-                unchanged and _is_sound(storage, file, footer, columns, report, reader)
-                for file, footer, unchanged in zip(files, footers, _unchanged(storage, files, report), strict=True)
-            ]
-            if all(good):
-                raise
+            segment = self._write_one(files, footers)
+        except TooLargeError as error:
+            step = -(-len(files) // error.parts)
+            for first in range(0, len(files), step):
+                some = slice(first, first + step)
+                yield from self.write(files[some], footers[some])
         else:
-            good = _unchanged(storage, files, report)
-            if all(good):
-                return _write(target, contents)
-        files = [file for file, sound in zip(files, good, strict=True) if sound]
-        footers = [footer for footer, sound in zip(footers, good, strict=True) if sound]
-    return None
+            if segment is not None:
+                yield segment
+
+    def _write_one(self, files: Sequence[FileInfo], footers: Sequence[Any]) -> SegmentEntry | None:
+        """Write one segment; None if none of `files` can be indexed. Raises :class:`TooLargeError`."""
+        while files:
+            try:
+                contents = self.reader.contents(
+                    self.storage, files, footers, self.target.root, self.columns, self.report
+                )
+            except BloomParquetError as error:
+                if len(files) == 1:
+                    self.report.left_out[files[0].path] = readable(error)
+                    return None
+                good = [
+                    is_unchanged and self._is_sound(file, footer)
+                    for file, footer, is_unchanged in zip(files, footers, self._are_unchanged(files), strict=True)
+                ]
+                if all(good):
+                    raise
+            else:
+                good = self._are_unchanged(files)
+                if all(good):
+                    return _write_file(self.target, contents)
+            files = [file for file, is_good in zip(files, good, strict=True) if is_good]
+            footers = [footer for footer, is_good in zip(footers, good, strict=True) if is_good]
+        return None
+
+    def _are_unchanged(self, files: Sequence[FileInfo]) -> list[bool]:
+        """For each of `files`, whether it did not change since it was listed. The report notes the others."""
+        unchanged = may_be_cached(self.storage, files)
+        changed = [file for file, is_unchanged in zip(files, unchanged, strict=True) if not is_unchanged]
+        self.report.left_out.update((file.path, "changed while it was read") for file in changed)
+        return unchanged
+
+    def _is_sound(self, file: FileInfo, footer: Any) -> bool:
+        """Whether the evidence of one file can be read. If not, the report notes the error."""
+        try:
+            self.reader.contents(self.storage, [file], [footer], "", self.columns, Report(reads=self.report.reads))
+        except BloomParquetError as error:
+            self.report.left_out[file.path] = readable(error)
+            return False
+        return True
 
 
-def _unchanged(storage: Storage, files: Sequence[FileInfo], report: Report) -> list[bool]:
-    """Which of `files` did not change since they were listed. The others are noted."""
-    unchanged = may_be_cached(storage, files)
-    changed = [file for file, is_same in zip(files, unchanged, strict=True) if not is_same]
-    report.left_out.update((file.path, "changed while it was read") for file in changed)
-    return unchanged
-
-
-def _is_sound(
-    storage: Storage, file: FileInfo, footer: Any, columns: IndexColumns, report: Report, reader: Reader
-) -> bool:
-    """Whether the evidence of one file can be read. If not, its error is noted."""
-    try:
-        reader.contents(storage, [file], [footer], "", columns, Report(reads=report.reads))
-    except BloomParquetError as error:
-        report.left_out[file.path] = readable(error)
-        return False
-    return True
-
-
-def _write(target: Target, contents: Contents) -> SegmentEntry:
+def _write_file(target: Target, contents: Contents) -> SegmentEntry:
     name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
     pieces, size, start_bytes = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
@@ -174,7 +172,7 @@ def _write(target: Target, contents: Contents) -> SegmentEntry:
 
 
 def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """`pieces`, small ones joined: each write is a call of the system."""
+    """Join small `pieces`: each write is a system call."""
     small: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
