@@ -43,7 +43,7 @@ class FormatError(BloomParquetError):
 
 
 class FileChangedError(FormatError):
-    """A file changed after it was listed or planned. What was read of it may lack rows: discard it and read again."""
+    """A file changed after it was listed or planned. The rows that were read may be incomplete: read them again."""
 
 
 class NotParquetError(FormatError):
@@ -59,7 +59,7 @@ class UnsupportedError(BloomParquetError):
 
 
 class LimitError(BloomParquetError):
-    """A size or a count is beyond what the file can hold, or beyond a limit."""
+    """A size or a count exceeds the size of the file, or a limit."""
 
 
 class EncryptionError(BloomParquetError):
@@ -75,8 +75,10 @@ class KeyRetrievalError(EncryptionError):
 
 
 class FileBusyError(BloomParquetError):
-    """Another process or thread is writing the file or the index. This one did not change it. Run again when the other
-    writer is done."""
+    """Another process or thread is writing the file or the index.
+
+    This process did not change it. Run again when the other writer is done.
+    """
 
 
 class PlanError(BloomParquetError):
@@ -89,7 +91,7 @@ class OptionError(BloomParquetError, ValueError):
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Prefix this package's errors that leave the block with the file, and the part of it, that they are about."""
+    """Put `place`, the file or a part of it, before the message of this package's errors that leave the block."""
     try:
         yield
     except BloomParquetError as error:
@@ -97,7 +99,7 @@ def located(place: str) -> Iterator[None]:
 
 
 def unless_error(result: _Result | BloomParquetError) -> _Result:
-    """`result`; raised if it is an error."""
+    """Return `result`, or raise it if it is an error."""
     if isinstance(result, BloomParquetError):
         raise result
     return result
@@ -124,8 +126,10 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case. A choice that
-    SQL quotes has its backticks only."""
+    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case.
+
+    A choice in SQL's backticks gets no other quotes.
+    """
     if len(name) > _MOST_NAME_CHARACTERS:  # comparing takes the product of both lengths
         return ""
     by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _MOST_NAME_CHARACTERS}

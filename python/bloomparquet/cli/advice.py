@@ -1,4 +1,4 @@
-"""What ``bloomparquet advise`` prints: the report, and the commands that do what it says.
+"""The output of ``bloomparquet advise``: the report, and the commands that follow its advice.
 
 Functions here touch no file. rich is imported where it is used: ``--help`` does not need it.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bloomparquet.cli.render import escaped, new_table, percent
+from bloomparquet.cli.render import escaped, new_table, percent, short_type
 from bloomparquet.query.names import quote_name
 from bloomparquet.report.texts import human_bytes
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def advice_report(advice: pa.Table) -> RenderableType:
-    """The table of `bloomparquet.advise`, rounded; the reasons below it; and what following it adds or saves.
+    """The table of `bloomparquet.advise`, rounded; the reasons below it; and the size of filters before and after.
 
     The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
     """
@@ -45,8 +45,7 @@ def advice_report(advice: pa.Table) -> RenderableType:
 
 
 def _advice_cells(column: Mapping[str, Any]) -> list[str]:
-    # ``STRING`` for ``BYTE_ARRAY (STRING)``
-    types = dict.fromkeys(each.rpartition("(")[2].rstrip(")") for each in column["type"].split(", "))
+    types = dict.fromkeys(map(short_type, column["type"].split(", ")))
     return [
         ", ".join(types),
         "" if column["ndv_per_row_group"] is None else f"{column['ndv_per_row_group']:,.0f}",
@@ -91,7 +90,7 @@ def _expected(number: float | None) -> str:
 
 
 def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
-    """What following the advice adds to the files and takes from them."""
+    """The size of the filters before and after the advice is followed."""
     changed = [column for column in columns if column["advice"] in ("add", "replace", "shrink", "drop")]
     if not changed:
         return "There is nothing to do."
@@ -101,9 +100,9 @@ def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
 
 
 def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list[str]:
-    """The command lines that do what the table of `bloomparquet.advise` says; none if there is nothing to do.
+    """The command lines that follow the advice of `bloomparquet.advise`; none if there is nothing to do.
 
-    `fpp` is the one that was given to `advise`.
+    `fpp` is the argument that was given to `advise`.
     """
     from bloomparquet.writing.advice.advise import OVERSIZED
     from bloomparquet.writing.filters.spec import Bloom

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """The rows of a batch as values that JSON has."""
+    """The rows of a batch, in types that JSON has."""
     columns = [
         column.to_pylist() if _is_json_already(column.type) else [_json_scalar(value) for value in column]
         for column in batch.columns
@@ -26,7 +26,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def write_json_lines(out: IO[str], batches: Iterable[pa.RecordBatch]) -> None:
-    """One JSON object per row and line."""
+    """Write each row as a JSON object on a line of its own."""
     for batch in batches:
         for row in rows(batch):
             out.write(json.dumps(dict(zip(batch.schema.names, row, strict=True)), ensure_ascii=False))

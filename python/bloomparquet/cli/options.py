@@ -33,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def complete_path(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the names of files and directories. click does so only for its own type of paths."""
+    """Let the shell complete the names of files and directories, which click does for its own type of paths only."""
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -163,7 +163,7 @@ ignore_table_log = click.option(
 
 
 def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> str:
-    """The text that says that files have no filters, and what to do."""
+    """The text for files without filters, with the remedy."""
     if is_orc:
         return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
     command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
@@ -185,13 +185,13 @@ def echo_folded(text: str) -> None:
 
 
 def echo_saturated(reasons: Iterable[NotUsed]) -> None:
-    """Say which filters are too full, and what to do, as explanations do."""
+    """Print which filters are too full, and the remedy, in the words of explanations."""
     for reason in reasons:
         echo_folded(f"\n{reason.text[:1].upper()}{reason.text[1:]}.\n  remedy: {reason.remedy}")
 
 
 def write_report(report: str | None, path: tuple[str, ...], result: ScanPlan | pa.Table) -> None:
-    """Write what a notebook shows of `result` as the HTML file `report`, if one was asked for."""
+    """Write the picture of `result` to the HTML file `report`; None writes nothing."""
     if report is None:
         return
     from bloomparquet import to_html
@@ -201,7 +201,7 @@ def write_report(report: str | None, path: tuple[str, ...], result: ScanPlan | p
 
 
 def same_keys() -> str:
-    """``" --key-provider …"`` as it was given, for commands that are printed to be copied; ``""`` if it was not."""
+    """The option ``" --key-provider …"`` of this command, for commands to copy; ``""`` if it was not given."""
     provider = click.get_current_context().meta.get(_PROVIDER)
     return "" if provider is None else f" --key-provider {shlex.quote(provider)}"
 

@@ -23,6 +23,7 @@ from bloomparquet.cli.options import (
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.planning.dataset import Dataset
+    from bloomparquet.reading.inspect import ProbedFiles
     from bloomparquet.storage.table_formats import OnTableLog
 
 _ABSENT = 3
@@ -56,39 +57,55 @@ def probe(
 
     dataset = open_dataset(one_or_many(path), storage_options(), keys, table_log, allow_named_files=True)
     name = column_from_sql(column)
-    answers, file_format, too_full = probe_dataset(dataset, name, _typed(dataset, column, name, value), timezone)
-    is_orc = file_format.unit == "stripe"
-    absent = [answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers]
+    probed = probe_dataset(dataset, name, _typed(dataset, column, name, value), timezone)
     if as_json:
-        row_groups = [
-            {
-                "path": answer.path,
-                "row_group": answer.row_group,
-                "verdict": "absent" if gone else "maybe",
-                "has_filter": answer.has_filter,
-            }
-            for answer, gone in zip(answers, absent, strict=True)
-        ]
-        counts = {"maybe": absent.count(False), "absent": absent.count(True)}
-        values = {**counts, "row_groups": row_groups, "saturated": too_full is not None}
-        click.echo(json.dumps(values, ensure_ascii=False))
+        click.echo(json.dumps(_to_json(probed), ensure_ascii=False))
     else:
-        for answer, gone in zip(answers, absent, strict=True):
-            if not gone:
-                reason = "" if answer.has_filter else " (no filter)"
-                click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
-        click.echo(f"proven absent from {absent.count(True):,} of {len(absent):,} row groups")
-        if is_orc:
-            echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")
-        if not any(answer.has_filter for answer in answers):
-            echo_folded(no_filters(column, path, is_orc=is_orc))
-        echo_saturated([] if too_full is None else [too_full])
-    if all(absent):
+        _print(probed, column, path)
+    if all(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in probed.answers):
         raise click.exceptions.Exit(_ABSENT)
 
 
+def _to_json(probed: ProbedFiles) -> dict[str, Any]:
+    from bloomparquet.query.verdict import Verdict
+
+    row_groups = [
+        {
+            "path": answer.path,
+            "row_group": answer.row_group,
+            "verdict": "absent" if answer.verdict is Verdict.CANNOT_MATCH else "maybe",
+            "has_filter": answer.has_filter,
+        }
+        for answer in probed.answers
+    ]
+    absent = sum(each["verdict"] == "absent" for each in row_groups)
+    return {
+        "maybe": len(row_groups) - absent,
+        "absent": absent,
+        "row_groups": row_groups,
+        "saturated": probed.saturated is not None,
+    }
+
+
+def _print(probed: ProbedFiles, column: str, path: tuple[str, ...]) -> None:
+    from bloomparquet.query.verdict import Verdict
+
+    maybe = [answer for answer in probed.answers if answer.verdict is not Verdict.CANNOT_MATCH]
+    for answer in maybe:
+        reason = "" if answer.has_filter else " (no filter)"
+        click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
+    total = len(probed.answers)
+    click.echo(f"proven absent from {total - len(maybe):,} of {total:,} row groups")
+    is_orc = probed.format.unit == "stripe"
+    if is_orc:
+        echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")
+    if not any(answer.has_filter for answer in probed.answers):
+        echo_folded(no_filters(column, path, is_orc=is_orc))
+    echo_saturated([] if probed.saturated is None else [probed.saturated])
+
+
 def _typed(dataset: Dataset, column: str, name: str | tuple[str, ...], text: str) -> Any:
-    """`text` as a value of the column's family in the first file that has it; other families keep the text."""
+    """Convert `text` to the type of the column in the first file that has it. Most types keep the text."""
     import bloomparquet as bp
     from bloomparquet.reading.inspect import column_type
 

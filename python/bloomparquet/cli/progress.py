@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def file_progress(*, hidden: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, if it is a terminal. Call the yielded function with the numbers of files that are done
-    and of all files."""
+    """Show a progress bar on stderr, if it is a terminal.
+
+    Call the yielded function with the number of files that are done, and the number of all files.
+    """
     from bloomparquet.cli import render
 
     console = render.console(stderr=True)

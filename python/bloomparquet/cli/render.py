@@ -98,10 +98,10 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
 
 
 def _plan_summary(plan: ScanPlan) -> Table:
-    """One line per kind of evidence: the row groups (stripes of ORC), rows and bytes that it excludes; then what is
-    left to read.
+    """One line for each kind of evidence, with the row groups (stripes of ORC), rows and bytes that it excludes.
 
-    Files that partition values exclude are counted as files: they are not opened, so their row groups are not known.
+    The line after them has those that are left to read. Files that partition values exclude are counted as files: they
+    are not opened, so their row groups are not known.
     """
     count: Counter[str] = Counter()
     n_rows: Counter[str] = Counter()
@@ -147,11 +147,10 @@ def _plan_row_groups(groups: Sequence[RowGroup], unit: str, base: str, limit: in
 
 
 def filters_report(filters: pa.Table, *, width: int, limit: int | None = 20) -> RenderableType:
-    """A summary of each column, then at most `limit` filters (None: all) of the table of `bloomparquet.inspect`. A last
-    line counts the others.
+    """A summary of each column, then at most `limit` filters (None: all) of the table of `bloomparquet.inspect`.
 
-    Numbers are rounded, and the directory that all files share is left out; on a narrow terminal also the details that
-    fewest need.
+    A last line counts the others. Numbers are rounded, and the directory that all files share is left out; on a narrow
+    terminal also the details that fewest need.
     """
     from rich.console import Group
 
@@ -190,7 +189,7 @@ def _filter_lines(filters: pa.Table, width: int, limit: int | None) -> Table:
             "row_group": str(row["row_group"]),
             "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
             "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
-            "type": row["type"].rpartition("(")[2].rstrip(")"),  # ``STRING`` for ``BYTE_ARRAY (STRING)``
+            "type": short_type(row["type"]),
         }
         for name in names:
             value = row[name]
@@ -221,7 +220,7 @@ def outcome_to_json(outcome: FileOutcome) -> dict[str, Any]:
 
 
 def outcomes_report(outcomes: Sequence[FileOutcome], *, verb: str, dry_run: bool = False) -> RenderableType:
-    """Files by what was done to them, new filters by column, bytes before and after."""
+    """The numbers of changed and other files, new filters by column, bytes before and after."""
     from rich.console import Group
 
     parts: list[RenderableType] = [_outcome_counts(outcomes, verb, dry_run)]
@@ -344,6 +343,11 @@ def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+def short_type(name: str) -> str:
+    """``STRING`` for ``BYTE_ARRAY (STRING)``."""
+    return name.rpartition("(")[2].rstrip(")")
 
 
 def escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The table of `bloomparquet.advise` as HTML: what min/max and filters skip of each column, and what to do."""
+"""Draws the table of `bloomparquet.advise` as HTML: the shares that min/max and filters skip, and the advice."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def _lookup(by_min_max: float | None, by_filters: float | None) -> str:
     bloom = min(round(_PARTS * (by_filters or 0.0)), _PARTS - statistics)
     parts = [(STATISTICS, statistics), (BLOOM, bloom), (READ, _PARTS - statistics - bloom)]
     names = ("min/max skips", "filters skip", "read:")
-    says = ", ".join(f"{name} {part / 10:.0f} %" for name, (_, part) in zip(names, parts) if part >= 5)
-    return f'{bar(parts, says)}<span class="bp-dim">{says}</span>'
+    label = ", ".join(f"{name} {part / 10:.0f} %" for name, (_, part) in zip(names, parts) if part >= 5)
+    return f'{bar(parts, label)}<span class="bp-dim">{label}</span>'

@@ -1,4 +1,4 @@
-"""The filters of `bloomparquet.inspect` as HTML: a heat map of their false positive probability and their fill."""
+"""Draws the table of `bloomparquet.inspect` as HTML: a heat map of the fpp and the fill of the filters."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _legend(filters: pa.Table, *, small: bool) -> str:
 
 
 def _heat(filters: pa.Table, columns: int) -> str:
-    """The filters of one of several columns."""
+    """The heat map of the filters of one of `columns` columns."""
     files = filters["file"].dictionary_encode().combine_chunks()
     names, position = files.dictionary.to_pylist(), files.indices.to_numpy()
     base = len(common_directory(names))

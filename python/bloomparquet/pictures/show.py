@@ -1,7 +1,8 @@
-"""Results as pictures: in notebooks, and as documents for a browser.
+"""Shows results as pictures: in notebooks, and as documents for a browser.
 
-Classes of this package have ``_repr_html_``. ``pyarrow.Table`` is not ours, so IPython is told how to show the tables
-that have exactly the columns of `bloomparquet.inspect` or `bloomparquet.advise`. All other tables look as before.
+Classes of this package have ``_repr_html_``. ``pyarrow.Table`` is not ours, so IPython gets a printer for tables, which
+draws those that have exactly the columns of `bloomparquet.inspect` or `bloomparquet.advise`. All other tables look as
+before.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from bloomparquet.writing.advice.advise import ADVICE_SCHEMA
 
 
 class HasPicture(Protocol):
-    """What notebooks show as HTML, such as a `ScanPlan`."""
+    """An object that notebooks show as HTML, such as a `ScanPlan`."""
 
     def _repr_html_(self) -> str: ...
 
 
 def to_html(result: HasPicture | pa.Table, *, title: str = "bloomparquet") -> str:
-    """The report that notebooks show of `result`, as an HTML document without scripts that loads nothing.
+    """The picture of `result` that notebooks show, as an HTML document without scripts that loads nothing.
 
-    `result`: a plan or its explanation, what :func:`inspect` or :func:`advise` returned, or in Spark an item of
+    `result` is a plan or its explanation, the table of :func:`inspect` or :func:`advise`, or in Spark an item of
     ``last_plan(df)``. Raises OptionError for other objects.
 
     >>> plan = bp.plan("events.parquet", "user_id = 4711")

@@ -26,8 +26,11 @@ _MOST_TITLES = 400
 
 
 class Mark(NamedTuple):
-    """How one kind of cell looks. `letter`: what shows without the style sheet; `style`: its classes; `label`: what it
-    says, in a legend and when the mouse is over it."""
+    """The look of one kind of cell.
+
+    `letter` shows without the style sheet. `style` are the classes of the cell. `label` is its meaning, for a legend
+    and for the title that the mouse shows.
+    """
 
     letter: str
     style: str
@@ -36,12 +39,12 @@ class Mark(NamedTuple):
 
 def cell(mark: Mark, count: int = 1, *, size: int = SIZE, title: str = "") -> str:
     """`count` equal cells side by side."""
-    says = f' title="{title}"' if title else ""
-    return f'<i class="{mark.style}" style="width:{size * count}px"{says}>{mark.letter * count}</i>'
+    attribute = f' title="{title}"' if title else ""
+    return f'<i class="{mark.style}" style="width:{size * count}px"{attribute}>{mark.letter * count}</i>'
 
 
 def row(codes: Codes, marks: Sequence[Mark], what: str, *, per_cell: int = 1) -> str:
-    """One line of cells, or several if there are many. Each is about `per_cell` things that `what` names."""
+    """One line of cells, or several if there are many. Each cell is about `per_cell` things of the kind `what`."""
     lines = []
     for start in range(0, len(codes), PER_LINE):
         line = []
@@ -56,17 +59,19 @@ def row(codes: Codes, marks: Sequence[Mark], what: str, *, per_cell: int = 1) ->
 def field(
     codes: Codes, marks: Sequence[Mark], label: str, title: Callable[[int, int], str], titled: frozenset[int]
 ) -> str:
-    """Many small cells, line by line. `label` says what they show. ``title(first, last)`` says it of some cells; those
-    with a code in `titled` have one."""
+    """Many small cells, line by line. `label` describes the field.
+
+    ``title(first, last)`` describes the cells from `first` to `last`. Cells with a code in `titled` have titles.
+    """
     lines, titles = [], 0
     for start in range(0, len(codes), SMALL_PER_LINE):
         line = []
         for first, count, code in _runs(codes[start : start + SMALL_PER_LINE]):
-            says = ""
+            described = ""
             if code in titled and titles < _MOST_TITLES:
                 titles += 1
-                says = text(f"{title(start + first, start + first + count - 1)}: {marks[code].label}")
-            line.append(cell(marks[code], count, size=SMALL, title=says))
+                described = text(f"{title(start + first, start + first + count - 1)}: {marks[code].label}")
+            line.append(cell(marks[code], count, size=SMALL, title=described))
         lines.append(f'<div class="bp-line">{"".join(line)}</div>')
     body = "\n".join(lines)
     return (
@@ -93,7 +98,7 @@ def bar(parts: Sequence[tuple[Mark, int]], label: str) -> str:
 
 
 def combine(codes: Codes, group: NDArray[np.int64], groups: int, marks: int, always: int) -> Codes:
-    """One code for each of `groups`: `always` if one of its members has that code, otherwise the most frequent one.
+    """One code for each of `groups`: `always` if a member of the group has that code, otherwise the most frequent code.
 
     `group` (n,): the group of each member. A group without members gets the code 0.
     """
@@ -102,7 +107,7 @@ def combine(codes: Codes, group: NDArray[np.int64], groups: int, marks: int, alw
 
 
 def binned(codes: Codes, most: int, marks: int, always: int) -> tuple[Codes, int]:
-    """At most `most` codes, each for as many neighbours as the second result says."""
+    """At most `most` codes, each for some neighbours of `codes`; and the number of these neighbours."""
     per_cell = max(1, -(-len(codes) // most))
     if per_cell == 1:
         return codes, 1

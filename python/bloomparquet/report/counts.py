@@ -1,4 +1,4 @@
-"""What became of the row groups of a scan, as a bar and as a table that is its legend."""
+"""The counts of read and skipped row groups of a scan, as a bar and as a table that is the legend of the bar."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from bloomparquet.report.texts import plural, share
 
 
 class Count(NamedTuple):
-    """How many row groups share a mark, and their rows if known. `files`: whole files beside them, whose row groups
-    and rows are not known."""
+    """The number of row groups with one mark, and of their rows if known.
+
+    `files` is the number of whole files beside them, whose row groups and rows are not known.
+    """
 
     mark: Mark
     units: int
@@ -39,8 +41,8 @@ def counts(parts: Sequence[Count], unit: str) -> str:
     legends = [[cell(part.mark), text(part.mark.label)] for part in shown] + [["", "total"]]
     rows = [[*legend, *numbers] for legend, *numbers in zip(legends, *columns)]
     pieces = [(part.mark, part.units + part.files) for part in shown]
-    says = ", ".join(f"{mark.label}: {count:,}" for mark, count in pieces)
-    return bar(pieces, says) + table(head, rows, right=right, last=True)
+    label = ", ".join(f"{mark.label}: {count:,}" for mark, count in pieces)
+    return bar(pieces, label) + table(head, rows, right=right, last=True)
 
 
 def _number(count: int, files: int) -> str:

@@ -1,7 +1,7 @@
 """Text, tables and documents in HTML.
 
 Names and values come from files and from users, so every text passes through :func:`text`. An output that a notebook
-sanitizes loses its style and stays readable: what colours say is also text.
+sanitizes loses its style and stays readable: the meaning of colours is also text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _DOCUMENT = """<!DOCTYPE html>
 
 
 def text(value: object, most: int = _MOST_CHARACTERS) -> str:
-    """`value` as text of an element or an attribute: shortened, and with characters that are invisible, change the
-    direction of text or are no Unicode shown as escapes."""
+    """`value` as text of an element or an attribute, shortened.
+
+    Characters that are invisible, change the direction of text or are no Unicode are shown as escapes.
+    """
     shown = shorten(str(value), most)
     return escape("".join(each if each.isprintable() else _escaped(each) for each in shown))
 
@@ -55,8 +57,11 @@ def table(
     last: bool = False,
     style: str = "",
 ) -> str:
-    """A table of cells that are HTML. Columns of numbers are aligned to the `right`, and `short` ones are not broken.
-    `last`: whether the last row is a total. `style`: classes of the table."""
+    """A table of cells that are HTML.
+
+    The columns `right` are aligned to the right, and the columns `short` are not broken. `last` is whether the last row
+    is a total. `style` are classes of the table.
+    """
     classes = {**dict.fromkeys(short, ' class="bp-short"'), **dict.fromkeys(right, ' class="bp-right"')}
 
     def line(cells: Sequence[str], tag: str) -> str:

@@ -1,4 +1,4 @@
-"""How row groups look that were read, or that one kind of evidence skips. Without the style sheet a letter shows."""
+"""The marks of row groups: of those that are read, and of those that one kind of evidence skips."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ _DARK = (
     "--b0:#2b2350;--b1:#9580ea;--i0:#0a3d38;--i1:#2fae9e;--c0:#3e3316;--c1:#c9a24a;"
     "--e:#8883;--stripe:#000b;--h0:#22375f;--h1:#2b4b8a;--h2:#3a62ad;--h3:#6489cc;--h4:#9db8e6;--h5:#e8eefb;--h6:#ffb14a;"
 )
-# JupyterLab, VS Code, Colab and Databricks, and Sphinx's themes say which theme they show.
-_SAYS = (
+# JupyterLab, VS Code, Colab and Databricks, and Sphinx's themes name the theme that they show.
+_NAMED_THEMES = (
     ("[data-jp-theme-light=true],.vscode-light,html[theme=light],[data-theme=light]", _LIGHT),
     ("[data-jp-theme-light=false],.vscode-dark,html[theme=dark],[data-theme=dark]", _DARK),
 )
@@ -94,7 +94,7 @@ _RULES = [
 
 
 def _scoped(rule: str) -> str:
-    """`rule` for elements of a picture only, and stronger than the style of a notebook for tables."""
+    """Restrict `rule` to elements of a picture, and make it stronger than the style of a notebook for tables."""
     selectors, _, body = rule.partition("{")
     each = selectors.split(",")
     return ",".join(f".bloomparquet {selector}".rstrip() for selector in each) + "{" + body
@@ -103,7 +103,7 @@ def _scoped(rule: str) -> str:
 def _sheet() -> str:
     root = ".bloomparquet"
     themes = [f"{root}{{{_LIGHT}}}", f"@media (prefers-color-scheme:dark){{{root}{{{_DARK}}}}}"]
-    for selectors, colours in _SAYS:
+    for selectors, colours in _NAMED_THEMES:
         themes.append(",".join(f"{selector} {root}" for selector in selectors.split(",")) + f"{{{colours}}}")
     return "\n".join([*themes, *map(_scoped, _RULES)])
 

@@ -55,10 +55,10 @@ class EncryptedFile:
         self._write(ENCRYPTED_MAGIC if encryption.crypto.encrypted_footer else MAGIC)
 
     def add(self, file: memoryview) -> dict[ChunkId, SplitBlockBloomFilter]:
-        """Encrypt and write the row groups of an unencrypted `file` in memory. Returns its filters, which are not
-        written yet.
+        """Encrypt and write the row groups of an unencrypted `file` in memory.
 
-        Raises EncryptionError if the format allows no more row groups, or not so many pages in a column chunk.
+        Returns the filters of the file, which are not written yet. Raises EncryptionError if the format allows no more
+        row groups, or not so many pages in a column chunk.
         """
         footer = parse_file_end(file)
         metadata, _ = read_struct(footer.raw, FileMetaData)
@@ -81,7 +81,7 @@ class EncryptedFile:
         }
 
     def footer(self) -> Footer:
-        """The plain footer of what was added so far."""
+        """The plain footer of the row groups that were added so far."""
         return parse_footer(write_struct(self._tree))
 
     def finish(self, filters: Filters) -> int:
@@ -109,8 +109,10 @@ class EncryptedFile:
         return self._offset
 
     def _write_chunk(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk) -> None:
-        """Encrypt and write the pages of a chunk, and set its offsets. Those of page indexes and filter are cleared
-        until these are written."""
+        """Encrypt and write the pages of a chunk, and set its offsets.
+
+        The offsets of page indexes and filter are cleared until these are written.
+        """
         with located(f"{self._path}: {self._skeleton.chunk_name(ordinal, leaf.index)}"):
             metadata = require_metadata(require_same_file(chunk).meta_data)
             self._write_pages(file, ordinal, leaf, chunk, metadata)
@@ -166,8 +168,10 @@ class EncryptedFile:
         return start, len(stored)
 
     def _encrypted_footer(self) -> bytes:
-        """The FileMetaData of the footer, with encrypted columns. It is parsed again as a check. The tree must not be
-        used afterwards."""
+        """The FileMetaData of the footer, with encrypted columns; it is parsed again as a check.
+
+        The tree must not be used afterwards.
+        """
         crypto = self._encryption.crypto
         expected: dict[ChunkId, ColumnMetaData] = {}
         for ordinal, group in enumerate(self._groups):

@@ -28,7 +28,7 @@ ALGORITHMS = ("AES_GCM_V1", "AES_GCM_CTR_V1")
 
 
 class Encryption:
-    """How to encrypt files: with the given `keys`, or with keys of a KMS (:meth:`from_kms`).
+    """The encryption of new files: with the given `keys`, or with keys of a KMS (:meth:`from_kms`).
 
     `keys` has the footer key and the keys of columns. Columns with a key are encrypted, the others are not. If no
     column has a key, all are encrypted with the footer key. The AAD prefix of `keys` is stored in the file, unless
@@ -92,8 +92,8 @@ class Encryption:
     def for_file(self, leaves: Sequence[LeafColumn], storage: Storage, path: str) -> FileEncryption:
         """The encryption of one file with the columns `leaves`.
 
-        Raises PlanError or OptionError for a column that is to be encrypted and is not among them, EncryptionError for
-        more columns than an encrypted file can have, and where a KMS does not give keys.
+        Raises PlanError or OptionError for a column that is to be encrypted and is not among `leaves`, and
+        EncryptionError for more columns than an encrypted file can have, or if a KMS does not return keys.
         """
         if len(leaves) > MAX_ORDINAL:
             raise EncryptionError(
@@ -137,8 +137,11 @@ def as_encryption(given: Encryption | Keys) -> Encryption:
 
 @dataclass(frozen=True)
 class FileEncryption:
-    """The encryption of one file. `own` maps leaves with a column key to their key metadata. Other leaves are encrypted
-    with the footer key if `uniform`, else not at all."""
+    """The encryption of one file.
+
+    `own` maps leaves with a column key to their key metadata. Other leaves are encrypted with the footer key if
+    `uniform`, else not at all.
+    """
 
     crypto: FileCrypto
     own: Mapping[int, bytes | None]
@@ -177,7 +180,7 @@ class _FileKeys:
 
 
 _KeysOfFile = Callable[[Sequence[LeafColumn], str], _FileKeys]
-"""Gives the keys of the file at a path, with these columns."""
+"""Returns the keys of a file, from its leaves and its path."""
 
 
 def _require_writable(keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes]) -> None:
@@ -199,7 +202,7 @@ def _require_writable(keys: Keys, footer: bytes | None, columns: Mapping[str | C
 def _given_keys(
     keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes], leaves: Sequence[LeafColumn], path: str
 ) -> _FileKeys:
-    """Use `keys` for every file. `footer` and `columns` are their key metadata."""
+    """The same `keys` for every file. `footer` and `columns` are their key metadata."""
     names = {leaf.index: keys.name_of(leaf.path) for leaf in leaves}
     for name in keys.columns.keys() - names.values():
         if all(name not in names_of(leaf.path) for leaf in leaves):

@@ -1,4 +1,4 @@
-"""A footer that can be changed and written again, of encrypted and of other files.
+"""Changes a footer and writes it again, of encrypted files and of files in plain text.
 
 The metadata of encrypted columns is decrypted if their key is available, and encrypted again if it has changed. Other
 metadata keeps its bytes. The footer itself is then encrypted, or signed, or written as it is.
@@ -45,8 +45,10 @@ _REVEALED = (
 class EditableFooter:
     """The footer of the file at `path`, to be changed.
 
-    `tree` is the whole footer. `metadata`: of each chunk that is in plain text (then it is part of `tree`) or was
-    decrypted. `ciphers`: of the encrypted chunks. `undecrypted`: the chunks that `metadata` lacks.
+    * `tree`: the whole footer;
+    * `metadata`: the metadata of each chunk that was decrypted, or is in plain text and so a part of `tree`;
+    * `ciphers`: the ciphers of the encrypted chunks;
+    * `undecrypted`: the chunks that `metadata` lacks.
     """
 
     path: str
@@ -117,8 +119,8 @@ class EditableFooter:
         raw = write_struct(self.tree)
         again, stop = read_struct(raw, FileMetaData)
         new = parse_footer(raw, self.footer.crypto)
-        same = again == self.tree and stop == len(raw) and new.rows == self.footer.rows
-        if not same or (encrypted and EditableFooter.read(self.path, new, encrypted).metadata != self.metadata):
+        is_same = again == self.tree and stop == len(raw) and new.rows == self.footer.rows
+        if not is_same or (encrypted and EditableFooter.read(self.path, new, encrypted).metadata != self.metadata):
             raise FormatError(f"{self.path}: the footer cannot be written again without changes; the file is unchanged")
         return footer_tail(raw, self.footer.crypto)
 
@@ -135,8 +137,10 @@ def require_footer_key(path: str, footer: Footer) -> None:
 
 
 def require_keys_inside(path: str, footer: Footer) -> None:
-    """Raise EncryptionError if the key material of the file at `path` is in a separate file. That belongs to the file
-    by its name, so a copy would be without keys."""
+    """Raise EncryptionError if the key material of the file at `path` is in a separate file.
+
+    Such material belongs to the file by its name, so a copy of the file would be without keys.
+    """
     metadata = None if footer.crypto is None else footer.crypto.footer_metadata
     try:
         outside = metadata is not None and isinstance(parse_metadata(metadata), str)
@@ -150,7 +154,7 @@ def require_keys_inside(path: str, footer: Footer) -> None:
 
 
 def store_metadata(chunk: ColumnChunk, metadata: ColumnMetaData, cipher: ChunkCipher) -> None:
-    """Store the metadata of an encrypted column in its ColumnChunk, in the fields that have it now."""
+    """Store the metadata of an encrypted column in its ColumnChunk, in the same fields as before."""
     if not chunk.has(ColumnChunk.encrypted_column_metadata):  # encrypted with the footer
         chunk.meta_data = metadata
         return

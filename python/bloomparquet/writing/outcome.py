@@ -30,8 +30,8 @@ class ColumnOutcome:
     """The new filters of one column of a file.
 
     `bytes` is the size of all `filters` together. `fpp` is the highest false positive probability among them, estimated
-    from their bits. `limited`: ``max_bytes`` made the fpp worse than asked. `unused`: why bloomparquet never uses these
-    filters; None if it does.
+    from their bits. `limited` is whether ``max_bytes`` made the fpp worse than asked. `unused` is the reason why
+    bloomparquet never uses these filters; None if it does.
     """
 
     column: str
@@ -81,7 +81,7 @@ class FileOutcome:
 
 
 def describe_columns(footer: Footer, filters: Filters, wanted: Mapping[int, Bloom]) -> tuple[ColumnOutcome, ...]:
-    """The outcomes of new filters by column. `wanted` is the :class:`Bloom` that was asked for, by leaf."""
+    """The outcomes of new filters by column. `wanted` has the :class:`Bloom` that was asked for, by leaf."""
     by_leaf: dict[int, list[SplitBlockBloomFilter]] = {}
     for (_, leaf_index), bloom in filters.items():
         if bloom is not None:

@@ -89,26 +89,36 @@ def rewrite(
     copied = _between(gaps, end)
     moved = _mover(gaps)
     _move_offsets(edited, moved)
-    offset = sum(stop - start for start, stop in copied)
-    tail: list[bytes] = []
+    added = _AddedParts(sum(stop - start for start, stop in copied))
     for chunk_id, index in indexes.items():
         for location in index.page_locations:
             location.offset = moved(location.offset)
         chunk = edited.chunk(chunk_id)
-        tail.append(_encrypt(write_struct(index), edited.ciphers.get(chunk_id), Module.OFFSET_INDEX))
-        chunk.offset_index_offset, chunk.offset_index_length = offset, len(tail[-1])
-        offset += len(tail[-1])
+        stored = _encrypt(write_struct(index), edited.ciphers.get(chunk_id), Module.OFFSET_INDEX)
+        chunk.offset_index_offset, chunk.offset_index_length = added.append(stored)
     for chunk_id, bloom in sorted(filters.items()):
         metadata = edited.metadata[chunk_id]
         if bloom is None:
             metadata.bloom_filter_offset = metadata.bloom_filter_length = None
-            continue
-        parts = serialize_filter(bloom, edited.ciphers.get(chunk_id))
-        tail += parts
-        length = sum(map(len, parts))
-        metadata.bloom_filter_offset, metadata.bloom_filter_length = offset, length
-        offset += length
-    return Rewrite(tuple(copied), (*tail, *edited.tail()))
+        else:
+            parts = serialize_filter(bloom, edited.ciphers.get(chunk_id))
+            metadata.bloom_filter_offset, metadata.bloom_filter_length = added.append(*parts)
+    return Rewrite(tuple(copied), (*added.parts, *edited.tail()))
+
+
+class _AddedParts:
+    """The parts of the new file between the copied bytes, which end at byte `start`, and the footer."""
+
+    def __init__(self, start: int) -> None:
+        self.parts: list[bytes] = []
+        self._end = start
+
+    def append(self, *parts: bytes) -> tuple[int, int]:
+        """Add `parts`, one after the other. Returns their offset in the new file, and their length."""
+        offset, length = self._end, sum(map(len, parts))
+        self.parts += parts
+        self._end += length
+        return offset, length
 
 
 def serialize_filter(bloom: SplitBlockBloomFilter, cipher: ChunkCipher | None) -> list[bytes]:
@@ -125,7 +135,7 @@ def _encrypt(plain: bytes, cipher: ChunkCipher | None, module: Module) -> bytes:
 
 
 def _merge(extents: Iterable[Extent]) -> list[Extent]:
-    """`extents`, sorted, without the empty ones. Those that overlap or touch become one."""
+    """Sort `extents`, leave out empty ones, and join those that overlap or touch."""
     merged: list[Extent] = []
     for start, end in sorted(extents):
         if merged and start <= merged[-1][1]:
@@ -143,7 +153,7 @@ def _between(gaps: list[Extent], end: int) -> list[Extent]:
 
 
 def _mover(gaps: list[Extent]) -> Callable[[int], int]:
-    """A function from old offsets to new ones. An offset inside a gap becomes that of the byte after the gap."""
+    """A function from old offsets to new ones. An offset inside a gap becomes the offset of the byte after the gap."""
     starts = [start for start, _ in gaps]
     removed_bytes = [0, *accumulate(end - start for start, end in gaps)]
 

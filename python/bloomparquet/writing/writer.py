@@ -7,7 +7,6 @@ files go through :mod:`bloomparquet.writing.encrypted_writer`.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Mapping
@@ -42,6 +41,7 @@ from bloomparquet.writing.filters.build import (
 )
 from bloomparquet.writing.filters.locate import ChunkId, Extent
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, choose_leaves, parse_bloom
+from bloomparquet.writing.holding_sink import HoldingSink
 from bloomparquet.writing.outcome import FileOutcome, describe_columns, warn_of_filters
 from bloomparquet.writing.rewrite import Filters, rewrite
 
@@ -129,9 +129,7 @@ class ParquetWriter:
         encryption: Encryption | Keys | None = None,
         **options: Any,
     ) -> None:
-        for name, remedy in _UNSUPPORTED_OPTIONS.items():
-            if name in options:
-                raise OptionError(remedy)
+        _check_options(options, encrypts=encryption is not None)
         if row_group_size < 1 or row_group_bytes < 1:
             raise OptionError(
                 f"row_group_size is {row_group_size} and row_group_bytes is {row_group_bytes}; expected 1 or more"
@@ -141,10 +139,6 @@ class ParquetWriter:
             raise UnsupportedError(f"{self._path}: only Parquet files can be written here; {WRITE_ORC}")
         self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
         asked = parse_bloom(bloom) if bloom is not None else {}
-        if encryption is not None and options.get("data_page_version", "1.0") != "1.0":
-            raise OptionError(
-                "data_page_version: not all readers support encrypted pages of version 2; leave it at 1.0"
-            )
         self._options, self._key_values = options, dict(key_values or {})
         skeleton = self._skeleton()
         stored = skeleton.profile.schema
@@ -164,7 +158,7 @@ class ParquetWriter:
         remove_leftover(storage, inner)
         self._replacing = replacing(storage, inner)
         self._output: Output | None = self._replacing.__enter__()
-        self._sink = _Sink(self._output)
+        self._sink = HoldingSink(self._output)
         self._writer: pq.ParquetWriter | None = None  # made with the first row group, which shows how long lists are
         self._encrypted: EncryptedFile | None = None
         if file_encryption is not None:
@@ -211,7 +205,7 @@ class ParquetWriter:
         warn_of_filters(self._outcome)
 
     def abort(self) -> None:
-        """Discard what was written, unless the file is closed."""
+        """Discard the new file, unless it is closed."""
         if self._output is not None:
             self._output = None
             self._pending.clear()
@@ -328,7 +322,7 @@ class ParquetWriter:
         return bloom if wanted.ndv is not None else bloom.fitted(wanted.target_fpp)
 
     def _recommended(self, footer: Footer) -> Filters:
-        """The filters to write: of named columns, and of other columns for which they pay."""
+        """The filters to write: of named columns, and of other columns for which filters pay."""
         filters = self._filters
         for leaf_index in self._unasked:
             if not _is_recommended(footer, leaf_index, filters, self._chosen[leaf_index].target_fpp):
@@ -336,9 +330,21 @@ class ParquetWriter:
         return filters
 
 
+def _check_options(options: Mapping[str, Any], *, encrypts: bool) -> None:
+    """OptionError for options of pyarrow's writer that are not supported here."""
+    for name, remedy in _UNSUPPORTED_OPTIONS.items():
+        if name in options:
+            raise OptionError(remedy)
+    if encrypts and options.get("data_page_version", "1.0") != "1.0":
+        raise OptionError("data_page_version: not all readers support encrypted pages of version 2; leave it at 1.0")
+
+
 def _initial_bytes(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
-    """The size of a filter before it is folded. `first` has the rows of the first row group: lists may have any number
-    of elements, and later row groups are assumed to have a few times as many at most."""
+    """The size of a filter before it is folded. `first` has the rows of the first row group.
+
+    Lists may have any number of elements. Later row groups are assumed to have at most a few times as many elements as
+    the first.
+    """
     if leaf.repeated and first is not None:
         elements = (len(each) for chunk in first.column(leaf.path[0]).chunks for each in leaf_arrays(chunk))
         rows = max(rows, _MORE_ELEMENTS * max(elements, default=0))
@@ -352,44 +358,12 @@ def _bytes_per_row(batch: pa.RecordBatch) -> int:
     return max(1, total // max(int(batch.num_rows), 1))
 
 
-class _Sink(io.RawIOBase):
-    """A file object that writes to `output`, or, once `hold` is set, keeps the bytes in memory."""
-
-    def __init__(self, output: Output) -> None:
-        super().__init__()
-        self._output: Output | None = output
-        self._held = bytearray()
-        self.hold = False
-        self.written = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.written + len(self._held)
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        if self.hold:
-            self._held += view
-        elif self._output is not None:
-            self._output.write(view)
-            self.written += len(view)
-        return len(view)
-
-    def discard(self) -> None:
-        """Ignore all further writes."""
-        self._output, self.hold = None, False
-
-    def held(self) -> memoryview:
-        return memoryview(self._held)
-
-
 def _is_recommended(footer: Footer, leaf_index: int, filters: Filters, fpp: float) -> bool:
     """Whether filters are worth their size for a column that the user did not name."""
     chunks = [footer.read_chunk(row_group, leaf_index) for row_group in range(len(footer.rows))]
     blooms = [filters.get((row_group, leaf_index)) for row_group in range(len(footer.rows))]
-    values, nulls = (np.array([-1 if chunk[i] is None else chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
+    values = np.array([-1 if chunk.values is None else chunk.values for chunk in chunks], np.int64)
+    nulls = np.array([-1 if chunk.nulls is None else chunk.nulls for chunk in chunks], np.int64)
     ndv = np.array([math.nan if bloom is None else bloom.estimated_ndv for bloom in blooms])
     column, traits = footer.profile.schema.leaves[leaf_index], footer.profile.traits
     bounds = bounds_of(column, traits, ChunkColumns.of(chunks))

@@ -1,1 +1,1 @@
-"""Owns the answer to "does a Bloom filter on this column pay?", from footers and a sample of values."""
+"""Owns the decision whether Bloom filters of a column pay, from footers and a sample of values."""

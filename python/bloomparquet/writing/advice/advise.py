@@ -1,7 +1,7 @@
-"""Which columns should have Bloom filters, judged from footers and a small sample of values.
+"""Advises which columns should have Bloom filters, from footers and a small sample of values.
 
-:mod:`bloomparquet.writing.advice.benefit` decides whether filters of a column pay. This module gathers the
-facts for it, and compares the filters in the files with those that should be there.
+:mod:`bloomparquet.writing.advice.benefit` decides whether filters of a column pay. This module gathers the facts for
+it, and compares the filters in the files with those that should be there.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def advise(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
 ) -> pa.Table:
-    """Where Bloom filters are worth their size in the Parquet files at `path`: one row for each leaf column, in schema
-    order.
+    """Advice on the Bloom filters of the Parquet files at `path`: one row for each leaf column, in schema order.
 
-    Reads all footers; for columns that footers do not decide, at most `sample` bytes of filters and data; and the
-    headers of a few filters if footers do not tell their sizes. The table has facts:
+    Filters are advised where they are worth their size. Reads all footers; for columns that footers do not decide, at
+    most `sample` bytes of filters and data; and the headers of a few filters if footers do not tell their sizes. The
+    table has facts:
 
     * column, type (several if files differ), row_groups that have the column, values (without nulls);
     * filters: how many row groups have one; filter_bytes_now: their size with headers, which is an estimate from a few
@@ -78,19 +78,18 @@ def advise(
     * min_max_skip: the share of row groups that footers alone exclude; skip_rate: the share that filters exclude on
       top. Both are for a lookup of one distinct value of a row group, each as likely as the next;
     * filter_bytes: the size of filters for `fpp` in all row groups; fpp: `fpp` as a number;
-    * false_row_groups_now: the number of row groups that a lookup of one value reads because the filters in the files
-      cannot tell that they do not hold it. It is the sum of the false positive probabilities of all filters, from the
-      bits of some of them; false_row_groups: the same for filters for `fpp` in all row groups. Row groups that min/max
-      excludes are counted, too;
+    * false_row_groups_now: the number of row groups that a lookup of one value reads although they do not hold the
+      value, because the filters in the files cannot tell. It is the sum of the false positive probabilities of all
+      filters, from the bits of some of them; false_row_groups: the same for filters for `fpp` in all row groups. Row
+      groups that min/max excludes are counted, too;
     * advice: ``add``, ``shrink`` (fold filters that are too large), ``replace`` (filters that are too small), ``drop``
       (filters that are empty or full, which shrinking drops), ``keep`` or ``none``; and the reason.
 
     With ``fpp="auto"`` the fpp is 1 / (row groups of all files), so that false_row_groups is about one, but at most
-    0.01 and at least 0.000001. It is that of ``Bloom(fpp="auto")`` in :func:`bloomparquet.add_filters`.
+    0.01 and at least 0.000001. ``Bloom(fpp="auto")`` has the same fpp in :func:`bloomparquet.add_filters`.
 
-    `keys` decrypt encrypted files. A column with row groups that they do not decrypt gets no advice, and no
-    number of false row groups. `table_log` is as
-    for :func:`bloomparquet.inspect`.
+    `keys` decrypt encrypted files. A column with row groups that they do not decrypt gets no advice, and no number of
+    false row groups. `table_log` is as for :func:`bloomparquet.inspect`.
 
     Raises OptionError for an invalid `fpp` or `sample`, UnsupportedError for ORC files, whose filters cannot be added
     later, and the errors of :func:`bloomparquet.plan`.
@@ -188,8 +187,11 @@ def _advise(
     now: int,
     fpp: float,
 ) -> tuple[str, str]:
-    """The advice for a column, and its reason. `stored`: row groups with a filter; `holding`: row groups with values;
-    `now`: the bytes of the filters."""
+    """The advice for a column, and its reason.
+
+    `stored` marks the row groups with a filter, `holding` those with values. `sizes` are the bytes that filters need in
+    each row group, if known; `now` are the bytes of the filters in the files.
+    """
     filters = int(stored.sum())
     if not filters:
         return ("add" if benefit.recommended else "none"), _unknown(sample) if benefit.needs_ndv else benefit.reason

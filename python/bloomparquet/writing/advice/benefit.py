@@ -45,7 +45,7 @@ _BYTES_COMPARED = 24  # of strings, after their common prefix
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """One leaf column in n row groups. Arrays have shape (n,).
+    """The facts of one leaf column in n row groups. Arrays have shape (n,).
 
     * `values`: the number of values with nulls; `nulls`: the number of nulls, -1 if unknown;
     * `bounds`: min and max;
@@ -72,7 +72,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Benefit:
-    """What filters of a column bring, and why.
+    """The benefit of filters on a column, and the reason for it.
 
     * `recommended`: filters should be made without being asked for;
     * `useful`: filters would spare lookups by equality a good deal;
@@ -81,7 +81,7 @@ class Benefit:
       footers alone exclude, and the share that filters exclude on top;
     * `ndv_per_row_group` (the mean), `ndv` (in all row groups).
 
-    The last four are estimates, None where nothing is known.
+    The shares and the NDVs are estimates, None where nothing is known.
     """
 
     recommended: bool
@@ -95,7 +95,7 @@ class Benefit:
 
 
 def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: float = 0.01) -> Benefit:
-    """What filters with false positive probability `fpp` bring for `leaf`. Reads nothing."""
+    """The benefit of filters with false positive probability `fpp` on `leaf`. Reads nothing."""
     unused = why_unused(leaf, traits)
     if unused is not None:
         return Benefit(False, False, unused)
@@ -109,60 +109,104 @@ def assess(leaf: LeafColumn, traits: WriterTraits, facts: ColumnFacts, *, fpp: f
     return _compare(parquet_family(leaf.node), facts, holding, fpp)
 
 
-def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
-    """Compare what a lookup reads with and without filters. It looks up a value that a row group of `holding` has.
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The row groups that a lookup reads without filters. The value is one that some row group has.
 
-    All shares are of `total` row groups: those that exist, or one that stands for many.
+    * `total`: all row groups. It is 1 if they stand for many more; other numbers are then shares;
+    * `own`: the row group that the value is from; `others`: the other row groups that min/max does not exclude;
+    * `ndv`: the mean NDV of a row group; `ndv_in_all`: the NDV in all row groups. None if unknown;
+    * `shared`: the probability that one of `others` has the value, too. None if unknown.
     """
-    n = len(facts.values)
-    total, others, own = (n, len(holding) - 1, 1) if facts.whole else (1, 1, 0)
-    ndv, shared = _ndv_and_shared(facts, holding)
-    covered = covered_share(facts.bounds, holding, ndv)
-    others_read = others * covered
-    read = others_read + own  # without filters
-    # A value that is in m row groups is counted m times.
-    ndv_in_all = None
-    if ndv is not None and shared is not None:
-        ndv_in_all = max(ndv, ndv * len(holding) / (1 + (len(holding) - 1) * covered * shared))
-    min_max_skip = (total - read) / total
-    min_max = f"min/max alone skips {_percent(min_max_skip)} of the row groups"
+
+    total: int
+    own: int
+    others: float
+    ndv: float | None
+    ndv_in_all: float | None
+    shared: float | None
+
+    @classmethod
+    def of(cls, facts: ColumnFacts, holding: NDArray[np.int64]) -> _Lookup:
+        """A lookup of a value that a row group of `holding` has."""
+        total, others, own = (len(facts.values), len(holding) - 1, 1) if facts.whole else (1, 1, 0)
+        ndv, shared = _ndv_and_shared(facts, holding)
+        covered = covered_share(facts.bounds, holding, ndv)
+        # A value that is in m row groups is counted m times.
+        ndv_in_all = None
+        if ndv is not None and shared is not None:
+            ndv_in_all = max(ndv, ndv * len(holding) / (1 + (len(holding) - 1) * covered * shared))
+        return cls(total, own, others * covered, ndv, ndv_in_all, shared)
+
+    @property
+    def read(self) -> float:
+        return self.others + self.own
+
+    @property
+    def min_max_skip(self) -> float:
+        """The share of row groups that min/max excludes."""
+        return (self.total - self.read) / self.total
 
     def benefit(
-        reason: str, spared: float | None, *, useful: bool = False, recommended: bool = False, needs_ndv: bool = False
+        self,
+        reason: str,
+        spared: float | None,
+        *,
+        useful: bool = False,
+        recommended: bool = False,
+        needs_ndv: bool = False,
     ) -> Benefit:
-        skip_rate = None if spared is None else spared / total
-        return Benefit(recommended, useful, reason, min_max_skip, skip_rate, ndv, ndv_in_all, needs_ndv)
+        """The benefit of filters that spare the lookup `spared` of the row groups."""
+        skip_rate = None if spared is None else spared / self.total
+        return Benefit(recommended, useful, reason, self.min_max_skip, skip_rate, self.ndv, self.ndv_in_all, needs_ndv)
 
-    if facts.whole and n == 1:
-        if facts.filled[0] <= _TINY_ROWS:
-            return benefit(f"one row group of {facts.filled[0]:,} values is read as fast as its filter", 0.0)
-        reason = "with one row group, a filter only helps lookups of absent values"
-        return benefit(reason, 0.0, useful=True, needs_ndv=ndv is None)
-    spared = None if shared is None else (1 - fpp) * others_read * (1 - shared)
-    if not _is_much((1 - fpp) * others_read, read, total):
-        return benefit(min_max, spared)
+
+def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp: float) -> Benefit:
+    """Compare the row groups that a lookup reads with and without filters."""
+    lookup = _Lookup.of(facts, holding)
+    if facts.whole and len(facts.values) == 1:
+        return _benefit_in_one(facts, lookup)
+    ndv, shared, read, total = lookup.ndv, lookup.shared, lookup.read, lookup.total
+    min_max = f"min/max alone skips {_percent(lookup.min_max_skip)} of the row groups"
+    spared_at_most = (1 - fpp) * lookup.others
+    spared = None if shared is None else spared_at_most * (1 - shared)
+    if not _is_much(spared_at_most, read, total):
+        return lookup.benefit(min_max, spared)
     if ndv is None or shared is None or spared is None:
-        return benefit("the number of distinct values is not known", None, needs_ndv=True)
+        return lookup.benefit("the number of distinct values is not known", None, needs_ndv=True)
     if not _is_much(spared, read, total):
-        if min_max_skip > _MOSTLY:
-            return benefit(min_max, spared)
-        share = _percent((others_read * shared + own) / total)
-        return benefit(f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared)
+        if lookup.min_max_skip > _MOSTLY:
+            return lookup.benefit(min_max, spared)
+        share = _percent((lookup.others * shared + lookup.own) / total)
+        return lookup.benefit(
+            f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared
+        )
     has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
     if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
-        return benefit(f"Spark already skips row groups by dictionaries of {_count(ndv)} entries", spared, useful=True)
+        reason = f"Spark already skips row groups by dictionaries of {_count(ndv)} entries"
+        return lookup.benefit(reason, spared, useful=True)
     if facts.whole:
         reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
     else:
         reason = f"a lookup reads {_percent(read - spared)} of the row groups instead of {_percent(read)}"
     if family == "float":
-        return benefit(f"{reason}, but fractions are rarely looked up", spared, useful=True)
-    return benefit(reason, spared, useful=True, recommended=True)
+        return lookup.benefit(f"{reason}, but fractions are rarely looked up", spared, useful=True)
+    return lookup.benefit(reason, spared, useful=True, recommended=True)
+
+
+def _benefit_in_one(facts: ColumnFacts, lookup: _Lookup) -> Benefit:
+    """The benefit of a filter in the only row group."""
+    if facts.filled[0] <= _TINY_ROWS:
+        return lookup.benefit(f"one row group of {facts.filled[0]:,} values is read as fast as its filter", 0.0)
+    reason = "with one row group, a filter only helps lookups of absent values"
+    return lookup.benefit(reason, 0.0, useful=True, needs_ndv=lookup.ndv is None)
 
 
 def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
-    """The mean NDV of a row group, and the probability that another row group, which bounds do not exclude, has a given
-    value."""
+    """The mean NDV of a row group; and for one of its values, the probability that another row group has it, too.
+
+    The other row group is one that bounds do not exclude.
+    """
     known = holding[np.isfinite(facts.ndv[holding])]
     if len(known) == 0:
         return None, facts.shared
@@ -173,7 +217,7 @@ def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[flo
 
 
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:
-    """Why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
+    """The reason why no lookup uses a filter of this column, by its type and its writer; None if lookups do."""
     if leaf.repeated_levels > 1:
         return "is inside a list or map of lists or maps, where bloomparquet does not use filters"
     refused = why_unsuitable(leaf, named=True)
@@ -221,10 +265,9 @@ def _ndvs(a: SplitBlockBloomFilter, b: SplitBlockBloomFilter) -> tuple[float, fl
 
 
 def pool_size(rows: float, ndv: float) -> float:
-    """The size of the pool from which `rows` uniform draws give `ndv` distinct values; infinity if next to no value is
-    drawn twice.
+    """The size of the pool from which `rows` uniform draws give `ndv` distinct values.
 
-    Solves ndv = pool * (1 - exp(-rows / pool)).
+    Solves ndv = pool * (1 - exp(-rows / pool)). Infinite if next to no value is drawn twice.
     """
     if ndv >= rows * (1 - 1e-4):
         return math.inf
@@ -244,10 +287,10 @@ def _is_much(spared: float, read: float, total: float) -> bool:
 
 
 def covered_share(bounds: Bounds | None, holding: NDArray[np.int64], ndv: float | None) -> float:
-    """For a value of one row group of `holding`, an estimate of the share of the others whose bounds do not exclude it.
+    """The share of row groups whose bounds do not exclude a value of another row group; an estimate.
 
-    `holding` are indexes into `bounds`, `ndv` is the NDV of a row group. Two of these values are min and max. Unknown
-    bounds exclude nothing.
+    Both row groups are of `holding`, which are indexes into `bounds`. `ndv` is the NDV of a row group; two of these
+    values are min and max. Unknown bounds exclude nothing.
     """
     others = len(holding) - 1
     known = holding if bounds is None else holding[bounds.known[holding]]
@@ -275,7 +318,8 @@ def covered_share(bounds: Bounds | None, holding: NDArray[np.int64], ndv: float 
 
 
 def _as_numbers(lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Keys that can be interpolated: byte strings become integers, by the bytes after their common prefix.
+    """Convert keys so that they can be interpolated: byte strings become integers, by the bytes after their common
+    prefix.
 
     Strings that differ only after these bytes count as equal.
     """

@@ -1,4 +1,4 @@
-"""The leaf columns of many Parquet files, each with what the footers say of all its column chunks."""
+"""The leaf columns of many Parquet files, each with the facts in the footers about all its column chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TableColumn:
     * `offset`, `length` (n,): of the chunk's filter; the offset is negative where there is no filter, and the length
       is not positive if the footer does not state it;
     * `comparable` (n,): whether the chunk has the type that most chunks have. Values of another type have other bytes;
-    * `undecryptable`: why a chunk cannot be decrypted.
+    * `undecryptable`: the error of a chunk that cannot be decrypted.
     """
 
     path: Column
@@ -67,7 +67,7 @@ class TableColumn:
 
 
 def table_columns(table: RowGroups) -> list[TableColumn]:
-    """The leaf columns of all files, in the order of the first file's schema; then those that only other files have."""
+    """The leaf columns of all files: those of the first file in its order, then those that only other files have."""
     by_path: dict[Column, list[tuple[int, LeafColumn]]] = {}
     for schema_index, schema in enumerate(table.schemas):
         for leaf in schema.leaves:
@@ -101,7 +101,7 @@ def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
 
 
 def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
-    """Equal for leaves whose equal values are equal bytes, in one order."""
+    """A key that is the same for leaves whose equal values are equal bytes, in one order."""
     node = leaf.node
     unit = (node.annotation.unit, node.annotation.scale) if node.annotation else None
     return node.physical_type, node.type_length, parquet_family(node), unit, leaf.repeated

@@ -1,4 +1,4 @@
-"""How many false row groups a lookup of one value reads: those that do not hold it, but whose filters cannot tell.
+"""The number of false row groups that a lookup reads: they do not hold the value, but their filters cannot tell.
 
 Their expected number is the sum of the false positive probabilities (fpp) of all filters of the column. It grows with
 the table: 1 in 100 is 100 row groups of 10,000. Min/max may exclude some of them; this is left out here.
@@ -17,7 +17,7 @@ from bloomparquet.writing.advice.sampling import Sample
 
 
 def false_row_groups_now(column: TableColumn, sample: Sample) -> float | None:
-    """The expected number for the filters in the files, estimated from the bits of those in the `sample`.
+    """The expected number of false row groups with the filters in the files, from the bits of those in the `sample`.
 
     None if there is no filter, none could be read, or some may be in chunks that do not decrypt. An empty filter counts
     as 1, because readers ignore it.
@@ -28,7 +28,7 @@ def false_row_groups_now(column: TableColumn, sample: Sample) -> float | None:
 
 
 def false_row_groups_of(ndv: NDArray[np.float64], bitset_bytes: NDArray[np.int64]) -> float:
-    """The expected number for filters of `bitset_bytes` bytes that hold `ndv` distinct values each."""
+    """The expected number of false row groups with filters of `bitset_bytes` bytes for `ndv` distinct values each."""
     n_blocks = bitset_bytes // BYTES_PER_BLOCK
     # The formula of sizes.expected_fpp, for many filters at once.
     terms = [

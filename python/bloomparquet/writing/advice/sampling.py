@@ -1,4 +1,4 @@
-"""A small sample of each column's values: how many distinct values row groups have, and how many they share.
+"""Takes a small sample of each column's values, to estimate how many distinct values row groups have and share.
 
 A sample of a column chunk is a Bloom filter. Where the file has one, it is read, so that no data is read; otherwise a
 filter is made of the chunk's values. The set bits of a filter tell the NDV, and the set bits of two merged filters tell
@@ -8,7 +8,7 @@ and bounded in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -42,7 +42,7 @@ _DICTIONARY_ENCODINGS = {2, 8}
 
 
 class Wanted(Enum):
-    """What to read of a column."""
+    """The kind of sample that is wanted of a column."""
 
     NOTHING = "nothing"
     FILTERS = "filters"
@@ -51,12 +51,14 @@ class Wanted(Enum):
 
 @dataclass
 class Sample:
-    """What was read of a column: for each of `chunks` its NDV, a filter of its values, and whether it is dictionary
-    encoded throughout.
+    """The sample of a column.
 
+    * `chunks`: the column chunks of the sample; `ndv`, `filters`, `dictionary`: of each, its NDV, a filter of its
+      values, and whether it is dictionary encoded throughout;
     * `sizes`: the bytes of some filters in the files, with headers;
-    * `fpp`: the false positive probability of some of these, from their bits; `empty`: how many have no bit set;
-    * `error`: why something could not be read;
+    * `fpp`: the false positive probability of some of these filters, from their bits; `empty`: how many of them have no
+      bit set;
+    * `error`: the first error of a chunk that could not be read;
     * `too_large`: some chunks were not read because of their size.
     """
 
@@ -74,57 +76,115 @@ class Sample:
 def take_samples(
     table: RowGroups, columns: Sequence[TableColumn], wanted: Sequence[Wanted], most_bytes: int, count: ReadCount
 ) -> list[Sample]:
-    """A sample of each of `columns`, of what is `wanted` of it.
+    """Take a sample of each of `columns`, of the kind that is `wanted`.
 
     Reads at most `most_bytes` of filters and data, all columns together. Where footers do not state the sizes of
     filters, the headers of a few are read on top. Cheap chunks go first, and every column gets one before any gets two.
-    `count` grows by what was read.
+    `count` grows by the reads.
 
     A chunk that cannot be read is passed over, and the sample keeps the error. OSError is not caught.
     """
-    drawn = [_draw(column) for column in columns]
-    before = count.bytes
-    sizes = _filter_sizes(table, columns, drawn, count)
-    samples = [Sample(sizes=[size for (j, _), size in sizes.items() if j == i]) for i in range(len(columns))]
-    drawn = [chunks if what is not Wanted.NOTHING else chunks[:0] for chunks, what in zip(drawn, wanted, strict=True)]
-    left = most_bytes - (count.bytes - before)
-    reads: list[_Read] = []
-    for turn in range(_FILTERS):
-        candidates = []
-        for i, column in enumerate(columns):
-            if turn < len(drawn[i]):
-                chunk = int(drawn[i][turn])
-                size = sizes.get((i, chunk))
-                if size is None and (wanted[i] is Wanted.FILTERS or turn >= _SAMPLES):
+    sampling = _Sampling(table, columns, wanted, most_bytes, count)
+    sampling.read(sampling.choose_drawn())
+    sampling.read(sampling.choose_small())
+    return sampling.samples
+
+
+class _Sampling:
+    """The sampling of some columns: the chunks that were drawn, the samples so far, and the bytes that are left."""
+
+    def __init__(
+        self, table: RowGroups, columns: Sequence[TableColumn], wanted: Sequence[Wanted], most_bytes: int,
+        count: ReadCount,
+    ) -> None:  # fmt: skip
+        self._table, self._columns, self._wanted, self._count = table, columns, wanted, count
+        drawn = [_draw(column) for column in columns]
+        before = count.bytes
+        self._sizes = _filter_sizes(table, columns, drawn, count)
+        self._left = most_bytes - (count.bytes - before)
+        self._drawn = [
+            chunks if kind is not Wanted.NOTHING else chunks[:0] for chunks, kind in zip(drawn, wanted, strict=True)
+        ]
+        self.samples = [
+            Sample(sizes=[size for (j, _), size in self._sizes.items() if j == i]) for i in range(len(columns))
+        ]
+
+    def choose_drawn(self) -> list[_Read]:
+        """The reads of drawn chunks for which there are bytes left."""
+        reads: list[_Read] = []
+        for turn in range(_FILTERS):
+            for read in sorted(self._candidates(turn), key=lambda read: read.cost):
+                if read.cost <= self._left:
+                    self._left -= read.cost
+                    reads.append(read)
+                elif turn < _SAMPLES:
+                    self.samples[read.column].too_large = True
+        return reads
+
+    def _candidates(self, turn: int) -> Iterator[_Read]:
+        """The reads of chunk number `turn` among the drawn chunks of each column."""
+        for i, column in enumerate(self._columns):
+            if turn < len(self._drawn[i]):
+                chunk = int(self._drawn[i][turn])
+                size = self._sizes.get((i, chunk))
+                if size is None and (self._wanted[i] is Wanted.FILTERS or turn >= _SAMPLES):
                     continue
-                cost = _data_cost(table, column, chunk) if size is None else size + _FIRST_READ
-                candidates.append(_Read(i, chunk, size is not None, cost, turn < _SAMPLES))
-        for read in sorted(candidates, key=lambda read: read.cost):
-            if read.cost <= left:
-                left -= read.cost
-                reads.append(read)
-            elif turn < _SAMPLES:
-                samples[read.column].too_large = True
-    _read_all(table, columns, reads, samples, count)
-    again = []
-    for i, column in enumerate(columns):
-        if samples[i].chunks or not len(drawn[i]) or wanted[i] is Wanted.FILTERS:
-            continue
-        # Nothing can be estimated from the column's filters, or its chunks are large: take one small chunk.
-        tried = _evenly(_holding(column), _TRIED)
-        costs = [_data_cost(table, column, chunk) for chunk in tried.tolist()]
-        least = int(np.argmin(costs))
-        if costs[least] <= left:
-            left -= costs[least]
-            again.append(_Read(i, int(tried[least]), False, costs[least]))
-        else:
-            samples[i].too_large = True
-    _read_all(table, columns, again, samples, count)
-    return samples
+                cost = _data_cost(self._table, column, chunk) if size is None else size + _FIRST_READ
+                yield _Read(i, chunk, size is not None, cost, turn < _SAMPLES)
+
+    def choose_small(self) -> list[_Read]:
+        """The read of one small chunk of each column that has no sample yet: its filters say nothing, or the drawn
+        chunks are large."""
+        reads = []
+        for i, column in enumerate(self._columns):
+            if self.samples[i].chunks or not len(self._drawn[i]) or self._wanted[i] is Wanted.FILTERS:
+                continue
+            tried = _evenly(_holding(column), _TRIED)
+            costs = [_data_cost(self._table, column, chunk) for chunk in tried.tolist()]
+            least = int(np.argmin(costs))
+            if costs[least] <= self._left:
+                self._left -= costs[least]
+                reads.append(_Read(i, int(tried[least]), False, costs[least]))
+            else:
+                self.samples[i].too_large = True
+        return reads
+
+    def read(self, reads: Sequence[_Read]) -> None:
+        """Read in threads, and add each result to its column's sample."""
+        for read, measured, taken in in_threads(self._table.storage.threads, self._measure, reads):
+            self._count.requests += taken.requests
+            self._count.bytes += taken.bytes
+            if isinstance(measured, BloomParquetError):
+                self.samples[read.column].error = self.samples[read.column].error or measured
+            elif measured is not None:
+                self._add(read, measured)
+
+    def _measure(self, read: _Read) -> tuple[_Read, _Measured | BloomParquetError | None, ReadCount]:
+        """Measure one chunk; None for a chunk without values. Runs in a thread."""
+        taken = ReadCount()
+        try:
+            bloom = _read_filter(self._table, self._columns[read.column], read.chunk, read.stored, taken)
+            return read, None if bloom is None else _Measured.of(bloom, read.for_values), taken
+        except BloomParquetError as error:
+            return read, error, taken
+
+    def _add(self, read: _Read, measured: _Measured) -> None:
+        sample = self.samples[read.column]
+        if read.stored:
+            sample.fpp.append(measured.fpp)
+            sample.empty += not measured.filled
+            if not 0 < measured.filled <= _FULL:
+                return
+        if measured.filter is None:
+            return
+        sample.chunks.append(read.chunk)
+        sample.ndv.append(measured.ndv)
+        sample.filters.append(measured.filter)
+        sample.dictionary.append(_is_dictionary_encoded(self._table, self._columns[read.column], read.chunk))
 
 
 def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
-    """What is known of a column, with its sample carried over to the other row groups."""
+    """The facts of a column, with its sample carried over to the other row groups."""
     facts = ColumnFacts(column.values, column.nulls, column.bounds, np.full(len(column.values), np.nan))
     if not sample.chunks:
         return facts
@@ -142,7 +202,10 @@ def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One chunk to read: its filter in the file if `stored`, otherwise its data; for its values, or only the fpp."""
+    """One chunk to read: its filter in the file if `stored`, otherwise its data.
+
+    `for_values` is whether its values are wanted, or only the fpp of its filter.
+    """
 
     column: int
     chunk: int
@@ -152,8 +215,10 @@ class _Read:
 
 
 class _Measured(NamedTuple):
-    """Estimates from a filter: the NDV, the share of set bits, the false positive probability; and, if its values are
-    wanted, a small filter of them."""
+    """Estimates from a filter: the NDV, the share of set bits, and the false positive probability.
+
+    `filter` is a small filter of the same values, if these are wanted.
+    """
 
     ndv: float
     filled: float
@@ -228,50 +293,11 @@ def _footer_of(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Foote
     return table.footer(int(table.file[row_group])), int(table.index[row_group])
 
 
-def _read_all(
-    table: RowGroups,
-    columns: Sequence[TableColumn],
-    reads: Iterable[_Read],
-    samples: Sequence[Sample],
-    count: ReadCount,
-) -> None:
-    """Read in threads, and add each result to its column's sample."""
-
-    def work(read: _Read) -> tuple[_Read, _Measured | BloomParquetError | None, ReadCount]:
-        taken = ReadCount()
-        try:
-            bloom = _read_filter(table, columns[read.column], read.chunk, read.stored, taken)
-            return read, None if bloom is None else _Measured.of(bloom, read.for_values), taken
-        except BloomParquetError as error:
-            return read, error, taken
-
-    for read, measured, taken in in_threads(table.storage.threads, work, list(reads)):
-        sample = samples[read.column]
-        count.requests += taken.requests
-        count.bytes += taken.bytes
-        if isinstance(measured, BloomParquetError):
-            sample.error = sample.error or measured
-            continue
-        if measured is None:
-            continue
-        if read.stored:
-            sample.fpp.append(measured.fpp)
-            sample.empty += not measured.filled
-            if not 0 < measured.filled <= _FULL:
-                continue
-        if measured.filter is None:
-            continue
-        sample.chunks.append(read.chunk)
-        sample.ndv.append(measured.ndv)
-        sample.filters.append(measured.filter)
-        sample.dictionary.append(_is_dictionary_encoded(table, columns[read.column], read.chunk))
-
-
 def _read_filter(
     table: RowGroups, column: TableColumn, chunk: int, stored: bool, count: ReadCount
 ) -> SplitBlockBloomFilter | None:
-    """A filter of a chunk's values: the one in the file if `stored`, otherwise one made of the data. None if the chunk
-    has no values."""
+    """A filter of a chunk's values: read from the file if `stored`, otherwise made of the data. None for a chunk
+    without values."""
     part = column.chunks_of(chunk)
     if stored:
         bitset = part.filters.read(table.storage, int(column.index_in_part[chunk]), count)
@@ -284,7 +310,7 @@ def _read_filter(
 
 
 def _is_dictionary_encoded(table: RowGroups, column: TableColumn, chunk: int) -> bool:
-    """Whether the footer (encoding_stats) says so of all data pages of the chunk."""
+    """Whether all data pages of the chunk use the dictionary, as the footer says (encoding_stats)."""
     footer, row_group = _footer_of(table, column, chunk)
     leaf = column.leaves[int(column.part[chunk])]
     try:

@@ -1,1 +1,1 @@
-"""Owns which columns get a Bloom filter, how large it is, how values become one, and where old ones lie."""
+"""Owns the Bloom filters of a file: their columns and sizes, building them from values, and locating old ones."""

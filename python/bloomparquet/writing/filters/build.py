@@ -38,7 +38,7 @@ def num_bytes_for(bloom: Bloom, values: int) -> int:
 
 
 def build_filter(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
-    """The filter of all values in `arrays`: `num_bytes` large, then folded unless `bloom` has an ndv."""
+    """The filter of all values in `arrays`. It has `num_bytes` bytes, and is then folded unless `bloom` has an ndv."""
     result = SplitBlockBloomFilter.empty(num_bytes // BYTES_PER_BLOCK)
     for array in arrays:
         for start in range(0, len(array), _MOST_VALUES):

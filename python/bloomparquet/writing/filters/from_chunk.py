@@ -66,7 +66,7 @@ def filter_chunk(
 ) -> SplitBlockBloomFilter | None:
     """The filter of one column chunk, in the size that its values need. None for a chunk without values.
 
-    With `change`, the filter is of the changed values. `change` gets arrays of the physical type without nulls.
+    `change` changes the values before they are hashed. It gets arrays of the physical type without nulls.
 
     Reads the chunk in one request. Memory holds the chunk (twice while it is decrypted), one decoded batch and the
     filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
@@ -123,7 +123,7 @@ def _unchanged(values: pa.Array) -> pa.Array:
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
-    """A dictionary page as a data page of a column without nulls. Both have PLAIN values."""
+    """Turn a dictionary page into a data page of a column without nulls. Both have PLAIN values."""
     header = PageHeader(
         type=pages.DATA_PAGE,
         uncompressed_page_size=dictionary.uncompressed_size,

@@ -100,8 +100,10 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
 
 
 def has_filter(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> bool:
-    """Whether a chunk of `file` has a filter. Raises EncryptionError, with its name, if its metadata does not
-    decrypt."""
+    """Whether a chunk of `file` has a filter.
+
+    Raises EncryptionError, with the name of the chunk, if the chunk's metadata does not decrypt.
+    """
     with located(_name(file, footer, chunk_id)):
         return bool(footer.read_chunk(*chunk_id).bloom_offset)
 
@@ -120,8 +122,10 @@ def read_filter(
 def removed_extents(
     file: FileInfo, footer: Footer, filters: Mapping[ChunkId, StoredFilter], changed: Collection[ChunkId]
 ) -> list[Extent]:
-    """Byte ranges of the filters to remove: those of the `changed` chunks. Raises FormatError if one overlaps a filter
-    that is kept."""
+    """The byte ranges of the filters to remove: those of the `changed` chunks.
+
+    Raises FormatError if such a range overlaps a filter that is kept.
+    """
     last: dict[bool, tuple[int, ChunkId]] = {True: (0, (0, 0)), False: (0, (0, 0))}
     for chunk_id, stored in sorted(filters.items(), key=lambda item: item[1].extent):
         is_removed = chunk_id in changed

@@ -1,4 +1,4 @@
-"""The option `bloom`: which columns get a Bloom filter of which quality, checked against the schema of a file."""
+"""The option `bloom`: the columns that get a Bloom filter, and its quality, checked against the schema of a file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ WRITE_ORC = (
 
 AUTO: Final = "auto"
 Fpp = float | Literal["auto"]
-"""A target false positive probability; ``"auto"``: the one of :func:`auto_fpp` for all row groups of a table."""
+"""A target false positive probability. ``"auto"`` stands for that of :func:`auto_fpp` for all row groups of a table."""
 
 MAX_AUTO_FPP = 0.01
 MIN_AUTO_FPP = 1e-6
-"""Filters for it take 8 bytes per distinct value, as many as an INT64. Larger filters would outgrow their column."""
+"""The least automatic fpp. Filters for it take 8 bytes per distinct value, as many as an INT64. Larger filters would
+outgrow their column."""
 
 
 def auto_fpp(row_groups: int) -> float:
@@ -100,7 +101,7 @@ class Bloom:
         return auto_fpp(self.row_groups)
 
     def for_row_groups(self, row_groups: int) -> Bloom:
-        """This quality for a table of `row_groups` row groups, unless their number is given."""
+        """The same quality for a table of `row_groups` row groups; unchanged if it has a number, or needs none."""
         return replace(self, row_groups=max(row_groups, 1)) if self.needs_row_groups else self
 
 
@@ -118,8 +119,11 @@ unless a column has that name. A tuple is always a path."""
 
 
 def parse_bloom(bloom: BloomSpec, *, counts_row_groups: bool = False) -> dict[str | Column, Bloom]:
-    """`bloom` as a dictionary from column names, as the user wrote them. Raises OptionError if it is invalid, or if it
-    needs a number of row groups, unless the caller `counts_row_groups`."""
+    """`bloom` as a dictionary from the column names that the user wrote.
+
+    Raises OptionError if `bloom` is invalid; and, unless the caller `counts_row_groups`, if it needs a number of row
+    groups.
+    """
     if isinstance(bloom, str):
         return {bloom: Bloom()}
     if not isinstance(bloom, Iterable):
@@ -172,8 +176,10 @@ def choose_leaves(
 
 
 def named_leaf(column: str | Column, schema: FileSchema, path: str, *, case_sensitive: bool) -> LeafColumn:
-    """The leaf column that `column` names, also in a list or map. Raises PlanError if there is none, or more than
-    one."""
+    """The leaf column that `column` names, also in a list or map.
+
+    Raises PlanError if there is no such leaf, or more than one.
+    """
     for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
         folded = [fold(name, case_sensitive) for name in names]
         below = [leaf for leaf in schema.leaves if [fold(n, case_sensitive) for n in leaf.path[: len(names)]] == folded]
@@ -199,8 +205,10 @@ def named_leaf(column: str | Column, schema: FileSchema, path: str, *, case_sens
 
 
 def why_unsuitable(leaf: LeafColumn, *, named: bool = False) -> str | None:
-    """Why a filter of this column would be useless, or None. Floating-point columns, elements of lists and maps, and
-    INT96 are suitable only if the user `named` the column."""
+    """The reason why a filter of this column would be useless, or None.
+
+    Floating-point columns, elements of lists and maps, and INT96 are suitable only if the user `named` the column.
+    """
     node: SchemaNode = leaf.node
     family = parquet_family(node)
     if family == "boolean":

@@ -1,6 +1,6 @@
-"""What adding and shrinking change in one file, and the new file.
+"""Adds or shrinks the filters of one file: the changes to its filters, and the new file.
 
-No data page is written again. The new file replaces the old one in one step. If that fails, the old one is unchanged.
+No data page is written again. The new file replaces the old file in one step. If that fails, the old file is unchanged.
 
 Source: parquet-format ``BloomFilter.md``; folding: :mod:`bloomparquet.parquet.bloom_filter.split_block`.
 """
@@ -43,14 +43,15 @@ from bloomparquet.writing.rewrite import Filters, Rewrite, rewrite
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One file, and the path of its new version. None: the file is replaced."""
+    """One file, and the path of its new version. If that is None, the file is replaced."""
 
     file: FileInfo
     target: str | None = None
 
 
 class FilterChanges(NamedTuple):
-    """The filters that change, the byte ranges of the filters to remove, and the :class:`Bloom` asked for by leaf."""
+    """The filters that change, the byte ranges of the filters to remove, and by leaf the :class:`Bloom` that was asked
+    for."""
 
     filters: Filters
     removed: list[Extent]
@@ -59,7 +60,7 @@ class FilterChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class AddFilters:
-    """Filters on the columns of `bloom`, for the chunks that have none, or with `replace` for all chunks.
+    """Adds filters on the columns of `bloom` to the chunks without a filter; with `replace`, to all chunks.
 
     `unasked` are columns of `bloom` that the user did not name. They are skipped if they are encrypted and their key is
     missing.
@@ -98,8 +99,11 @@ class AddFilters:
 
 @dataclass(frozen=True)
 class ShrinkFilters:
-    """Folds every filter as far as the fpp of `bloom` allows. A filter is dropped if its false positive probability is
-    `drop_above` or more, or if it is empty and its chunk has values."""
+    """Folds every filter as far as the fpp of `bloom` allows.
+
+    A filter is dropped if its false positive probability is `drop_above` or more, or if it is empty and its chunk has
+    values.
+    """
 
     bloom: Bloom = field(default_factory=Bloom)
     drop_above: float = 0.9
@@ -148,8 +152,11 @@ def _is_same(
 
 
 def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys | None) -> Footer:
-    """The footer of `file`, decrypted with `keys`. Raises UnsupportedError for an ORC file, and what
-    :func:`bloomparquet.parquet.metadata.footer.read_footers` raises."""
+    """The footer of `file`, decrypted with `keys`.
+
+    Raises UnsupportedError for an ORC file, and the errors of
+    :func:`bloomparquet.parquet.metadata.footer.read_footers`.
+    """
     try:
         (footer,) = read_footers(storage, [file], count, keys=keys)
     except NotParquetError:

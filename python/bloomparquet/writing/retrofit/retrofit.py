@@ -1,7 +1,7 @@
-"""Bloom filters for files that exist, added or folded; a run over many files.
+"""Adds Bloom filters to existing files, or folds them, in one run over many files.
 
-A run does only what is left: a file that has the filters is not written. Each file is replaced in one step. A file that
-fails is unchanged.
+A run does only the work that is left: a file that has the filters is not written. Each file is replaced in one step. A
+file that fails is unchanged.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def plan_filters(
     case_sensitive: bool = True,
     footers: Footers | None = None,
 ) -> AddFilters:
-    """The change to each file of `dataset`. ``"*"`` becomes the columns where filters are worth their size in
-    all files together.
+    """The change to each file of `dataset`: for ``"*"``, the columns for which filters pay in all files together.
 
-    Puts the footers that it reads into `footers`. Raises what :func:`add_filters` raises before it changes a file.
+    Puts the footers that it reads into `footers`. Raises the errors that :func:`add_filters` raises before it changes a
+    file.
     """
     footers = {} if footers is None else footers
     asked = parse_bloom(bloom, counts_row_groups=True)
@@ -116,7 +116,8 @@ def plan_filters(
 
 
 def plan_shrinking(dataset: Dataset, fpp: Fpp, drop_above: float, *, footers: Footers | None = None) -> ShrinkFilters:
-    """The change to each file of `dataset`. Puts the footers that it reads into `footers`."""
+    """The change to each file of `dataset`, with the fpp for its row groups. Puts the footers that it reads into
+    `footers`."""
     change = ShrinkFilters(Bloom(fpp), drop_above)
     if not change.bloom.needs_row_groups:
         return change
@@ -134,8 +135,10 @@ def _read_footers(dataset: Dataset, footers: Footers) -> int:
 
 
 def _require_somewhere(dataset: Dataset, change: AddFilters, footers: Footers) -> None:
-    """Raise the error of a column that no file has. Files that cannot be read are skipped: they have errors of their
-    own when they are changed."""
+    """Raise the error of a column that no file has.
+
+    Unreadable files are skipped: they have errors of their own when they are changed.
+    """
     missing = dict(change.bloom)
     path, schema = "", None
     for file in dataset.files:
