@@ -33,8 +33,10 @@ WHOLE_FILE = -1
 
 
 def count_decisions(decision: NDArray[np.uint8]) -> dict[Decision, int]:
-    """How many row groups each decision is about; decisions without one are left out. `decision`: indexes into
-    :data:`DECISIONS`."""
+    """The number of row groups with each decision; decisions without one are left out.
+
+    `decision` are indexes into :data:`DECISIONS`.
+    """
     counts = np.bincount(decision, minlength=len(DECISIONS)).tolist()
     return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
 
@@ -53,7 +55,7 @@ class Decisions(NamedTuple):
     decision: NDArray[np.uint8]
 
     def counts(self) -> dict[Decision, int]:
-        """How many row groups each decision is about; decisions without one are left out."""
+        """The number of row groups with each decision; decisions without one are left out."""
         return count_decisions(self.decision)
 
     def to_arrow(self) -> pa.Table:

@@ -20,7 +20,7 @@ EVIDENCE_NAMES: Mapping[Decision, str] = {
     Decision.INDEX: "Bloom filters in the index",
     Decision.BLOOM: "Bloom filters",
 }
-"""How texts call each kind of evidence, in the order in which it is consulted."""
+"""The names of each kind of evidence in texts, in the order in which it is consulted."""
 
 _INDENT = "  "
 _MOST_ROWS = 200  # of a table in HTML

@@ -87,7 +87,8 @@ class PartitionEvidence:
 
 
 class Errors:
-    """Why evidence could not be used: each error once, in order. With ``on_error="fail"`` the first is raised."""
+    """The errors of evidence that could not be used, each once, in order. With ``on_error="fail"`` the first is
+    raised."""
 
     def __init__(self, on_error: OnFilterError) -> None:
         self.errors: dict[BloomParquetError, None] = {}
@@ -236,9 +237,9 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 
 
 class Equality(NamedTuple):
-    """What Bloom filters can be asked about an equality: `candidates`, in the `chunks` of one schema.
+    """An equality as a question to Bloom filters: `candidates`, in the `chunks` of one schema.
 
-    ``conclusive[i]``: whether a proof that chunk i holds none of the values excludes its row range.
+    ``conclusive[i]`` is whether a proof that chunk i holds none of the values excludes its row range.
     """
 
     chunks: Chunks

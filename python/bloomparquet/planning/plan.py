@@ -185,7 +185,7 @@ class ScanPlan:
 
     @property
     def indexed(self) -> int:
-        """How many of the files were planned from an index, without reading them."""
+        """The number of files that were planned from an index, without reading them."""
         return self.table.indexed
 
     @property

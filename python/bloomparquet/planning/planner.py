@@ -169,20 +169,10 @@ def _plan(
     partitions = PartitionEvidence(dataset, options)
     wanted = _judge_files(dataset, conditions, partitions)
     excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
-    file_positions = np.flatnonzero(wanted)
-    files = [dataset.files[i] for i in file_positions.tolist()] if excluded else dataset.files
     watch.lap("the predicate and partition values")
-    unreadable: dict[FileInfo, BloomParquetError] = {}
     index_reads = ReadCount()
-    index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
-    table = open_table(
-        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
-        index=index,
-    )  # fmt: skip
-    watch.lap("footers" if index is None else "footers and the index")
-    if len(table.files) != len(files):
-        readable = set(table.files)
-        file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
+    opened = _open(dataset, np.flatnonzero(wanted), options, footer_reads, index_reads, watch)
+    table, file_positions, unreadable = opened
     errors = Errors(options.on_filter_error)
     errors.add(unreadable.values())
     request = Request(
@@ -211,6 +201,38 @@ def _plan(
         options=options,
         seconds_by_part=watch.seconds,
     )
+
+
+class _Opened(NamedTuple):
+    """The opened files of a plan: their table, their positions in the data set, and the files that are not readable."""
+
+    table: Table
+    file_positions: NDArray[np.int64]
+    unreadable: dict[FileInfo, BloomParquetError]
+
+
+def _open(
+    dataset: Dataset,
+    file_positions: NDArray[np.int64],
+    options: PlanOptions,
+    footer_reads: ReadCount,
+    index_reads: ReadCount,
+    watch: Stopwatch,
+) -> _Opened:
+    """Open the files at `file_positions`, by the index if there is one."""
+    is_whole = len(file_positions) == len(dataset.files)
+    files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
+    unreadable: dict[FileInfo, BloomParquetError] = {}
+    index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
+    table = open_table(
+        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
+        index=index,
+    )  # fmt: skip
+    watch.lap("footers" if index is None else "footers and the index")
+    if len(table.files) != len(files):
+        readable = set(table.files)
+        file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
+    return _Opened(table, file_positions, unreadable)
 
 
 def _bind(where: Where, dataset: Dataset, options: PlanOptions) -> Predicate | None:

@@ -17,8 +17,11 @@ ADVISE = "bloomparquet advise {path} says whether it pays"
 
 
 class Remedies(NamedTuple):
-    """How a user adds a filter, replaces one, makes one with fewer false positives, and adds one of a column in lower
-    or upper case. A command ends in a shell comment, if anything follows it: the whole text can be pasted."""
+    """The remedies about filters: adding a filter, replacing one, making one with fewer false positives, and adding one
+    of a column in lower or upper case.
+
+    A command ends in a shell comment, if anything follows it: the whole text can be pasted.
+    """
 
     add: str = ""
     replace: str = ""

@@ -254,7 +254,7 @@ def _without_zones(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
 
 
 def _depth(text: str) -> int:
-    """How deep parentheses are nested in the text of an expression."""
+    """The depth of nested parentheses in the text of an expression."""
     steps = np.frombuffer(text.encode(), np.uint8)
     return int(np.cumsum((steps == ord("(")).astype(np.int64) - (steps == ord(")"))).max(initial=0))
 

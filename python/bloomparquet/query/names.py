@@ -1,4 +1,4 @@
-"""How a name finds a column, case-sensitive or not; and how names are written.
+"""The rules by which a name finds a column, case-sensitive or not, and the forms in which names are written.
 
 The planner, the reader and pyspark_bloomparquet share one rule: rows are lost if two of them disagree. Without case,
 names are compared as Spark does (Java's ``toLowerCase``), which equates fewer names than Unicode's case folding.

@@ -48,7 +48,10 @@ def name_candidates(column: Column, *, exact: bool = False) -> list[Column]:
 
 
 class Resolved(NamedTuple):
-    """`paths`: the one path that a column means in all files of a scan. `unknown`: the columns that no file has."""
+    """The resolved columns of a predicate.
+
+    `paths` has the one path that each column means in all files of a scan. `unknown` are the columns that no file has.
+    """
 
     paths: dict[Column, Column]
     unknown: list[Column]

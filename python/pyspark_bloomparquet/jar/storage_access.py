@@ -1,4 +1,4 @@
-"""How the planner opens the storage of a request: endpoint and credentials, which no message may show."""
+"""The endpoint and the credentials with which the planner opens a storage; no message may show the credentials."""
 
 from __future__ import annotations
 

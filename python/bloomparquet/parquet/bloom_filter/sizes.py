@@ -1,4 +1,4 @@
-"""How large a split-block Bloom filter should be for a false positive probability (fpp).
+"""The sizes that split-block Bloom filters need for a false positive probability (fpp).
 
 With n distinct values, m bits and eight bits per value, a classic Bloom filter has
 

@@ -33,7 +33,7 @@ class ChunkCipher(NamedTuple):
 
 
 class FileCrypto:
-    """How one file is encrypted, and its keys. `keys` may be None, or lack some."""
+    """The encryption of one file, and its keys. `keys` may be None, or lack some."""
 
     def __init__(
         self, algorithm: Algorithm, footer_metadata: bytes | None, keys: FileKeys | None, *, encrypted_footer: bool

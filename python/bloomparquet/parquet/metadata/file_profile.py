@@ -67,7 +67,7 @@ class FileProfile:
 
 
 class FooterSignature(NamedTuple):
-    """How a plaintext footer is signed. The signature is its last `signature_bytes` bytes."""
+    """The signing of a plaintext footer. The signature is the last `signature_bytes` bytes of the footer."""
 
     algorithm: Algorithm
     key_metadata: bytes | None

@@ -160,7 +160,7 @@ class Table(Units, Protocol):
     def paths(self) -> Sequence[str]: ...
     @property
     def indexed(self) -> int:
-        """How many of the files were found in an index."""
+        """The number of files that were found in an index."""
 
     @property
     def index(self) -> NDArray[np.int64]: ...
@@ -170,8 +170,8 @@ class Table(Units, Protocol):
 
 
 class ReadAmount(NamedTuple):
-    """How much was read for a table in this process: the number of `columns`, and the amount of `evidence` about them,
-    out of the `known` amount. Each format measures evidence in its own way; only the share matters."""
+    """The amount of reads for a table in this process: the number of `columns`, and the `evidence` about them out of
+    the `known` evidence. Each format measures evidence in its own way; only the share matters."""
 
     columns: int
     evidence: int

@@ -39,8 +39,10 @@ _RANGES = {Kind.BYTE: 1 << 7, Kind.SHORT: 1 << 15, Kind.INT: 1 << 31}
 
 
 class _BoundsFormat(NamedTuple):
-    """How a family's bounds are stored and kept: the `kind` of their statistics, the `dtype` of the keys, and
-    ``key(bound, orc_type, is_upper)``, the key of a bound, or None."""
+    """The form of a family's bounds: the `kind` of their statistics, the `dtype` of their keys, and a function.
+
+    ``key(bound, orc_type, is_upper)`` returns the key of a bound, or None.
+    """
 
     kind: StatisticsKind
     dtype: str

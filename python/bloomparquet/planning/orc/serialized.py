@@ -216,6 +216,6 @@ def _read_filters_of(section: Section, n: int) -> ReadFilters:
 
 
 def _positions_of(tile: str) -> BitPositions:
-    """How a tile is asked: its name ends with the number of hash functions."""
+    """The function that returns the bits of hashes in a tile, whose name ends with the number of hash functions."""
     k = int(tile.rpartition("/")[2])
     return lambda hashes, bits: bit_positions(hashes, k, bits)

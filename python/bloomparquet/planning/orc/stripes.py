@@ -216,7 +216,7 @@ class Stripes:
 
     @property
     def read_amount(self) -> ReadAmount:
-        """How much was read for this table; evidence is counted in bytes of filters, and stripes."""
+        """The amount of reads for this table; evidence is counted in bytes of filters, and stripes."""
         with self._lock:
             read = sum(column.filters.read_bytes for column in self._row_group_columns.values())
             return ReadAmount(self._columns_read, self._stripes_read + read, self.cached_bytes)

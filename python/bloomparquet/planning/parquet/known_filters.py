@@ -26,7 +26,8 @@ _MOSTLY_USED = 3 / 4
 
 @dataclass(frozen=True, slots=True)
 class KnownFilters:
-    """What was read of the filters of n column chunks. The cache stores it, and tables with the same files share it.
+    """The known facts of the filters of n column chunks. The cache stores them, and tables with the same files share
+    them.
 
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not

@@ -110,7 +110,7 @@ class RowGroups:
         self._members = np.split(by_profile, np.cumsum(np.bincount(profile, minlength=len(profiles)))[:-1])
         self.stored = stored
         self.indexed = 0
-        """How many of the files were found in an index."""
+        """The number of files that were found in an index."""
         self.outdated = False
         self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
@@ -246,7 +246,7 @@ class RowGroups:
 
     @property
     def read_amount(self) -> ReadAmount:
-        """How much was read for this table; filters are counted by :attr:`ParquetFilters.revision`."""
+        """The amount of reads for this table; filters are counted by :attr:`ParquetFilters.revision`."""
         filters = [chunks.filters for chunks in self.cached_columns().values()]
         known, loaded = sum(each.revision for each in filters), sum(each.loaded_revision for each in filters)
         return ReadAmount(self._extracted, known - loaded, known)

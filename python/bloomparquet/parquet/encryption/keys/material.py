@@ -33,7 +33,7 @@ _MOST_QUOTED = 100
 
 @dataclass(frozen=True, repr=False)
 class KeyMaterial:
-    """How one key was wrapped. The material of a footer key also names the KMS instance.
+    """The wrapped form of one key. The material of a footer key also names the KMS instance.
 
     `wrapped` is the wrapped data key as text: by the KMS, or by :func:`wrap_locally` if there is an `encryption_key`.
     `encryption_key` is the ID of the key-encryption key and its wrapped form.
