@@ -53,7 +53,7 @@ def lookups(rounds: int, shape: Shape) -> Iterator[Row]:
 
 
 def _bytes_read(contender: Contender, number: int) -> int:
-    """What one more run reads, also from the page cache. Linux counts the bytes of a process's read calls."""
+    """The bytes that one more run reads, also from the page cache. Linux counts the bytes of a process's read calls."""
     if contender.before is not None:
         contender.before(number)
     began = _bytes_so_far()

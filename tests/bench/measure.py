@@ -77,7 +77,7 @@ def take_turns(
 
 @dataclass(frozen=True)
 class Aim:
-    """What a measurement should reach, and whether it does."""
+    """The target of a measurement, and whether it is reached."""
 
     text: str
     met: bool

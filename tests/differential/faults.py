@@ -151,7 +151,7 @@ def copied(fault: Fault, home: Path) -> Path:
 
 
 def pairs_until_found(fault: Fault, home: Path, most: int) -> int | None:
-    """How many pairs were needed; None if `most` did not suffice."""
+    """The number of pairs that found the fault; None if `most` did not suffice."""
     paths = [copied(fault, home) / "python", ROOT]
     arguments = ["--replay", str(home), "--pairs", str(most), "--ways", ",".join(fault.ways)]
     run = subprocess.run(

@@ -16,7 +16,7 @@ _ENTRIES = ("load", "load", "load", "using", "path", "table", "files")
 
 @dataclass(frozen=True)
 class Load:
-    """How a data set is loaded: `at_load` are the settings meanwhile, `settings` those while a query runs."""
+    """A way to load a data set: `at_load` are the settings meanwhile, `settings` those while a query runs."""
 
     data: DataSet
     entry: str = "load"

@@ -36,7 +36,7 @@ def shrunk(spark: SparkSession, pair: Pair, difference: str, home: Path) -> Pair
 
 
 def _kind(difference: str | None) -> list[str]:
-    """What differs: the rows, or which error."""
+    """The kind of a difference: the rows, or the error."""
     if difference is None:
         return []
     return re.findall(r"^fails|^rows|lost|[A-Z_.]{6,}|\w+Exception|\w+Error", difference)[:2]

@@ -85,7 +85,7 @@ def evaluate(frame: DataFrame, predicates: Sequence[str]) -> tuple[pa.Table, lis
 
 
 def read_by_data_source(root: Path, schema: T.StructType | None, **options: str) -> pa.Table:
-    """What ``format("bloomparquet")`` returns to Spark: its classes called and pickled as Spark does."""
+    """The rows that ``format("bloomparquet")`` returns: its classes are called and pickled as Spark does."""
     source = DefaultSource({"path": str(root), **{name.lower(): value for name, value in options.items()}})
     reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
     splits = [pickle.loads(pickle.dumps(split)) for split in reader.partitions()]

@@ -1,4 +1,4 @@
-"""What random SQL is made of: the rows that predicates are about are rows of the files."""
+"""The parts of random SQL: the rows that predicates are about are rows of the files."""
 
 from __future__ import annotations
 

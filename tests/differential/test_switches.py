@@ -97,8 +97,11 @@ def test_random_rows_are_equal_without(switch: str, file_format: str, write: Cal
 def test_each_evidence_alone_keeps_the_rows_and_no_less(
     file_format: str, write: Callable[[Data, Path], list[Path]]
 ) -> None:
-    """What all evidence keeps is kept by each alone. It is their intersection where one proof about one condition
-    suffices to skip: a conjunction of comparisons with single values, over units that are judged whole."""
+    """Each kind of evidence alone keeps all row groups that all kinds together keep.
+
+    These are the intersection where one proof about one condition suffices to skip: for a conjunction of comparisons
+    with single values, over units that are judged whole.
+    """
     tally: Counter[str] = Counter()
 
     @examples(0.1)

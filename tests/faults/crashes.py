@@ -109,7 +109,7 @@ class Recorder:
 
 
 def _content_of(descriptor: int) -> list[Event]:
-    """What the file holds now, if it is a regular one."""
+    """The present content of a regular file."""
     path = os.readlink(f"/proc/self/fd/{descriptor}")
     try:
         with open(f"/proc/self/fd/{descriptor}", "rb") as file:

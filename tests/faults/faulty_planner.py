@@ -45,7 +45,7 @@ def main(seed: int) -> None:
 
 
 def disturb(random: Random, kind: str, head: dict[str, Any], body: bytes, held: list[bytes]) -> list[bytes]:
-    """What to send instead of an answer."""
+    """The bytes to send instead of an answer."""
     whole = frame(head, body)
     half = random.randrange(1, len(whole))
     if kind == "duplicated":

@@ -23,7 +23,7 @@ def seeds(share: float, few: int) -> range:
 
 
 def repeat(seed: int, of: str) -> str:
-    """What to say of a failing seed of the test with the id `of`."""
+    """The message for a failing seed of the test with the id `of`, with the command that repeats it."""
     return f"seed {seed} of {of}; to repeat it: make faults SEED={seed} NUMBER=1 ARGS='-k {keyword(of)}'"
 
 

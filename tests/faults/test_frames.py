@@ -33,7 +33,7 @@ def wait_without_need(futures: Any, timeout: float) -> None:
 
 
 class _NoThread:
-    """In place of the thread that sends heartbeats, which ends with its process."""
+    """A thread that does nothing, in place of the one that sends heartbeats."""
 
     def __init__(self, **_: Any) -> None:
         pass
@@ -125,7 +125,7 @@ def test_answers_to_faulty_frames_are_right(lakes: list[list[Path]], tmp_path: P
 
 
 def test_requests_without_a_thread_do_not_delay_the_end(lakes: list[list[Path]], tmp_path: Path) -> None:
-    """They are dropped when the input has ended."""
+    """Requests are dropped when the input has ended."""
     request = frame(request_of(lakes[0], equals(3), tmp_path), listing_of(lakes[0]))
     out = io.BytesIO()
     Worker(out).serve(io.BytesIO(request * 500))

@@ -219,7 +219,7 @@ GROUPS = 20
 
 
 def result_of(work: Work, place: LocalPlace, new: bytes) -> bytes:
-    """What the work makes of the new file, in a copy."""
+    """The result of the work on the new file, in a copy."""
     (target,) = work.after()
     before = place.read("a.parquet")
     place.put("a.parquet", new)

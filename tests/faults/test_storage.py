@@ -41,7 +41,7 @@ def test_faults_of_storage_cost_no_row_and_no_file(where: str, name: str, tmp_pa
 
 
 def count_calls(work: Work, place: Place) -> int:
-    """How many calls can have a fault."""
+    """The number of calls that can have a fault."""
     work.prepare(place)
     forget()
     injector = Injector()

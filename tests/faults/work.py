@@ -1,4 +1,4 @@
-"""What faults are injected into: reads, retrofits, writes and indexes; and what must be so afterwards."""
+"""The work into which faults are injected: reads, retrofits, writes and indexes; and the checks afterwards."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Find:
-    """What is wrong with an input. Inputs with the same `signature` show the same fault."""
+    """A fault that an input shows. Inputs with the same `signature` show the same fault."""
 
     signature: str
     report: str

@@ -82,7 +82,7 @@ def test_slices_answer_as_the_filters(count: int) -> None:
 
 @pytest.mark.parametrize(("count", "num_bytes"), [(1, 8), (9, 40), (17, 32), (513, 72), (4097, 32), (8192, 33)])
 def test_a_tile_has_the_bytes_of_its_format(count: int, num_bytes: int) -> None:
-    """Those of the module's docstring, computed bit by bit. Other versions read them."""
+    """The bytes that the module's docstring describes, computed bit by bit. Other versions read them."""
     matrix = np.random.default_rng(count).integers(0, 256, (count, num_bytes), np.uint8)
     bits = np.unpackbits(matrix, axis=1, bitorder="little")
     size = -(-count // 8)

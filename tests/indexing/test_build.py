@@ -1,4 +1,4 @@
-"""What a build, a refresh and a drop return, keep and remove."""
+"""The results of a build, a refresh and a drop: what they return, keep and remove."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def shown(table: Any) -> list[changes.Row]:
 @pytest.mark.parametrize("units", [changes.KEPT, changes.SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", changes.CHANGES)
 def test_a_file_that_changes_after_the_build(kind: str, units: tuple[int, ...], tmp_path: Path) -> None:
-    """It is planned as without an index; and after a refresh from the index."""
+    """The file is planned as without an index; and after a refresh from the index."""
     path = tmp_path / "x.parquet"
     changes.write(path, units, "a")
     changes.write(tmp_path / "y.parquet", (0, 1), "a")
@@ -116,7 +116,7 @@ def test_a_file_that_was_short_while_it_was_read_is_left_out(tmp_path: Path, mon
 
 
 def test_another_process_replaces_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process remembers is not told of it."""
+    """This process remembers the old index, and nobody tells it of the new one."""
     monkeypatch.setattr(commit, "forget_indexes", lambda: None)
     test_each_plan_uses_the_index_as_it_is_then(tmp_path)
 
@@ -172,7 +172,7 @@ def test_plans_in_threads_while_the_index_is_rebuilt(tmp_path: Path) -> None:
 
 
 def with_time(path: str, info: dict[str, Any]) -> pyarrow.fs.FileInfo:
-    """What a file system lists that has modification times."""
+    """The listing of a file system that has modification times."""
     if info["type"] == "directory":
         return pyarrow.fs.FileInfo(path, pyarrow.fs.FileType.Directory)
     time = info["created"]

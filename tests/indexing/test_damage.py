@@ -79,7 +79,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def index_of(segment: bytes) -> Tree:
-    """What a segment says of its sections and tiles."""
+    """The table of contents of a segment: its sections and tiles."""
     return json.loads(segment[HEAD : HEAD + int.from_bytes(segment[12:16], "little")])
 
 

@@ -66,7 +66,7 @@ def without_filters(table: pa.Table, path: Path, **options: Any) -> None:
 
 
 def columns_of(data: Data, what: str) -> Any:
-    """What to index: all columns, one of them, or filters of the values of those that can have one."""
+    """The columns to index: all, one of them, or filters of the values of those that can have one."""
     if what == "all columns":
         return None
     kinds = {path: [file.kinds[path] for file in data.files if path in file.kinds] for path in data.columns}

@@ -50,8 +50,10 @@ def kept(root: Path, number: int, **options: Any) -> list[tuple[str, int]]:
 
 
 def indexed_files(root: Path) -> int:
-    """How many files the index covers. Asserts that plans with and without it keep the same row groups, with the row
-    group that matches among them."""
+    """The number of files that the index covers.
+
+    Asserts that plans with and without it keep the same row groups, with the row group that matches among them.
+    """
     forget_indexes()
     for number in range(len(list(root.glob("*.parquet")))):
         groups = kept(root, number)

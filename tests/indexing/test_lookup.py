@@ -1,4 +1,4 @@
-"""How plans find an index, and how long they believe what they found."""
+"""Plans find an index, and believe it for some time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plans log of an index that is missing, damaged or unreadable."""
+"""The warnings that plans log for an index that is missing, damaged or unreadable."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_folded_filters_keep_little_more(blocks: int, tmp_path: Path) -> None:
 
 
 def test_an_index_of_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its table of contents is longer than what is read first."""
+    """The table of contents of its segment is longer than the first read."""
     columns = {f"c{i}": list(range(i, i + 20, 2)) for i in range(120)}
     write(tmp_path / "x.parquet", columns, list(columns), rows_per_group=5)
     bp.build_index(tmp_path)
@@ -309,7 +309,7 @@ def orc(path: Path) -> None:
 @pytest.mark.parametrize("spoil", [damaged, beyond_limits, orc], ids=lambda spoil: spoil.__name__)
 @pytest.mark.parametrize("first", [True, False])
 def test_files_that_cannot_be_read(first: bool, spoil: object, tmp_path: Path) -> None:
-    """They are left out, and a plan says of them what it says without an index."""
+    """Such files are left out of the index, and plans report them as without an index."""
     for i in range(3):
         write(tmp_path / f"{i}.parquet", {"x": [i, 10, 20]}, ["x"], rows_per_group=1)
     other = tmp_path / ("0.parquet" if first else "2.parquet")

@@ -125,7 +125,7 @@ def test_a_server_without_the_jar_is_a_warning(path: str, tmp_path: Path) -> Non
 
 
 class Builder:
-    """What `configure` uses of Spark's builder."""
+    """The part of Spark's builder that `configure` uses."""
 
     def __init__(self, **options: str) -> None:
         self._options = {f"spark.{key}": value for key, value in options.items()}

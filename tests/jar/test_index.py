@@ -107,7 +107,7 @@ def test_new_and_changed_files_beside_an_old_index(readers: Readers, data: Path,
 
 
 def test_the_python_data_source_uses_the_index(readers: Readers, data: Path) -> None:
-    """It has no metrics: each row group that is kept is a task of its own."""
+    """The Python data source has no metrics: each row group that is kept is a task of its own."""
     where = f"name = '{name_of(7)}'"
 
     def ask(**options: str) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""What happened to Spark's own scans: ``last_plan``, EXPLAIN, and the metrics of Spark's UI."""
+"""The reports about Spark's own scans: ``last_plan``, EXPLAIN, and the metrics of Spark's UI."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def other(jar_spark: SparkSession) -> SparkSession:
 
 
 def test_a_view_of_a_case_sensitive_session(jar_spark: SparkSession, other: SparkSession, path: str) -> None:
-    """Its reader finds no column `id` in the file, so all values are NULL, whoever asks."""
+    """The reader of the view finds no column `id` in the file, so all values are NULL in every session."""
     with conf(jar_spark, {"spark.sql.caseSensitive": "true"}):
         jar_spark.read.schema("id BIGINT").parquet(path).createOrReplaceGlobalTempView("of_another_session")
         try:

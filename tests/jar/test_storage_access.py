@@ -175,7 +175,7 @@ def test_messages_show_no_secrets(access: StorageAccess, message: str) -> None:
 
 
 def test_other_credentials_have_other_file_systems(tmp_path: Any) -> None:
-    """What was read is shared by its identity, through the disk; what reads it is not."""
+    """File systems are not shared; the evidence of files is shared by their identity, through the disk."""
     write(tmp_path / "t" / "a.parquet", {"id": list(range(100))}, ["id"], rows_per_group=10)
     with s3_server() as server:
         server.upload(tmp_path / "t", "t")

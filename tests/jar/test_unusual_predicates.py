@@ -54,7 +54,7 @@ def test_no_row_is_lost_without_rules_of_the_optimizer(where: str, path: str, ja
 
 
 class Planned:
-    """What the planner is asked for predicates on a file with the columns `schema`, which are made by hand."""
+    """The requests to the planner for predicates, made by hand, on a file with the columns `schema`."""
 
     def __init__(self, spark: SparkSession, schema: str) -> None:
         self.jvm: Any = spark._jvm

@@ -88,7 +88,7 @@ def test_a_failed_job_leaves_the_old_files_only(jar_spark: SparkSession, table: 
 
 
 def test_uncommitted_files_of_a_killed_job_are_deleted(jar_spark: SparkSession, table: Path) -> None:
-    """Its finished tasks are where Hadoop's committer would look for those of the overwrite."""
+    """The finished tasks of the killed job are where Hadoop's committer would look for those of the overwrite."""
     stale = table / "_temporary" / "0" / "task_202001010000000_0000_m_000000"
     stale.mkdir(parents=True)
     shutil.copy(next(table.glob("p=1/part-*")), stale / "part-00000-stale.parquet")

@@ -26,7 +26,7 @@ _TIMEOUT = 900  # seconds
 
 
 class JavaMutant(NamedTuple):
-    """In the class `name`, `old` becomes `new`. `old` is in the file once. `tests` judge it."""
+    """One mutant: in the class `name`, `old` becomes `new`. `old` is in the file once. `tests` judge the mutant."""
 
     name: str
     old: str

@@ -27,7 +27,7 @@ _NOT_RUN = (None, 2)  # not yet, or interrupted
 
 
 class Change(NamedTuple):
-    """What one mutant changes. `old` and `new` are the changed lines without their indentation."""
+    """The change of one mutant. `old` and `new` are the changed lines without their indentation."""
 
     function: str
     old: str

@@ -1,4 +1,4 @@
-"""How large a filter must be: sizes, expected and estimated false positive probabilities."""
+"""The sizes of filters, and their expected and estimated false positive probabilities."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_an_impossible_ndv_is_an_error(ndv: float) -> None:
 
 
 def folded_step_by_step(bloom: SplitBlockBloomFilter, fpp: float) -> SplitBlockBloomFilter:
-    """What `fitted` must give: the filter, folded once more as long as the result is good enough."""
+    """The right result of `fitted`: the filter, folded once more as long as the result is good enough."""
     while bloom.n_blocks % 2 == 0 and (half := bloom.fold()).estimated_fpp <= sizes.TOLERANCE * fpp:
         bloom = half
     return bloom

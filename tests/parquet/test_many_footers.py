@@ -193,7 +193,7 @@ def test_extents_follow_the_first_page_of_the_first_chunk(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_footers_are_never_parsed_together(seed: int) -> None:
-    """They are parsed alone, which raises their errors; and their neighbours are what they are."""
+    """Damaged footers are parsed alone, which raises their errors; and their neighbours are unaffected."""
     rng = random.Random(seed)
     whole = [footer_bytes(rng) for _ in range(3 * MANY)]
 

@@ -87,7 +87,7 @@ def stripes(root: str) -> bp.ScanPlan:
 
 
 def locked(root: str) -> bp.ScanPlan:
-    """Of two files one is encrypted, and its key is not given; the filter of the other is damaged."""
+    """Two files: one is encrypted, and its key is not given; the filter of the other is damaged."""
     folder = Path(root).parent / "locked"
     folder.mkdir()
     table = pa.table({"a": EVEN})

@@ -12,7 +12,7 @@ from tests.support.disk_cache import cache_in, ten_files
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """Where the plans of this process keep what they read."""
+    """The directory in which the plans of this process cache what they read."""
     yield from cache_in(tmp_path / "cache")
 
 

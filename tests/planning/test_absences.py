@@ -1,4 +1,4 @@
-"""What filters proved to be absent is not read again, whatever happens to other files."""
+"""Values that filters proved to be absent are not looked up again, whatever happens to other files."""
 
 from __future__ import annotations
 

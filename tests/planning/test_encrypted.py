@@ -246,7 +246,7 @@ def test_the_disk_cache_holds_no_encrypted_files(tmp_path: Path) -> None:
 
 
 def test_a_file_profile_holds_no_secrets(tmp_path: Path) -> None:
-    """It is stored for plaintext files, and may come from an encrypted file with the same schema."""
+    """A profile is stored for plaintext files, and may come from an encrypted file with the same schema."""
     table = rows().rename_columns(["id", "text", "at", "unlike any other test's"])
     bp.write_table(table, tmp_path / "a.parquet", encryption=KEYS, key_values={"who": "nobody may know"})
     bp.write_table(table, tmp_path / "b.parquet")

@@ -216,7 +216,7 @@ def test_a_column_that_the_reader_converts_excludes_nothing(dataset: bp.Dataset)
 
 
 def test_an_unknown_column_excludes_nothing(dataset: bp.Dataset) -> None:
-    """It is no column that the files lack: those are NULL."""
+    """An unknown column is no column that some files lack: such columns are NULL there."""
     request = make_request(dataset)
     assert judged(simple(0, 1), [bp.Eq("x", 3)], request)[1].tolist() == [2, 2]
     request = replace(request, unknown=frozenset({("x",)}))

@@ -107,7 +107,7 @@ def test_keys_without_plaintext_files_refuse_cached_files(files: list[str]) -> N
 
 @pytest.fixture
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the plans of a test keep what they read."""
+    """The directory in which the plans of a test cache what they read."""
     yield from cache_in(tmp_path_factory.mktemp("cache"))
 
 
@@ -161,7 +161,7 @@ def test_what_a_new_process_learns_is_added(mixed: Path, directory: Path) -> Non
 
 
 def test_tables_in_memory_and_on_disk_make_one(mixed: Path, directory: Path) -> None:
-    """What a table has only mapped from the disk reaches the next one; and one segment replaces the others."""
+    """Evidence that a table has only mapped from the disk reaches the next one; and one segment replaces the others."""
     for where in PREDICATES:
         bp.plan(mixed, where)
     restart()

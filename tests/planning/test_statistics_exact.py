@@ -1,4 +1,4 @@
-"""What bounds and null counts prove, for every combination of few values: no more than is true, and no less."""
+"""The proofs of bounds and null counts, for every combination of few values: no more than is true, and no less."""
 
 from __future__ import annotations
 

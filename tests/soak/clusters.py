@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(home: Path, mark: str) -> dict[str, str]:
-    """What all processes of a run inherit. Their temporary files are below `home`."""
+    """The environment variables that all processes of a run inherit. Their temporary files are below `home`."""
     for name in ("tmp", "local", "work"):
         (home / name).mkdir(parents=True, exist_ok=True)
     return {

@@ -1,4 +1,4 @@
-"""What the drivers wrote, counted: operations by kind, errors by name, wrong rows."""
+"""Counts the entries of the drivers' journals: operations by kind, errors by name, wrong rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: processes and files. Only Spark may leave some, for processes that were killed."""
+"""The leftovers of a run: processes and files. Only Spark may leave some, for processes that were killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients do: one function for each kind of operation. Each compares its answer with what is known of the data."""
+"""The operations of clients, one function for each kind. Each compares its answer with the known facts of the data."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Process:
         return state != "Z"
 
     def resident_bytes(self) -> int:
-        """Its resident memory; 0 if it has ended."""
+        """The resident memory of the process; 0 if it has ended."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (FileNotFoundError, ProcessLookupError):

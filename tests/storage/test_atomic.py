@@ -280,7 +280,7 @@ def test_a_failed_writer_does_not_stay_locked(parquet: Path, monkeypatch: pytest
 
 
 def test_a_file_that_cannot_be_looked_at_is_not_replaced(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its mode would be lost: the new file would be one that all may read."""
+    """The mode of the file would be lost: all might read the new file."""
     parquet.chmod(0o600)
     original = os.stat
 

@@ -40,8 +40,8 @@ new Promise(done => {
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows: its text, its elements as HTML, its picture (PNG), messages of the console and errors, and the
-    addresses that it asked for."""
+    """The contents of a page: its text, its elements as HTML, its picture (PNG), messages of the console and errors,
+    and the addresses that it asked for."""
 
     text: str
     html: str
@@ -88,7 +88,7 @@ class Browser:
         return answer["result"].get("value")
 
     def colours(self, png: bytes) -> dict[tuple[int, int, int], int]:
-        """How many pixels of a picture have each colour."""
+        """The number of pixels of each colour in a picture."""
         self._open_page()
         counts = json.loads(self.evaluate(_COUNT_COLOURS % base64.b64encode(png).decode()))
         return {(int(n) & 255, int(n) >> 8 & 255, int(n) >> 16 & 255): count for n, count in counts.items()}

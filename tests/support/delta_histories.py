@@ -389,7 +389,7 @@ def _identifier(name: str) -> str:
 
 
 def _in_log(table: Path, path: str) -> str:
-    """How the log's JSON spells a path that deltalake returns."""
+    """The spelling in the log's JSON of a path that deltalake returns."""
     spelled = {each["path"] for each in delta_log.actions(table, "add")}
     return path if path in spelled else next(each for each in spelled if path.endswith(each))
 

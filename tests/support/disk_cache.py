@@ -41,7 +41,7 @@ def ten_files(root: Path) -> Path:
 
 
 def summary(plan: bp.ScanPlan) -> list[Any]:
-    """What a plan says of its row groups, its predicate and its errors."""
+    """The row groups of a plan, its predicate and its errors."""
     return [*plan.row_groups, plan.where, *dict.fromkeys(map(str, plan.errors))]
 
 

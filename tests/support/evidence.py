@@ -179,7 +179,7 @@ def columns_of(each: Range) -> str:
 
 
 class Oracle:
-    """What the evidence about a row range says of a leaf predicate: False if it excludes every row.
+    """The right verdict of the evidence about a row range on a leaf predicate: False if it excludes every row.
 
     Each kind of evidence includes the kinds before it: partition values, null counts, bounds, filters.
     """
@@ -188,7 +188,7 @@ class Oracle:
         self._truths: dict[Predicate, dict[int | None, bool]] = {}
 
     def truth(self, leaf: Predicate) -> dict[int | None, bool]:
-        """For which cells of its column `leaf` is TRUE."""
+        """The mask of the cells of its column for which `leaf` is TRUE."""
         if leaf not in self._truths:
             table = pa.table({column_of(leaf): pa.array(CELLS, pa.int64())})
             matching = [value is True for value in mask(leaf, table).to_pylist()]

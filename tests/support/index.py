@@ -22,7 +22,7 @@ def plan_by(index: str, path: Any, where: Any, **options: Any) -> bp.ScanPlan:
 
 
 def outcome(index: str, path: Any, where: Any, **options: Any) -> tuple[Any, ...]:
-    """What a plan says of every row group, its predicate, and its errors; or the error that it raises. NaN in the
+    """The row groups of a plan, its predicate, and its errors; or the error that it raises. NaN in the
     predicate does not differ."""
     try:
         plan = plan_by(index, path, where, **options)

@@ -66,7 +66,7 @@ class Looks:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What was logged since the last call: the level, and the message."""
+    """The level and the message of each log entry since the last call."""
     assert {record.name for record in caplog.records} <= {"bloomparquet.index"}
     messages = [(record.levelname, record.getMessage()) for record in caplog.records]
     caplog.clear()

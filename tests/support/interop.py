@@ -117,7 +117,7 @@ def time_of_day(unit: str) -> Kind:
 
 
 def text(i: int) -> str:
-    """Of 5 to 45 bytes, some beyond ASCII: 32 bytes and more go through the four lanes of XXH64."""
+    """Text of 5 to 45 bytes, some beyond ASCII: 32 bytes and more go through the four lanes of XXH64."""
     return f"{i:05}" + "é中𝄞"[: i % 4] + "x" * (i % 31)
 
 
@@ -183,7 +183,7 @@ def filtered_columns(path: str) -> set[str]:
 
 
 def reasons(path: str, predicate: bp.Predicate | str) -> list[str | None]:
-    """For each row group why `bp.plan` skips it, None where it is kept; cheaper than `ScanPlan.row_groups`."""
+    """The reason of `bp.plan` to skip each row group, None where it is kept; cheaper than `ScanPlan.row_groups`."""
     return [reason and reason.value for reason in (REASONS[code] for code in bp.plan(path, predicate).codes.tolist())]
 
 

@@ -117,7 +117,7 @@ def possible_hashes(value: Any, kind: int) -> Hashes:
 
 
 def count_held(file: OrcFile, name: str) -> tuple[int, int, int, int]:
-    """How many values the filter of their row group holds, and of how many; the same for values of other row
+    """The number of values that the filter of their row group holds, and of all; the same for values of other row
     groups."""
     kind = file.tail.types[file.column(name)].kind
     held = written = taken = absent = 0

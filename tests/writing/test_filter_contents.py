@@ -1,4 +1,4 @@
-"""What a made filter holds: both zeros, NaN, and as many bits as its distinct values need."""
+"""The contents of a made filter: both zeros, NaN, and as many bits as its distinct values need."""
 
 from __future__ import annotations
 

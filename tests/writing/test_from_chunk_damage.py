@@ -93,7 +93,7 @@ def test_wrong_page_checksum_is_an_error(tmp_path: Path, dictionary: bool, at: f
 
 
 def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
-    """Its entries would be decoded as other values."""
+    """The entries of such a dictionary would be decoded as other values."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": np.arange(100)}), path, compression="none")
     content = bytearray(path.read_bytes())
