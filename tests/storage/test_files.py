@@ -13,7 +13,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import bloomparquet as bp
 from bloomparquet.errors import OptionError, UnsupportedError
-from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_glob, is_hidden, open_storage
+from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_hidden, open_storage
+from bloomparquet.storage.globs import is_glob
 
 
 def write_tree(write: Any) -> None:

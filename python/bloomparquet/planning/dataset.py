@@ -25,10 +25,10 @@ from bloomparquet.storage.files import (
     LocalStorage,
     Storage,
     data_root,
-    is_glob,
     is_hidden,
     open_storage,
 )
+from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import (
     OnTableLog,

@@ -105,7 +105,7 @@ def scan_batches(
     dataset = open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log)
     plan = plan_dataset(dataset, predicate, options)
     if isinstance(path, Dataset) and dataset.columns is None:
-        # It may have been listed long ago, and a cache or an index may have had all evidence.
+        # The data set may have been listed long ago, and the evidence may be from a cache or an index.
         require_skipped_unchanged(plan)
     return read_plan(plan, columns, options, merge_schema=merge_schema)
 

@@ -6,7 +6,6 @@ microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps ever
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
 import re
@@ -22,9 +21,9 @@ import pyarrow.fs
 
 from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
+from bloomparquet.storage.globs import is_glob, matches_glob, without_glob
 from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
-_GLOB = re.compile(r"[*?\[]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -116,10 +115,6 @@ def is_hidden(name: str) -> bool:
     """Spark's rule for names that are not data: ``_temporary``, ``_SUCCESS``, ``.crc``, but not the partition
     ``_day=1``."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def is_glob(path: str) -> bool:
-    return _GLOB.search(path) is not None
 
 
 class LocalStorage:
@@ -265,12 +260,12 @@ class ArrowStorage:
 
     def glob(self, pattern: str) -> list[str]:
         parts = pattern.split("/")
-        fixed = next(i for i, part in enumerate(parts) if _GLOB.search(part))
+        fixed = next(i for i, part in enumerate(parts) if is_glob(part))
         root = "/".join(parts[:fixed])
         selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
         paths = [info.path for info in self.filesystem.get_file_info(selector)]
         return sorted(
-            path for path in paths if _matches(_names_below(root.lstrip("/"), path.lstrip("/")), parts[fixed:])
+            path for path in paths if matches_glob(_names_below(root.lstrip("/"), path.lstrip("/")), parts[fixed:])
         )
 
     def is_directory(self, path: str) -> bool:
@@ -304,15 +299,6 @@ def _hidden_directories(root: str, entries: Sequence[pyarrow.fs.FileInfo]) -> It
 def _names_below(root: str, path: str) -> list[str]:
     """The parts of `path` below `root`."""
     return path[len(root) :].strip("/").split("/")
-
-
-def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether the parts of a path match those of a glob: as in :func:`glob.glob`, only ``**`` crosses directories."""
-    if not patterns:
-        return not names
-    if patterns[0] == "**":
-        return any(_matches(names[i:], patterns[1:]) for i in range(len(names) + 1))
-    return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _matches(names[1:], patterns[1:])
 
 
 _LOCAL = LocalStorage()
@@ -354,8 +340,7 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
     if not mark or "=" not in query or "/" in query.partition("=")[0]:
         inner, query = location, ""
     # A URI may not contain all characters of a glob: open the directory in which the glob begins.
-    at = _GLOB.search(inner)
-    fixed = inner if at is None else inner[: inner.rindex("/", 0, at.start())]
+    fixed = without_glob(inner)
     authority = fixed.split("/", 1)[0]
     if options:
         options = {**dict(parse_qsl(query)), **options}
@@ -366,7 +351,7 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
         filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
     key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
     storage = ArrowStorage(filesystem, key, (key, digest(authority, options)))
-    return storage, stripped if at is None else stripped + inner[len(fixed) :]
+    return storage, stripped + inner[len(fixed) :]
 
 
 class _FileSystemKey:
