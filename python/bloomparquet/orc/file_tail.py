@@ -166,12 +166,12 @@ def read_tails(storage: Storage, files: Sequence[FileInfo], count: ReadCount) ->
 
 
 def are_orc(storage: Storage, files: Sequence[FileInfo], count: ReadCount) -> list[bool]:
-    """Which of `files` begin as ORC files do; one request each."""
+    """Whether each of `files` begins as an ORC file; one request each."""
     return begin_with(storage, files, MAGIC, count)
 
 
 def begin_with(storage: Storage, files: Sequence[FileInfo], magic: bytes, count: ReadCount) -> list[bool]:
-    """Which of `files` begin with `magic`; one request each."""
+    """Whether each of `files` begins with `magic`; one request each."""
     some = np.flatnonzero([file.size > len(magic) for file in files])
     offsets, lengths = np.zeros(len(some), np.int64), np.full(len(some), len(magic))
     ranges = read_ranges(storage, files, some, offsets, lengths, count)

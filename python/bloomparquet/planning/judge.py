@@ -217,8 +217,10 @@ def decide(
 def _asked_in_index(
     table: Units, conditions: Sequence[RowCondition], request: Request, some: Verdicts
 ) -> NDArray[np.bool_]:
-    """Which units have a filter in an index on a column that a plan asked about. The answer is right for the units
-    `some`; it may be False for others."""
+    """Whether each unit has a filter in an index, on a column that a plan asked about.
+
+    The answer is right for the units `some`; it may be False for others.
+    """
     parts = table.row_groups_within(np.flatnonzero(some))
     in_index = np.zeros(len(table), np.bool_)
     for condition in conditions:

@@ -93,7 +93,7 @@ class RowGroup:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScanPlan:
-    """Which row groups of a data set might hold rows that match, and why the others cannot.
+    """The row groups of a data set that might hold matching rows, and the reasons why the others cannot.
 
     ``total = kept + skipped.total()``. Over ORC files, these and :attr:`row_groups` count stripes, and
     `row_group_counts` counts the row groups within the stripes; over Parquet files it is None.
@@ -338,7 +338,7 @@ class ScanPlan:
 
 
 def skipped_local_files(plan: ScanPlan) -> list[FileInfo]:
-    """The local files that the plan skips, except by their partition values."""
+    """The local files that the plan skips by statistics or Bloom filters; not those skipped by partition values."""
     files = plan.dataset.files
     if not isinstance(plan.dataset.storage, LocalStorage):
         return []

@@ -67,7 +67,7 @@ Where: TypeAlias = (
     | PolarsExpression
     | None
 )
-"""Which rows are wanted; None wants all of them.
+"""The condition on the wanted rows; None wants all rows.
 
 * SQL text in Spark's dialect: ``"user_id = 7 AND country IN ('CH', 'DE')"``;
 * conditions as pyarrow writes them, all of which must hold: ``[("user_id", "=", 7), ("country", "in", ["CH", "DE"])]``;
@@ -254,7 +254,7 @@ def _to_conditions(predicate: Predicate | None, options: PlanOptions) -> tuple[R
 def _judge_files(
     dataset: Dataset, conditions: Sequence[RowCondition], partitions: PartitionEvidence
 ) -> NDArray[np.bool_]:
-    """Which files of `dataset` might hold matching rows, by their partition values."""
+    """Whether each file of `dataset` might hold matching rows, by its partition values."""
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
         for condition in conditions:

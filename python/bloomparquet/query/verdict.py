@@ -36,7 +36,7 @@ class Reason(str, Enum):
 
 
 def might_match(predicate: Predicate, alive: Verdicts, judge: Callable[[Predicate, Verdicts], Verdicts]) -> Verdicts:
-    """Which of the `alive` row groups might hold a row for which `predicate`, in negation normal form, is TRUE.
+    """The mask of the `alive` row groups that might hold a row for which `predicate`, in negation normal form, is TRUE.
 
     ``judge(leaf, alive)`` answers for a leaf predicate. It is asked only about row groups that its answer can change:
     And narrows them from child to child, and Or passes on those that no child has kept yet.

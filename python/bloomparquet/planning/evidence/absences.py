@@ -17,14 +17,14 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 class Absences:
-    """Which of n chunks do not hold a value, for the values that were asked last. Bounded in memory."""
+    """The proofs that chunks, of n, do not hold the values that were asked for last. Bounded in memory."""
 
     def __init__(self, n: int) -> None:
         self._n = n
         self._absent: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()  # by hash, one bit for each chunk
 
     def known(self, question: Question) -> NDArray[np.bool_]:
-        """Which chunks of `question` are known not to hold its value; none if it asks for several values."""
+        """Whether each chunk of `question` is known not to hold its value; False if it asks for several values."""
         bits = self._absent.get(int(question.hashes[0])) if len(question.hashes) == 1 else None
         if bits is None:
             return np.zeros(len(question.chunks), np.bool_)

@@ -112,7 +112,7 @@ class BitSlices:
     records: Records
 
     def ask(self, positions: NDArray[np.int64], reads: ReadCount) -> Iterator[tuple[slice, Bits]]:
-        """Which filters have all bits of each value. ``positions`` (values, k): the bits that each value sets.
+        """Ask which filters have all bits of each value. ``positions`` (values, k) are the bits that each value sets.
 
         Yields some of the values as a slice, and their answers: shape (values, bytes), one bit for each filter, which
         :meth:`unpack` turns into booleans. Raises :class:`DamagedSliceError`.

@@ -49,11 +49,11 @@ class FilterStore(ABC):
 
     @property
     def in_index(self) -> Booleans:
-        """Which chunks have their filter in an index."""
+        """Whether each chunk has its filter in an index."""
         return self.tiled.present
 
     def check(self, question: Question) -> tuple[Booleans, int]:
-        """One answer per chunk of `question`, and how many of the filters were unusable.
+        """One answer per chunk of `question`, and the number of unusable filters.
 
         False is a proof that the chunk holds none of the values. A chunk without a usable filter answers True.
         """
@@ -78,7 +78,7 @@ class FilterStore(ABC):
         return ~self.tiled.present[question.chunks]
 
     def _known_absent(self, question: Question) -> Booleans:
-        """Which chunks of `question` are known to hold none of its values, without a read."""
+        """Whether each chunk of `question` is known to hold none of its values, without a read."""
         return self.absent.known(question)
 
     @abstractmethod

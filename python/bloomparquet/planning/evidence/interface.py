@@ -49,14 +49,14 @@ class ChunkFilters(Protocol):
     def errors(self) -> Mapping[int, BloomParquetError]: ...
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter, shape (n,), as far as is known without reading filters."""
+        """Whether each chunk has a filter, shape (n,), as far as is known without reading filters."""
 
     @property
     def in_index(self) -> NDArray[np.bool_]:
-        """Which chunks have their filter in an index, shape (n,)."""
+        """Whether each chunk has its filter in an index, shape (n,)."""
 
     def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        """One answer per chunk of `question`, and how many of the filters were unusable. False proves that the chunk
+        """One answer per chunk of `question`, and the number of unusable filters. False proves that the chunk
         holds none of the values; True proves nothing."""
 
 

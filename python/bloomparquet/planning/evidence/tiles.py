@@ -33,7 +33,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TiledFilters:
-    """Which of n chunks have their filter in a tile. Arrays of shape (n,): `tile`, an index into `tiles`, -1 for none;
+    """The tiles that hold the filters of n chunks. Arrays of shape (n,): `tile`, an index into `tiles`, -1 for none;
     `at`, the position in the tile."""
 
     tile: NDArray[np.int32]
@@ -46,7 +46,7 @@ class TiledFilters:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter here."""
+        """Whether each chunk has a filter here."""
         return self.tile >= 0
 
     def take(self, chunks: NDArray[np.int64]) -> TiledFilters:

@@ -133,7 +133,7 @@ class OrcFilters(FilterStore):
         super().__init__(TiledFilters.none(n), {})
 
     def present(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
-        """Which of `groups` have filters; ``stripe[i]`` is the stripe of ``groups[i]``."""
+        """Whether each of `groups` has a filter; ``stripe[i]`` is the stripe of ``groups[i]``."""
         unknown = np.unique(stripe[self._present[groups] < 0])
         for number, footer in zip(unknown.tolist(), self._read_footers(unknown, reads), strict=True):
             self._present[self._first[number] : self._first[number + 1]] = (

@@ -60,7 +60,7 @@ class ParquetFilters(FilterStore):
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a filter, as their footers and the index say."""
+        """Whether each chunk has a filter, as footers and the index say."""
         return (self.offset >= 0) | self.tiled.present
 
     @property
@@ -264,7 +264,7 @@ class ParquetFilters(FilterStore):
         self._is_chosen[chosen[np.cumsum(self.num_bytes[chosen]) <= _COPIED_BYTES]] = True
 
     def _are_read_whole(self, question: Question) -> NDArray[np.bool_]:
-        """Which bitsets are read whole, if they are not resident."""
+        """Whether each bitset is read whole, if it is not resident."""
         chunks = question.chunks
         blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[chunks]
         return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]

@@ -48,7 +48,7 @@ class FoldedFilters:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which chunks have a copy, shape (n,)."""
+        """Whether each chunk has a copy, shape (n,)."""
         return self._at >= 0
 
     @property
@@ -76,7 +76,7 @@ class FoldedFilters:
             self._count += n_blocks * len(some)
 
     def excluded(self, question: Question) -> NDArray[np.bool_]:
-        """Which chunks of `question` are proven to hold none of its values."""
+        """Whether each chunk of `question` is proven to hold none of its values."""
         result = np.zeros(len(question.chunks), np.bool_)
         few = (question.first < question.last) & (question.last - question.first <= _MOST_VALUES)
         (some,) = np.nonzero(self.present[question.chunks] & few)
