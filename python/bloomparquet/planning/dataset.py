@@ -60,15 +60,20 @@ class RowDeletes(Protocol):
 class Dataset:
     """The files of one or several paths, on one storage, in the order in which they are read.
 
-    `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]`` as
-    text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers them
-    as Spark does. `format`: the format of the files; None detects it from their first and last bytes. `keys` decrypt
-    encrypted files. `paths`: the paths as they were given; empty if they need a file system object.
+    * `partition_names`: the partition columns, outermost first. ``partition_values[i]``: their values for ``files[i]``
+      as text, or as values of their types; None is Hive's null directory. `partition_types`: their types; None infers
+      them as Spark does;
+    * `format`: the format of the files; None detects it from their first and last bytes;
+    * `keys`: decrypt encrypted files;
+    * `paths`: the paths as they were given; empty if they need a file system object.
 
-    For a table with a log: `columns`: the columns of the table, and how its files store them; None if the columns are
-    those of the files. ``deletes[i]``: the deleted rows of ``files[i]``; None, like an empty `deletes`, if no row is
-    deleted. ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that file does not
-    store them. `location`: the directory of the table, with a slash.
+    A table with a log also has:
+
+    * `columns`: the columns of the table, and their form in its files; None if the columns are those of the files;
+    * ``deletes[i]``: the deleted rows of ``files[i]``; None, like an empty `deletes`, if no row is deleted;
+    * ``fallbacks[i]``: names and values of columns whose value is known for ``files[i]`` if that file does not store
+      them;
+    * `location`: the directory of the table, with a slash.
 
     >>> import pyarrow.dataset as ds
     >>> table = pa.table({"id": range(9), "day": [1, 2, 3] * 3})

@@ -106,9 +106,9 @@ def check_in_rounds(
 ) -> tuple[Integers, Integers]:
     """Set ``hit[i]`` where filter i may hold one of the values ``first[i] <= value < last[i]``.
 
-    Each of `rounds` is how many more values every undecided filter is asked for: a row group that is kept needs no
-    further value. ``find_hits(filters, values)`` gives those `filters` that may hold the value beside them. Returns the
-    filters that are undecided after the last round, and the next value of every filter.
+    In each of `rounds`, every undecided filter is asked for this number of further values: a row group that is kept
+    needs no further value. ``find_hits(filters, values)`` returns those `filters` that may hold the value beside them.
+    Returns the filters that are undecided after the last round, and the next value of every filter.
     """
     undecided, at = np.flatnonzero(~hit & (first < last)), first
     for size in rounds:

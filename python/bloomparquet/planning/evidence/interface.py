@@ -84,7 +84,7 @@ class Chunks(Protocol):
     def family(self) -> Family: ...
     @property
     def distrust(self) -> str:
-        """Why filters of the files' writer on this column prove nothing; empty if they do."""
+        """The reason why filters of the files' writer on this column prove nothing; empty if they prove something."""
 
     @property
     def has_order(self) -> bool:
@@ -181,8 +181,8 @@ class ReadAmount(NamedTuple):
 class RowGroupsOfStripes(RowRanges, Protocol):
     """The row groups within some stripes, in order. Evidence excludes single row groups; a scan reads whole stripes.
 
-    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: how many row groups all stripes
-    of the table have.
+    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the number of row groups in all
+    stripes of the table.
     """
 
     @property

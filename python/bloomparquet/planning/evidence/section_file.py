@@ -183,7 +183,7 @@ class _OpenFile(ArrowStorage):
         self._opened: pa.NativeFile | None = None
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
-        """May raise ``OSError`` and FormatError."""
+        """`size` bytes of the file from `offset` on. May raise ``OSError`` and FormatError."""
         return self.read_all(np.array([offset]), np.array([size]), reads).buffer.data
 
     def read_all(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], reads: ReadCount) -> Ranges:

@@ -30,8 +30,8 @@ WRITER = f"index {VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """A segment: its file name, its size, and how much it covers. Its first `start_bytes` bytes say which files it
-    covers."""
+    """A segment: its file name, its size, and the number of files and row groups in it. Its first `start_bytes` bytes
+    name these files."""
 
     name: str
     bytes: int
@@ -42,9 +42,11 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The segments of an index, and what they cover. `root`: the directory of the data, with a slash at its end; None
-    if it is the parent of the index's directory. `columns`: what was asked to be indexed, for a refresh. `digest` tells
-    one state of an index from another."""
+    """The segments of an index, and the data that they cover.
+
+    `root` is the directory of the data, with a slash at its end; None if it is the parent of the index's directory.
+    `columns` are those that the user asked for, for a refresh. `digest` tells one state of an index from another.
+    """
 
     format: FileFormat
     root: str | None
@@ -77,7 +79,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Manifest:
-        """Raises :class:`DamagedFileError`."""
+        """The manifest in the file at `path`, whose bytes are `raw`. Raises :class:`DamagedFileError`."""
         try:
             content = json.loads(raw)
             checksum = content.pop("checksum")
@@ -97,10 +99,9 @@ class Manifest:
 
 
 def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifest | None:
-    """The manifest in `directory`; None if there is none. Makes one request to a remote storage that has none, two to
-    another.
+    """The manifest in `directory`; None if there is none. Raises :class:`DamagedFileError` or ``OSError``.
 
-    Raises :class:`DamagedFileError` or ``OSError``.
+    On a remote storage, this takes two requests, or one if there is no manifest.
     """
     path = f"{directory}/{MANIFEST}"
     if isinstance(storage, LocalStorage):

@@ -28,8 +28,7 @@ _MAX_ROWS = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class OrcFiles:
-    """The `table` of the files that can be read, and the errors of the others. `parquet` is the first file that is a
-    Parquet file."""
+    """The `table` of the readable files, and the errors of the others. `parquet` is the first Parquet file, if any."""
 
     table: Stripes
     errors: Mapping[FileInfo, BloomParquetError]
