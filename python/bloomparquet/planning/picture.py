@@ -1,4 +1,4 @@
-"""A plan as HTML: what decided about each row group, what planning cost, and why not more is skipped."""
+"""Draws a plan as HTML: the evidence that decided about each row group, the cost, and why not more is skipped."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ _MOST_ERRORS = 5
 
 
 class _Units(NamedTuple):
-    """The row groups of a plan, file after file, each file once. `code`: per row group, what decided. `position`: per
-    row group, its file among the n `paths`. `number`: its index in the file."""
+    """The row groups of a plan, file after file, each file once.
+
+    Per row group: `code` is the evidence that decided, `position` its file among the n `paths`, and `number` its index
+    in the file.
+    """
 
     paths: list[str]
     position: NDArray[np.int64]

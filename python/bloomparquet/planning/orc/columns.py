@@ -217,8 +217,8 @@ class OrcChunks:
         errors: Sequence[BloomParquetError],
         distrust: str = "",
     ) -> OrcChunks:
-        """The chunks with these `statistics`. `zones` are the time zones of their writers: if one is unknown, the bounds
-        of its chunk prove nothing."""
+        """The chunks with these `statistics`. `zones` are the time zones of their writers: if the zone is unknown, the
+        bounds of a chunk prove nothing."""
         known = statistics.known
         if zones is not None:
             known = known & np.array([zone is not None for zone in zones], np.bool_)

@@ -52,7 +52,7 @@ class _StoredColumns:
     """The columns in `file`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
     def __init__(self, file: SectionFile, chunks: Sequence[int]) -> None:
-        """`chunks`: how many each profile has."""
+        """`chunks` is the number of chunks that each profile has."""
         self._file, self._chunks = file, chunks
         names = [name for name in file.sections if name != TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
