@@ -129,7 +129,7 @@ def test_the_reasons_of_scans_without_a_plan(readers: Readers, path: str, tmp_pa
 
 def test_spark_connect_is_told_what_to_use() -> None:
     with pytest.raises(bp.UnsupportedError, match=r"with Spark Connect.*df\.explain\(\).*last_plan"):
-        explain_pruning(SimpleNamespace())  # type: ignore[arg-type]
+        explain_pruning(SimpleNamespace(explain=print))  # type: ignore[arg-type]
 
 
 def test_the_jar_names_reasons_of_the_closed_set() -> None:

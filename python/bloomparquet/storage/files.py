@@ -19,9 +19,10 @@ from urllib.parse import parse_qsl, unquote
 
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, UnsupportedError, quoted, shorten
+from bloomparquet.errors import OptionError, quoted
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
 from bloomparquet.storage.globs import is_glob, matches_glob, without_glob
+from bloomparquet.storage.links import require_no_loop, require_no_loop_above
 from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -149,7 +150,7 @@ class LocalStorage:
                         files.append(FileInfo.of(entry.path, entry.stat()))
                     elif recursive:
                         if entry.is_symlink():
-                            _require_no_loop(path, entry.path)
+                            require_no_loop(path, entry.path)
                         pending.append(entry.path)
         files.sort(key=attrgetter("path"))
         return files
@@ -159,7 +160,7 @@ class LocalStorage:
         if "**" in pattern:
             root = pattern.partition("**")[0]
             for directory in dict.fromkeys(os.path.dirname(path) for path in matching):
-                _require_no_loop_above(root, directory)
+                require_no_loop_above(root, directory)
         return matching
 
     def is_directory(self, path: str) -> bool:
@@ -185,32 +186,6 @@ class LocalStorage:
                     count += more
         finally:
             os.close(descriptor)
-
-
-def _require_no_loop(root: str, link: str) -> None:
-    """UnsupportedError if `link`, a symbolic link below `root`, points to a directory that contains it.
-
-    Spark's listing follows such a link forty times, and reads each row as often.
-    """
-    target = os.stat(link)
-    parent = os.path.dirname(link)
-    while True:
-        if os.path.samestat(target, os.stat(parent or ".")):
-            raise UnsupportedError(
-                f"{shorten(link)}: this symbolic link points to {shorten(parent)}, a directory that contains it, so "
-                "the files there would be read many times; remove the link, or name the directories without it"
-            )
-        if len(parent) <= len(root.rstrip("/")):
-            return
-        parent = os.path.dirname(parent)
-
-
-def _require_no_loop_above(root: str, directory: str) -> None:
-    """Apply :func:`_require_no_loop` to each symbolic link between `root` and `directory`."""
-    while len(directory) > len(root.rstrip("/")):
-        if os.path.islink(directory):
-            _require_no_loop(root, directory)
-        directory = os.path.dirname(directory)
 
 
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
