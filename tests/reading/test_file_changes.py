@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning import planner
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.reading import scan
-from bloomparquet.storage.files import FileInfo
-from tests.support import changes
+from bloomparquet.storage import staleness
+from bloomparquet.storage.files import FileInfo, LocalStorage, open_storage
+from tests.support import changes, files
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, WHERE, Row
 from tests.support.disk_cache import cache_in, restart
 
@@ -155,8 +158,6 @@ def test_evidence_of_two_versions_skips_nothing(path: Path) -> None:
 def test_a_remote_file_changed_after_the_plan_is_an_error(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow.fs
-
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     for suffix in FORMATS:
         path = tmp_path / f"x.{suffix}"
@@ -184,3 +185,47 @@ def test_no_option_ignores_a_changed_file(path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(bp.FileChangedError, match=f"{CHANGED}.*expected .* bytes.*read it again"):
         read("read_table", path, skip_corrupt=True)
     assert FIRST > BASE
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("tick", [10_000_000, 1_000_000_000], ids=["10 ms", "1 s"])
+def test_two_changes_within_a_tick_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tick: int, indexed: bool
+) -> None:
+    """Linux before 6.13 stamps files with the time of the last tick. Both versions of the file have one size."""
+
+    def stamped(path: str, status: os.stat_result) -> FileInfo:
+        times = (time // tick * tick for time in (status.st_mtime_ns, status.st_ctime_ns))
+        return FileInfo(path, status.st_size, next(times), status.st_ino, next(times))
+
+    monkeypatch.setattr(FileInfo, "of", stamped)
+    monkeypatch.setattr(staleness, "_version_of", lambda status: stamped("", status)[1:])
+    path = tmp_path / "x.parquet"
+    for _ in range(10 if tick < 10**9 else 1):
+        files.write(path, {"id": [1, 2, 3]}, ["id"])
+        if indexed:
+            bp.build_index(tmp_path)
+        else:
+            assert bp.read_table(tmp_path, "id = 5").num_rows == 0
+        files.write(path, {"id": [4, 5, 6]}, ["id"])
+        assert bp.read_table(tmp_path, "id = 5").num_rows == 1
+
+
+def test_evidence_waits_for_the_clock_only_if_a_file_changed_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_000_000)
+    for changed, expected in {
+        4_999_999_999: [0.009999999],
+        4_995_000_000: [0.005],
+        4_990_000_000: [],
+        5_000_000_001: [],  # the clock of another machine
+        5_000_000_000: [1.0],  # the file system may store whole seconds
+        4_000_000_000: [],
+    }.items():
+        staleness.wait_for_clock(LocalStorage(), [FileInfo("a", 1, changed, 1, 17), FileInfo("b", 1, 1, 1, changed)])
+        assert waited == expected
+        waited.clear()
+    remote, _ = open_storage("/", pyarrow.fs.SubTreeFileSystem("/", pyarrow.fs.LocalFileSystem()))
+    staleness.wait_for_clock(remote, [FileInfo("a", 1, 1, 1, 4_999_999_999)])
+    assert waited == []

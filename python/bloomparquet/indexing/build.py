@@ -33,6 +33,7 @@ from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory
 from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
+from bloomparquet.storage.staleness import wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
@@ -333,6 +334,7 @@ def _portions(
     row_groups = 0
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
+        wait_for_clock(storage, read)
         kept, kept_footers = reader.read_files(storage, read, report)
         for file, footer in zip(kept, kept_footers, strict=True):
             groups = reader.row_groups(footer)

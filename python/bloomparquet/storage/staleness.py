@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -20,6 +21,23 @@ T = TypeVar("T")
 _version_of = attrgetter("st_size", "st_mtime_ns", "st_ino", "st_ctime_ns")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND, _SECOND = 10**6, 10**9  # in nanoseconds
+_TICK = 10 * _MILLISECOND  # the longest of Linux's usual settings
+
+
+def wait_for_clock(storage: Storage, files: Iterable[FileInfo]) -> None:
+    """Wait until a change of any of `files` gives it another change time than the listed one. Evidence that is read
+    after that is of the listed version for good, also if a file is rewritten in place in the same size.
+
+    Linux before 6.13 stamps files with the time of the last timer tick, so two changes within a tick look like one. On
+    file systems that store whole seconds, a tick is a second.
+    """
+    if isinstance(storage, LocalStorage):
+        now = time.time_ns()
+        ticks = ((file.ctime_ns, _TICK if file.ctime_ns % _SECOND else _SECOND) for file in files)
+        # A time in the future is of another machine's clock: how old it is, is unknown.
+        left = max((changed + tick - now for changed, tick in ticks if changed <= now), default=0)
+        if left > 0:
+            time.sleep(left / _SECOND)
 
 
 def may_be_cached(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:

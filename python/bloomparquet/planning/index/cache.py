@@ -38,7 +38,7 @@ from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import may_be_cached
+from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
 
 # Bounds of the tables in memory. The last used table is kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
@@ -247,6 +247,7 @@ class PlanCache:
         """The table of all files: those that were found, and the others, which are read. Caches what may be cached."""
         files = search.files
         unread = [files[i] for i in np.flatnonzero(search.source < 0).tolist()]
+        wait_for_clock(storage, unread)
         others = read(unread) if unread or not files else None
         tables = [each.table for each in search.sources]
 
