@@ -98,7 +98,7 @@ INNER_ROOMS = {
     },
 }
 LOOSE = {
-    CORE: {"__init__", "errors"},
+    CORE: {"__init__", "__main__", "errors"},
     SPARK_PACKAGE: {"__init__", "cli", "source"},  # Spark and the entry point look these up
     "pyspark_bloomorc": {"__init__"},
 }

@@ -99,3 +99,9 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"id": [1]})
     done = run_in_shell(">&-", "plan", path)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {"id": [1]})
+    command = [sys.executable, "-m", "bloomparquet", "read", path, "--where", "id = 1", "--json"]
+    assert json.loads(subprocess.check_output(command)) == {"id": 1}
