@@ -81,14 +81,6 @@ def test_an_ansi_error_at_load_stays_an_error(jar_spark: SparkSession, source: s
         frame.collect()
 
 
-def test_what_spark_never_evaluates_is_no_error(jar_spark: SparkSession, source: str, path: str) -> None:
-    """Spark's optimizer takes NULL for FALSE, and then drops the condition beside it."""
-    with conf(jar_spark, {ANSI: "true"}):
-        for where in ("CAST(text AS INT) = 7 AND hour != NULL", "NOT NOT (hour != NULL AND NOT CAST(text AS INT) = 7)"):
-            frames = read(jar_spark, source, path, where=where), read(jar_spark, source, path).where(where)
-            assert [hours(frame) for frame in frames] == [[], []]
-
-
 @pytest.mark.parametrize("store", ["cache", "CACHE TABLE"])
 def test_a_cache_never_serves_another_load(jar_spark: SparkSession, source: str, path: str, store: str) -> None:
     first = read(jar_spark, source, path, where=NOON)

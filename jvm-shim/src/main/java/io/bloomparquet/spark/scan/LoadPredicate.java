@@ -30,7 +30,6 @@ import org.apache.spark.sql.catalyst.optimizer.LikeSimplification$;
 import org.apache.spark.sql.catalyst.optimizer.NullPropagation$;
 import org.apache.spark.sql.catalyst.optimizer.OptimizeIn$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions$;
-import org.apache.spark.sql.catalyst.optimizer.ReplaceNullWithFalseInPredicate$;
 import org.apache.spark.sql.catalyst.optimizer.SimplifyCasts$;
 import org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison$;
 import org.apache.spark.sql.catalyst.parser.ParseException;
@@ -62,8 +61,6 @@ final class LoadPredicate {
           SimplifyCasts$.MODULE$,
           UnwrapCastInBinaryComparison$.MODULE$,
           ConstantFolding$.MODULE$,
-          BooleanSimplification$.MODULE$,
-          ReplaceNullWithFalseInPredicate$.MODULE$,
           BooleanSimplification$.MODULE$,
           OptimizeIn$.MODULE$);
 
