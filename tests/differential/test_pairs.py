@@ -91,3 +91,22 @@ def test_files_that_only_sparks_v2_reader_reads(
     tally: Counter[str] = Counter()
     assert (pairs.compare(cast(Any, None), pair, tally) is None) == is_sparks
     assert tally["Spark's own V2 reads it as well"] == is_sparks
+
+
+@pytest.mark.parametrize(
+    ("way", "rows", "error", "is_sparks"),
+    [
+        (WHERE, (), "ARITHMETIC_OVERFLOW", True),
+        (WHERE, ("7",), "ARITHMETIC_OVERFLOW", False),
+        (WHERE, (), "INTERNAL_ERROR", False),
+        (JAR, (), "ARITHMETIC_OVERFLOW", False),
+    ],
+)
+def test_conditions_that_spark_does_not_evaluate(
+    way: str, rows: tuple[str, ...], error: str, is_sparks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: dict[str | None, Outcome] = {None: Outcome(rows), way: Outcome(error=error)}
+    monkeypatch.setattr(pairs, "run", lambda _spark, _pair, by: outcomes[by])
+    monkeypatch.setattr(pairs, "_pushed", lambda _spark, _pair: ROW)
+    pair = Pair(Load(DataSet(Path("t"), "parquet", (), (), "")), Statement(ROWS, Predicate("", leaf="TRUE")), way)
+    assert (pairs.compare(cast(Any, None), pair, Counter()) is None) == is_sparks
