@@ -84,7 +84,7 @@ class IndexColumns:
         return any(bloom is not None and bloom.needs_row_groups for bloom in (self.names or {}).values())
 
     def for_row_groups(self, row_groups: int) -> IndexColumns:
-        """The same columns with the fpp that suits files of together `row_groups` row groups."""
+        """A copy whose FPP suits a data set of `row_groups` row groups."""
         named = (self.names or {}).items()
         return replace(
             self, names={name: None if bloom is None else bloom.for_row_groups(row_groups) for name, bloom in named}

@@ -202,7 +202,7 @@ def _require_writable(keys: Keys, footer: bytes | None, columns: Mapping[str | C
 def _given_keys(
     keys: Keys, footer: bytes | None, columns: Mapping[str | Column, bytes], leaves: Sequence[LeafColumn], path: str
 ) -> _FileKeys:
-    """The same `keys` for every file. `footer` and `columns` are their key metadata."""
+    """Encrypt every file with `keys`. `footer` and `columns` are the metadata of these keys."""
     names = {leaf.index: keys.name_of(leaf.path) for leaf in leaves}
     for name in keys.columns.keys() - names.values():
         if all(name not in names_of(leaf.path) for leaf in leaves):

@@ -78,7 +78,7 @@ class ScanListing:
         return local_versions(self.paths) if isinstance(self.dataset.storage, LocalStorage) else None
 
     def of_versions(self, now: LocalVersions | None) -> ScanListing:
-        """The same files in the versions `now`. Returns this listing itself if no version has changed."""
+        """A copy with the versions `now`; this listing itself if no version has changed."""
         if now is None or now == self.known:
             return self
         files = [

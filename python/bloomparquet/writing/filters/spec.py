@@ -101,7 +101,7 @@ class Bloom:
         return auto_fpp(self.row_groups)
 
     def for_row_groups(self, row_groups: int) -> Bloom:
-        """The same quality for a table of `row_groups` row groups; unchanged if it has a number, or needs none."""
+        """A copy for a table of `row_groups` row groups; this object itself if it has a number, or needs none."""
         return replace(self, row_groups=max(row_groups, 1)) if self.needs_row_groups else self
 
 
