@@ -365,3 +365,9 @@ def test_storage_without_atomic_copies_is_not_written(parquet: Path) -> None:
             bp.write_table(pa.table({"v": [1]}), "a.parquet", filesystem=filesystem)
     assert parquet.read_bytes() == before
     assert names(parquet) == ["a.parquet"]
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        bp.write_table(pa.table({"id": [1]}), tmp_path / "no" / "a.parquet")
+    assert caught.value.filename == str(tmp_path / "no")

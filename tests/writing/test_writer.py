@@ -381,12 +381,6 @@ def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        bp.write_table(ids(), tmp_path / "no" / "a.parquet")
-    assert caught.value.filename == str(tmp_path / "no")
-
-
 def test_other_storages_get_whole_files() -> None:
     import fsspec
 
