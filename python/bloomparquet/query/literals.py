@@ -300,16 +300,22 @@ def _make(kind: Callable[..., _Made], *parts: int) -> _Made:
 
 def is_zone(name: str) -> bool:
     """Whether :func:`find_zone` knows the time zone `name`."""
-    try:
-        find_zone(name)
-    except PlanError:
-        return False
-    return True
+    return _zone(name) is not None
+
+
+def find_zone(name: str) -> dt.tzinfo:
+    """The time zone `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
+    zone = _zone(name)
+    if zone is None:
+        hint = did_you_mean(name, available_timezones())
+        raise PlanError(
+            f"unknown time zone {quoted(name)}{hint}; expected a region (Europe/Berlin) or an offset (+02:00)"
+        )
+    return zone
 
 
 @lru_cache(maxsize=64)
-def find_zone(name: str) -> dt.tzinfo:
-    """The time zone `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
+def _zone(name: str) -> dt.tzinfo | None:
     if name.upper() in ("Z", "UTC", "GMT", "UT"):
         return dt.timezone.utc
     offset = _OFFSET.fullmatch(name)
@@ -321,7 +327,4 @@ def find_zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, available_timezones())
-        raise PlanError(
-            f"unknown time zone {quoted(name)}{hint}; expected a region (Europe/Berlin) or an offset (+02:00)"
-        ) from None
+        return None
