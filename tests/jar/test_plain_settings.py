@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.jar.test_queries import QUERIES, lake  # noqa: F401 - a fixture
 from tests.support import plain
-from tests.support.scenarios import PRUNED, UNPRUNED, Readers, read, texts
+from tests.support.scenarios import PRUNED, TRANSPARENT, UNPRUNED, Readers, read, texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -123,3 +123,17 @@ def test_two_sessions_have_their_own_settings(jar_spark: SparkSession, lake: Pat
                 rows.append(texts(frame.collect()))
                 assert (plain.NODE in plain.executed(frame)) is (session is jar_spark)
         assert rows[0] == rows[1] != []
+
+
+@pytest.mark.parametrize(("setting", "is_pruned"), [("TRUE", True), (" false ", False)])
+def test_pruning_is_turned_on_and_off(readers: Readers, lake: Path, setting: str, is_pruned: bool) -> None:  # noqa: F811
+    with conf(readers.spark, {**PRUNED, TRANSPARENT: setting}):
+        executed = plain.executed(read(readers.spark, "parquet", lake / "orders").where("id = 100"))
+    assert (plain.NODE in executed) is is_pruned
+
+
+def test_a_misspelt_setting_is_an_error(readers: Readers, lake: Path) -> None:  # noqa: F811
+    with conf(readers.spark, {TRANSPARENT: "flase"}):
+        frame = read(readers.spark, "parquet", lake / "orders").where("id = 100")
+        with pytest.raises(Exception, match=r"spark\.bloomparquet\.transparent is 'flase'; expected true or false"):
+            frame.collect()

@@ -7,6 +7,7 @@ import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
@@ -81,9 +82,20 @@ public final class PlainScans extends SparkStrategy {
         : null;
   }
 
-  /** Whether Spark's own scans of these files are pruned. Scans of our formats are, whatever the setting. */
+  /**
+   * Whether Spark's own scans of these files are pruned. Scans of our formats are, whatever the setting. Throws {@link
+   * IllegalArgumentException} for a setting that is no boolean.
+   */
   static boolean isEnabled(SQLConf conf, HadoopFsRelation relation) {
-    return relation.fileFormat() instanceof BloomFormat || Boolean.parseBoolean(conf.getConfString(ENABLED, "true"));
+    return relation.fileFormat() instanceof BloomFormat || isEnabled(conf.getConfString(ENABLED, "true"));
+  }
+
+  private static boolean isEnabled(String setting) {
+    return switch (setting.trim().toLowerCase(Locale.ROOT)) {
+      case "true" -> true;
+      case "false" -> false;
+      default -> throw new IllegalArgumentException(ENABLED + " is '" + setting + "'; expected true or false");
+    };
   }
 
   /** The format of a scan that can be planned; null for other plans. */
