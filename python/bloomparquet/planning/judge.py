@@ -350,6 +350,7 @@ class LeafVerdicts:
             verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
             return
         self._request.errors.add(chunks.unreadable)
+        conclusive = conclusive & chunks.shown_as_stored
         try:
             answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError:

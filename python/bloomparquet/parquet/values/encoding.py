@@ -137,6 +137,19 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
     return None if order is None else order.point(value, timezone)
 
 
+def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
+    """The least and the greatest number of an INTEGER of 8 or 16 bits; None for other columns.
+
+    These are stored in 32 bits. If a writer stores another number, readers show as many of its bits as the type has:
+    300 as 44.
+    """
+    annotation = leaf.node.annotation
+    if annotation is None or annotation.kind != "INTEGER" or annotation.bit_width not in (8, 16):
+        return None
+    numbers = 1 << annotation.bit_width
+    return (0, numbers - 1) if _unsigned(leaf.node) else (-numbers // 2, numbers // 2 - 1)
+
+
 def has_order(leaf: LeafColumn) -> bool:
     """Whether all writers order the values of the column's type in one way, so that bounds can prove anything."""
     return _order_keys(leaf, ()) is not None

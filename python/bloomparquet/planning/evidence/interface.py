@@ -87,6 +87,13 @@ class Chunks(Protocol):
         """The reason why filters of the files' writer on this column prove nothing; empty if they prove something."""
 
     @property
+    def shown_as_stored(self) -> NDArray[np.bool_]:
+        """Whether readers are known to show the values of each chunk as they are stored, and so as evidence has them.
+
+        A chunk whose column is too narrow for its values is not.
+        """
+
+    @property
     def has_order(self) -> bool:
         """Whether min/max of this type can prove anything: all writers order its values in one way."""
 

@@ -199,6 +199,7 @@ class OrcChunks:
     bounds: Bounds | None
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
+    shown_as_stored: NDArray[np.bool_]
     filters: ChunkFilters
     unreadable: Sequence[BloomParquetError]
     zones: frozenset[str]
@@ -231,6 +232,7 @@ class OrcChunks:
             bounds,
             statistics.nulls,
             rows,
+            statistics.sound,
             filters,
             errors,
             named_zones,

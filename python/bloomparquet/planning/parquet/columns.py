@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from sys import getsizeof
 from typing import Any
 
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.metadata.file_profile import FileProfile
-from bloomparquet.parquet.values.encoding import encode_point, encode_values, has_order, parquet_family
+from bloomparquet.parquet.values.encoding import (
+    encode_point,
+    encode_values,
+    has_order,
+    narrow_range,
+    parquet_family,
+)
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.case_mapping import Case
@@ -48,6 +55,16 @@ class ColumnChunks:
     @property
     def has_order(self) -> bool:
         return has_order(self.leaf)
+
+    @cached_property
+    def shown_as_stored(self) -> NDArray[np.bool_]:
+        limits = narrow_range(self.leaf)
+        if limits is None:
+            return np.ones(len(self.members), np.bool_)
+        has_no_value = (self.values >= 0) & (self.nulls == self.values)
+        if self.bounds is None:
+            return has_no_value
+        return has_no_value | (self.bounds.known & (self.bounds.lower >= limits[0]) & (self.bounds.upper <= limits[1]))
 
     @property
     def unreadable(self) -> list[BloomParquetError]:

@@ -1,0 +1,65 @@
+"""INTEGER columns of 8 and 16 bits whose file holds greater numbers: readers show the low bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from tests.support.core import Field, edit_footer
+
+_CONVERTED_TYPE = 6  # fields of SchemaElement
+UINT_8, UINT_16, INT_8, INT_16 = 11, 12, 15, 16
+CASES = [
+    (INT_8, 300, 44),
+    (INT_8, -129, 127),
+    (INT_16, 70_000, 4464),
+    (UINT_8, -56, 200),
+    (UINT_8, 256, 0),
+    (UINT_16, -1, 65_535),
+]
+
+
+def write(path: Path, converted_type: int, values: list[int | None], **options: Any) -> str:
+    """An INT32 column ``x`` that is annotated after it was written, a row in each row group."""
+    table = pa.table({"x": pa.array(values, pa.int32())})
+    filters = {"x": {"ndv": 1, "fpp": 0.001}}
+    pq.write_table(table, path, row_group_size=1, store_schema=False, bloom_filter_options=filters, **options)
+
+    def annotate(tree: dict[int, Field]) -> None:
+        element = tree[2].value.values[1]
+        element[_CONVERTED_TYPE] = Field(5, converted_type)
+        tree[2].value.values[1] = dict(sorted(element.items()))
+
+    return edit_footer(str(path), annotate)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(("converted_type", "stored", "shown"), CASES)
+def test_what_a_reader_shows_is_found(
+    tmp_path: Path, converted_type: int, stored: int, shown: int, statistics: bool
+) -> None:
+    path = write(tmp_path / "x.parquet", converted_type, [1, stored, None], write_statistics=statistics)
+    assert pq.read_table(path).column("x").to_pylist() == [1, shown, None]
+    for where in (f"x = {shown}", f"x IN ({shown}, 99)", f"x >= {shown} AND x <= {shown}", f"NOT x <> {shown}"):
+        assert bp.read_table(path, where).column("x").to_pylist() == [shown], where
+    assert bp.read_table(path, "x IS NULL").num_rows == 1
+
+
+@pytest.mark.parametrize("converted_type", [UINT_8, UINT_16, INT_8, INT_16])
+def test_numbers_in_the_range_are_skipped(tmp_path: Path, converted_type: int) -> None:
+    limit = {UINT_8: 255, UINT_16: 65_535, INT_8: 127, INT_16: 32_767}[converted_type]
+    path = write(tmp_path / "x.parquet", converted_type, [0, limit, None])
+    for value, kept in ((0, 1), (limit, 1), (5, 0), (limit + 1, 0), (-1 - limit, 0)):
+        assert bp.plan(path, f"x = {value}").kept == kept
+
+
+def test_an_index_knows_no_more(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet", INT_8, [1, 300])
+    bp.build_index(tmp_path)
+    assert bp.read_table(tmp_path, "x = 44").num_rows == 1
+    assert bp.plan(tmp_path, "x = 5").kept == 1  # the row group with 300
