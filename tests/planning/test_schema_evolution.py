@@ -226,6 +226,9 @@ LOSSLESS: list[tuple[pa.DataType, set[str]]] = [
     (pa.time32("ms"), {"time(6)"}),
     (pa.timestamp("us"), TIMESTAMPS),
     (pa.timestamp("ms", "UTC"), TIMESTAMPS),
+    (pa.time64("ns"), set()),
+    (pa.timestamp("ns"), set()),
+    (pa.timestamp("ns", "UTC"), set()),
 ]
 
 

@@ -347,6 +347,8 @@ def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
         if reader_type == "double":
             return is_signed and bits <= 32
         return _INTEGER_BITS.get(reader_type, 0) > bits - is_signed
+    if node.annotation is not None and node.annotation.unit == "ns":
+        return False  # Spark's types have microseconds
     return reader_type in _READER_TYPES.get(node.physical_type if family == "float" else family, ())
 
 
