@@ -179,6 +179,13 @@ def test_no_decimal_that_is_rounded_to_a_double_is_lost(unscaled: int, scale: in
             assert build is Eq
 
 
+@pytest.mark.parametrize("scale", [-1, 77, 2**31 - 1])
+def test_a_damaged_scale_proves_nothing(scale: int) -> None:
+    node = SchemaNode("x", "OPTIONAL", "INT64", annotation=Annotation("DECIMAL", precision=18, scale=scale))
+    for test in (Eq("v", 1.5), In("v", (1.5, 2.5)), Lt("v", 1.5), GtEq("v", 1.5)):
+        assert implied_test(VariantField("v", "$.a", "double", test), node) is None
+
+
 def test_a_double_is_looked_up_among_decimals(tmp_path: Path) -> None:
     values = [Decimal("0.1"), Decimal("0.3"), Decimal("2.5")]
     kind = variant(fields(a=pa.decimal128(18, 1)))

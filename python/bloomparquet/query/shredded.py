@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.query.ordering import MAX_DIGITS
 from bloomparquet.query.predicate import (
     Column,
     Eq,
@@ -116,7 +117,8 @@ def implied_test(field: VariantField, node: SchemaNode) -> Leaf | None:
     if _is_exact(node, kind) or isinstance(test, IsNotNull):
         return test
     scale = _scale(node)
-    return _rounded_test(test, scale) if kind.name == "double" and scale is not None else None
+    is_known = scale is not None and 0 <= scale <= MAX_DIGITS  # a damaged footer may have any
+    return _rounded_test(test, scale) if kind.name == "double" and is_known else None
 
 
 def _is_exact(node: SchemaNode, kind: TypeName) -> bool:
