@@ -7,6 +7,7 @@ import math
 import time
 from decimal import Decimal
 from fractions import Fraction
+from unittest.mock import patch
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
+from bloomparquet.query import literals
 from bloomparquet.query.literals import coerce, coerce_all, find_zone
 from bloomparquet.query.values import normalize_value
 
@@ -155,6 +157,14 @@ def test_timestamp_without_offset_is_in_the_given_zone(zone, moment, expected):
 def test_unknown_zone_error_names_the_nearest():
     with pytest.raises(PlanError, match="did you mean 'Europe/Berlin'"):
         find_zone("Europe/Berln")
+
+
+def test_the_hint_for_an_unknown_zone_is_made_once() -> None:
+    with patch.object(literals, "available_timezones", return_value={"UTC"}) as names:
+        for _ in range(3):
+            with pytest.raises(PlanError, match="unknown time zone 'SystemV/XYZ'"):
+                find_zone("SystemV/XYZ")
+    assert names.call_count == 1
 
 
 def test_huge_exponents_keep_order_and_need_no_memory():

@@ -307,11 +307,14 @@ def find_zone(name: str) -> dt.tzinfo:
     """The time zone `name`: a region (``Europe/Berlin``), an offset (``+02:00``, ``UTC-5``), or ``Z``."""
     zone = _zone(name)
     if zone is None:
-        hint = did_you_mean(name, available_timezones())
-        raise PlanError(
-            f"unknown time zone {quoted(name)}{hint}; expected a region (Europe/Berlin) or an offset (+02:00)"
-        )
+        raise PlanError(_unknown_zone(name))
     return zone
+
+
+@lru_cache(maxsize=64)  # a hint compares the name with all names, and a plan may need the zone for each column
+def _unknown_zone(name: str) -> str:
+    hint = did_you_mean(name, available_timezones())
+    return f"unknown time zone {quoted(name)}{hint}; expected a region (Europe/Berlin) or an offset (+02:00)"
 
 
 @lru_cache(maxsize=64)

@@ -70,10 +70,12 @@ def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool)
         number = Fraction(exact) if exact.is_finite() and abs(exact.adjusted()) < _MAX_DIGITS else Fraction(1, 3)
         if kind in _INTEGER_BITS and number.denominator == 1 and _fits(int(number), _INTEGER_BITS[kind], negated):
             return int(number)
+        if kind != "DECIMAL":
+            raise ValueError(kind)
         precision, scale = (*parameters, 0)[:2] if parameters else (10, 0)
         unscaled, whole = number * 10**scale, precision - scale
         is_narrow = whole <= _MOST_WHOLE or abs(number) >= 10 ** (whole - 1)
-        if kind == "DECIMAL" and unscaled.denominator == 1 and abs(number) < 10**whole and is_narrow:
+        if unscaled.denominator == 1 and abs(number) < 10**whole and is_narrow:
             # The scale is part of the type, which decides what Spark rounds.
             return Decimal((int(exact.is_signed()), tuple(map(int, str(abs(int(unscaled))))), -scale))
     raise ValueError(kind)
