@@ -46,6 +46,7 @@ def test_directory_names_are_unescaped(directories: list[str], values: Any) -> N
         (["1", "2147483648"], pa.int64()),
         (["1", "1.5"], pa.float64()),
         ([".5", "1e-3"], pa.float64()),
+        (["1", "1e99999999999999999999"], pa.float64()),
         (["2026-01-01"], pa.date32()),
         (["2026-01-01", None], pa.date32()),
         (["2026-13-01"], pa.string()),

@@ -132,7 +132,7 @@ def read_stripes(
             f"{tail.path}: pyarrow {pa.__version__} may return wrong timestamps from ORC; install pyarrow 25.0 or later"
         )
     names = _pyarrow_names(tail.types, fields)
-    with storage.filesystem.open_input_file(tail.path) as source:
+    with storage.open_file(tail.path) as source:
         prefetched = PrefetchedFile(source) if storage.threads > 1 else None
         try:
             file = orc.ORCFile(source if prefetched is None else pa.PythonFile(prefetched, "r"))
@@ -219,7 +219,7 @@ def _read_stripe(
 
 def _require_readable(storage: Storage, path: str, start: int, length: int) -> None:
     """Raise the storage's own error if these bytes cannot be read: pyarrow reports damage and failed reads alike."""
-    with storage.filesystem.open_input_file(path) as source:
+    with storage.open_file(path) as source:
         source.seek(start)
         # Not `read`, which never frees its memory when it fails.
         while length > 0 and (read := source.read_buffer(min(length, 1 << 20)).size):

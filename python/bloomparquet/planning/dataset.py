@@ -18,6 +18,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.planning.table_columns import TableColumns
+from bloomparquet.query.names import valid_text
 from bloomparquet.storage.files import (
     FileInfo,
     Files,
@@ -186,6 +187,12 @@ class Dataset:
             columns = [[values[i] for values in self.partition_values] for i in range(len(self.partition_names))]
             types = self.partition_types or [infer_type(dict.fromkeys(column)) for column in columns]
             arrays = [to_array(column, kind, timezone) for column, kind in zip(columns, types, strict=True)]
+            for name in self.partition_names:
+                if valid_text(name) != name:
+                    raise PlanError(
+                        f"{self.files[0].path}: the name {quoted(name)} of a partition column is not UTF-8; rename the "
+                        "directory, or read the directories below it one by one"
+                    )
             table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
         return table
 

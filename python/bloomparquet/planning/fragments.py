@@ -62,6 +62,7 @@ def make_dataset(
             columns = [field for field in schema if field.name not in dataset.partition_names]
             _require_same_values(table.paths[file], footer, columns, options.case_sensitive)
         values = partitions.slice(int(file_positions[file]), 1)
+        _require_text(table.paths[file])
         fragment = parquet.make_fragment(table.paths[file], storage.filesystem, _guarantee(values), row_groups)
         fragments.append((table.files[file], fragment))
 
@@ -85,6 +86,16 @@ def _guarantee(values: pa.Table) -> ds.Expression:
         one = field == value if value.is_valid else field.is_null()
         guarantee = one if name == values.column_names[0] else guarantee & one
     return guarantee
+
+
+def _require_text(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UnsupportedError(
+            f"{quoted(path)}: the name of this file is not UTF-8, and pyarrow's data sets need text; rename the file, "
+            f"or {_INSTEAD}"
+        ) from None
 
 
 def _require_no_deletes(dataset: Dataset, kept: Sequence[tuple[str, int]]) -> None:

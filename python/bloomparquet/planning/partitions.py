@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -95,9 +96,10 @@ def _infer_one(value: str) -> pa.DataType:
         if -(2**63) <= number < 2**63:
             return pa.int64()
     if _NUMBER.fullmatch(value):
-        _, digits, exponent = Decimal(value).as_tuple()
-        if isinstance(exponent, int) and exponent >= 0 and len(digits) + exponent <= _DECIMAL_DIGITS:
-            return pa.decimal128(len(digits) + exponent, 0)
+        with suppress(InvalidOperation):  # an exponent may have any number of digits
+            _, digits, exponent = Decimal(value).as_tuple()
+            if isinstance(exponent, int) and exponent >= 0 and len(digits) + exponent <= _DECIMAL_DIGITS:
+                return pa.decimal128(len(digits) + exponent, 0)
     if _DOUBLE.fullmatch(value):
         return pa.float64()
     try:

@@ -19,6 +19,7 @@ from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
+from bloomparquet.query.names import valid_text
 from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
@@ -256,7 +257,8 @@ class ScanPlan:
                 ("start", pa.int64()), ("length", pa.int64()), ("kept", pa.bool_()), ("reason", pa.string()),
             ]
         )  # fmt: skip
-        return pa.Table.from_pylist([asdict(row_group) for row_group in self.row_groups], schema)
+        rows = [{**asdict(row_group), "path": valid_text(row_group.path)} for row_group in self.row_groups]
+        return pa.Table.from_pylist(rows, schema)
 
     def to_dataset(self, *, merge_schema: bool = False) -> ds.Dataset:
         """The kept row groups as a pyarrow data set, which polars, DuckDB, DataFusion and pandas read.

@@ -58,7 +58,12 @@ def names_of(path: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
 
 def dotted_name(path: Iterable[str]) -> str:
     """The name of a column as valid Unicode text, whatever bytes it has in its file."""
-    return ".".join(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return valid_text(".".join(path))
+
+
+def valid_text(name: str) -> str:
+    """The name of a column or a file with U+FFFD in place of bytes that are not UTF-8: Arrow takes no others."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def column_to_sql(column: tuple[str, ...]) -> str:

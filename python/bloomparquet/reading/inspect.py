@@ -22,7 +22,7 @@ from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import check_names, column_to_sql, dotted_name, names_of, quote_name
+from bloomparquet.query.names import check_names, column_to_sql, dotted_name, names_of, quote_name, valid_text
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import (
     NoLeaf,
@@ -99,7 +99,8 @@ def inspect(
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
     with reading(table):
         rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
-    filters = pa.Table.from_pylist([row._asdict() for row in rows], FILTER_SCHEMA_OF_ORC)
+    records = [{**row._asdict(), "file": valid_text(row.file)} for row in rows]
+    filters = pa.Table.from_pylist(records, FILTER_SCHEMA_OF_ORC)
     return filters if table.format is FileFormat.ORC else filters.select(FILTER_SCHEMA.names)
 
 

@@ -123,7 +123,7 @@ def read_row_groups(
 def _read_plaintext(
     storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    with storage.filesystem.open_input_file(path) as source:
+    with storage.open_file(path) as source:
         file = pq.ParquetFile(
             source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
         )

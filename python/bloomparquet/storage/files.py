@@ -100,6 +100,9 @@ class Storage(Protocol):
     def make_parents(self, path: str) -> None:
         """Create the parent directories of the file at `path`. Object stores need none."""
 
+    def open_file(self, path: str) -> pyarrow.NativeFile:
+        """The file at `path`, for pyarrow's readers."""
+
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
         """Fill each of `views` from its offset in the file, and return the version that was opened, if the storage
         reports it; its time is 0 if only the size is reported. Raises FormatError if the file ends before."""
@@ -171,6 +174,9 @@ class LocalStorage:
 
     def make_parents(self, path: str) -> None:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+
+    def open_file(self, path: str) -> pyarrow.NativeFile:
+        return self.filesystem.open_input_file(os.fsencode(path))  # a name need not be UTF-8
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         # One lookup makes tens of thousands of these reads: keep the loop small.
@@ -252,8 +258,11 @@ class ArrowStorage:
     def make_parents(self, path: str) -> None:
         """Do nothing: an object's name may contain slashes."""
 
+    def open_file(self, path: str) -> pyarrow.NativeFile:
+        return self.filesystem.open_input_file(path)
+
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
-        with self.filesystem.open_input_file(path) as file:
+        with self.open_file(path) as file:
             fill_views(file, path, offsets, views, is_native=self.is_native)
             return FileInfo(path, *size_and_time(file)) if self.is_native else None
 

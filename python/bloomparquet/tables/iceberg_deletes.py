@@ -45,7 +45,7 @@ class PositionDeleteFile:
         return self._positions.get(data_file, np.empty(0, np.int64))
 
     def _read(self, storage: Storage) -> Mapping[str, Positions]:
-        with storage.filesystem.open_input_file(self.path) as source:
+        with storage.open_file(self.path) as source:
             try:
                 table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(columns=["file_path", "pos"])
             except pa.ArrowException as error:
