@@ -148,7 +148,8 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     "format_1_0": (_integers(32, signed=False), pa.uint32(), {"version": "1.0"}),
 }
 # The bytes of a value are unknown, so filters are not checked.
-NOT_PRUNED = {"int96"}
+NOT_PRUNED = {"int96", "int8", "int16", "uint8", "uint16"}
+"""Without min/max: narrow integers may be stored as greater numbers, of which readers show the low bits."""
 
 
 def check_found(path: str, values: list[Any], *, prunes: bool | None, **planning: Any) -> None:
@@ -232,7 +233,6 @@ def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path)
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (pa.int8(), 2**31),
         (pa.int32(), 2**31),
         (pa.int32(), -(2**31) - 1),
         (pa.int32(), 1.5),

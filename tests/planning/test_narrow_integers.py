@@ -24,11 +24,11 @@ CASES = [
 ]
 
 
-def write(path: Path, converted_type: int, values: list[int | None], **options: Any) -> str:
-    """An INT32 column ``x`` that is annotated after it was written, a row in each row group."""
+def write(path: Path, converted_type: int, values: list[int | None], *, rows: int = 1, **options: Any) -> str:
+    """An INT32 column ``x`` with filters, which is annotated after it was written; `rows` in each row group."""
     table = pa.table({"x": pa.array(values, pa.int32())})
-    filters = {"x": {"ndv": 1, "fpp": 0.001}}
-    pq.write_table(table, path, row_group_size=1, store_schema=False, bloom_filter_options=filters, **options)
+    filters = {"x": {"ndv": 3, "fpp": 0.001}}
+    pq.write_table(table, path, row_group_size=rows, store_schema=False, bloom_filter_options=filters, **options)
 
     def annotate(tree: dict[int, Field]) -> None:
         element = tree[2].value.values[1]
@@ -63,3 +63,16 @@ def test_an_index_knows_no_more(tmp_path: Path) -> None:
     bp.build_index(tmp_path)
     assert bp.read_table(tmp_path, "x = 44").num_rows == 1
     assert bp.plan(tmp_path, "x = 5").kept == 1  # the row group with 300
+
+
+@pytest.mark.parametrize("converted_type", [UINT_8, UINT_16, INT_8, INT_16])
+def test_filters_skip_where_min_max_are_known(tmp_path: Path, converted_type: int) -> None:
+    """All row groups have the same min and max, so only filters can skip."""
+    groups = [[0, 100, middle] for middle in range(1, 21)]
+    values: list[int | None] = [value for group in groups for value in group]
+    for statistics in (True, False):
+        path = write(tmp_path / "x.parquet", converted_type, values, rows=3, write_statistics=statistics)
+        for middle in (1, 20):
+            plan = bp.plan(path, f"x = {middle}")
+            assert [group.index for group in plan.row_groups if group.kept][:1] == [middle - 1] or not statistics
+            assert (plan.skipped["bloom"] >= 15) is statistics, plan

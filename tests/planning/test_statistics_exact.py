@@ -52,6 +52,7 @@ class FakeChunks:
         low, high, known, self.nulls, self.values = map(np.array, zip(*self.rows, strict=True))
         self.members = np.arange(len(self.rows)) + 7
         self.filters: Any = FILTERS
+        self.shown_as_stored = np.ones(len(self.rows), np.bool_)
         self.order = ValueOrder(self.family, "x")
         keys = [value.encode() if isinstance(value, str) else value for value in self.values_between]
         table = objects(keys) if self.family == "string" else np.array(keys)

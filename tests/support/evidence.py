@@ -107,6 +107,7 @@ class FakeChunks:
         limits = [(min(chunk.present, default=0), max(chunk.present, default=0)) for chunk in chunks]
         lower, upper = np.array(limits, np.int64).reshape(-1, 2).T
         self.bounds = Bounds(lower, upper, np.array([_knows_bounds(chunk) for chunk in chunks], np.bool_))
+        self.shown_as_stored = np.ones(len(self.members), np.bool_)
         self.filters = FakeFilters(chunks, self.members, table.asked, leaf.index)
         self.unreadable = [table.unreadable[name]] if name in table.unreadable else []
 
