@@ -120,6 +120,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.LEADING_WILDCARD: of("c LIKE '%5'", TEXT),
     WhyNot.TWO_COLUMNS: of("c = d"),
     WhyNot.NOT_A_COMPARISON: of("c = 30 OR c = (SELECT 1)"),
+    WhyNot.DOUBLE_QUOTES: of('c = 30 AND "d" = 20'),
     WhyNot.OR_HALF: of("c = 31 OR d = 20"),
     WhyNot.OR_HALVES: of("c = 31 OR d = 20 OR length(d) = 3"),
     WhyNot.NEGATION: of("c <> 30"),

@@ -46,13 +46,13 @@ from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
 from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
+from bloomparquet.query.why_not import WhyNot
 
 _SUPPORTED = (
     "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
     f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
     "OR and NOT"
 )
-_DOUBLE_QUOTES = "double quotes make text in Spark's SQL; write the column without quotes, or in backticks"
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
 
@@ -130,7 +130,11 @@ def _position(errors: Sequence[dict[str, Any]]) -> str:
 
 
 class _RefusedError(PlanError):
-    """A condition is not supported, but the rest of the text may be."""
+    """A condition is not supported, but the rest of the text may be. `why`: the reason for explanations, if known."""
+
+    def __init__(self, message: str, why: WhyNot | None = None) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class _Converter:
@@ -159,7 +163,7 @@ class _Converter:
         try:
             return self.convert_supported(node)
         except _RefusedError as error:
-            refusal = str(error)
+            refusal, why = str(error), error.why
         if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
             raise PlanError(refusal)
         try:
@@ -173,7 +177,7 @@ class _Converter:
             )
         if computed is None and not self.partly:
             raise PlanError(refusal)
-        return to_opaque(node, exp, refusal, computed)
+        return to_opaque(node, exp, refusal, computed, why)
 
     def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp
@@ -233,7 +237,7 @@ class _Converter:
         if right is _MISSING:
             return build_exchanged(self.column(node.expression, node), left)
         if '"' in self.text and left != right and str in (type(left), type(right)):
-            raise self.refuse(node, _DOUBLE_QUOTES)  # FALSE would hide that a column was meant
+            raise self.refuse_quotes(node)  # FALSE would hide that a column was meant
         if build is not Eq or not {type(left), type(right)} <= {int, str} or type(left) is not type(right):
             raise self.refuse(node)
         return Always(left == right)  # programs that build SQL begin with 1 = 1
@@ -267,7 +271,7 @@ class _Converter:
         parts = node.parts if isinstance(node, (exp.Column, exp.Dot)) else []
         if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
             is_text = isinstance(node, exp.Literal) and node.is_string and '"' in self.text
-            raise self.refuse(whole, _DOUBLE_QUOTES if is_text else _SUPPORTED)
+            raise self.refuse_quotes(whole) if is_text else self.refuse(whole)
         return tuple(part.name for part in parts)
 
     def literal(self, node: Any, whole: Any) -> Value:
@@ -330,8 +334,13 @@ class _Converter:
         except (ValueError, ArithmeticError, PlanError):
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
-    def refuse(self, node: Any, reason: str = _SUPPORTED) -> PlanError:
-        return _RefusedError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}")
+    def refuse(self, node: Any, reason: str = _SUPPORTED, why: WhyNot | None = None) -> PlanError:
+        return _RefusedError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}", why)
+
+    def refuse_quotes(self, node: Any) -> PlanError:
+        """The error for a column in double quotes."""
+        why = WhyNot.DOUBLE_QUOTES
+        return self.refuse(node, f"{why.sentence}; {why.remedy}", why)
 
 
 def _negate(predicate: Predicate) -> Predicate:

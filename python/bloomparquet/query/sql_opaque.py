@@ -9,10 +9,13 @@ from bloomparquet.query.predicate import Opaque, Predicate
 from bloomparquet.query.why_not import WhyNot
 
 
-def to_opaque(node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None) -> Opaque:
+def to_opaque(
+    node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None, why: WhyNot | None = None
+) -> Opaque:
     """The opaque condition for `node` of sqlglot's tree. `computed`: a value and the test of it. None if the condition
-    cannot be evaluated for rows; asking for them is an error with the message `refusal`."""
-    text, reason = node.sql(dialect="spark"), _reason(node, exp)
+    cannot be evaluated for rows; asking for them is an error with the message `refusal`. `why`: the reason, if it is
+    known."""
+    text, reason = node.sql(dialect="spark"), why or _reason(node, exp)
     return Opaque(text, reason, refusal) if computed is None else Opaque(text, reason, "", *computed)
 
 

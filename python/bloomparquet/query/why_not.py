@@ -42,6 +42,10 @@ class WhyNot(Enum):
         "this is not understood as a comparison of a column with literals",
         "add a condition such as column = value, IN (…), < or LIKE 'prefix%'",
     )
+    DOUBLE_QUOTES = (
+        "double quotes make text in Spark's SQL",
+        "write the column without quotes, or in backticks",
+    )
     OR_HALF = (
         "this part of the OR keeps {count} of {total} {unit} that the rest of it would skip: {detail}",
         "do what the reasons of this part say, or run it as a query of its own",
@@ -133,7 +137,7 @@ class WhyNot(Enum):
     )
     NO_BOUNDS = (
         "{count} of {total} {unit} have no usable min/max of {column}",
-        "write the files with statistics, as pyarrow and Spark do; of ORC files, no other writer's are believed",
+        "write the files with statistics, as pyarrow and Spark do; of ORC files, no other writer's are used",
     )
     NO_NULL_COUNT = (
         "{count} of {total} {unit} have no null count of {column}",
@@ -174,7 +178,7 @@ class WhyNot(Enum):
     )
     NOT_PLANNED = (
         "the planner was not asked: {detail}",
-        "change the setting or the option that it names; if it names none, docs/spark.md says which scans are pruned",
+        "change the setting or the option that it names; if it names none, see the page In Spark of the documentation",
     )
 
     @property
