@@ -359,7 +359,7 @@ def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) ->
         if width == 400:
             assert row["reason"] in text
     assert "min/max alone skips" in text
-    assert lines[-1].startswith("Filter size: 0 B now, ")
+    assert lines[-1].startswith("Size of the filters that change: 0 B now, ")
 
 
 def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:

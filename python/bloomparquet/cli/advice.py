@@ -90,13 +90,13 @@ def _expected(number: float | None) -> str:
 
 
 def _advice_balance(columns: Sequence[Mapping[str, Any]]) -> str:
-    """The size of the filters before and after the advice is followed."""
+    """The size of the filters that the advice changes, before and after it is followed."""
     changed = [column for column in columns if column["advice"] in ("add", "replace", "shrink", "drop")]
     if not changed:
         return "There is nothing to do."
     now = sum(column["filter_bytes_now"] for column in changed)
     then = sum(column["filter_bytes"] for column in changed if column["advice"] != "drop")
-    return f"Filter size: {human_bytes(now)} now, {human_bytes(then)} after:"
+    return f"Size of the filters that change: {human_bytes(now)} now, {human_bytes(then)} after:"
 
 
 def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list[str]:

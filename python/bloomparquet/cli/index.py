@@ -61,7 +61,12 @@ def index() -> None:
 
 @index.command()
 @paths
-@click.option("--columns", metavar="A,B,…", help="Columns to index, comma-separated. By default, all.")
+@click.option(
+    "--columns",
+    metavar="A,B,…",
+    help="Columns to index, comma-separated. By default, all. With lower(c) or upper(c), makes filters of the text in "
+    "that case.",
+)
 @click.option(
     "--fpp",
     type=FalsePositives(),

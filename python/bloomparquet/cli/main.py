@@ -77,8 +77,9 @@ def _predicate(command: _Command) -> _Command:
             "--index",
             metavar="auto|off|DIR",
             default="auto",
+            show_default=True,
             shell_complete=complete_path,
-            help="Where the index of the data is: auto for beside the data, off for none, or its directory.",
+            help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
         ),
         key_provider,
         ignore_table_log,
@@ -155,7 +156,11 @@ def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicat
 @paths
 @_predicate
 @click.option("--columns", metavar="A,B,…", help="Columns to read, comma-separated.")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after this many rows.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    help=f"Stop after this many rows. By default, a table has at most {_ROWS_IN_A_TERMINAL} rows, and --json all.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
 def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **predicate: Any) -> None:
     """Print the rows that match, as a table or as JSON lines."""

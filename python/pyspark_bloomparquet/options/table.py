@@ -47,10 +47,10 @@ READING: tuple[Option, ...] = (
         "pushFilters",
         "auto",
         one_of("auto", "on", "off"),
-        "Whether a query's filters skip row groups. `auto`: yes with the jar; without it, only on Spark versions "
-        "that do not mix up the filters of different queries (not 4.0 to 4.3). `on`: always; without the jar this "
-        "needs Spark 4.1 and `spark.sql.python.filterPushdown.enabled=true`, and on Spark 4.1 to 4.3 **use each load "
-        "for one query only**, or rows are lost. `off`: never.",
+        "Whether a query's filters skip row groups. `auto`: yes with the jar, no without it. `on`: also without the "
+        "jar; there it needs Spark 4.1 or newer and `spark.sql.python.filterPushdown.enabled=true`, and Spark 4.1 to "
+        "4.3 mix up the filters of different queries: **use each load for one query only**, or rows are lost. `off`: "
+        "never.",
     ),
     Option(
         "onFilterError",
@@ -163,7 +163,8 @@ PLANNING: tuple[Option, ...] = (
         "auto",
         INDEX,
         "Where the index of the data is. `auto`: in `_bloomparquet_index` beside the data, if there is one; `off`: "
-        "nowhere; or the directory or URL that `bp.build_index(path, to=…)` wrote to.",
+        "nowhere; or the directory or URL that `bp.build_index(path, to=…)` wrote to. It must contain a slash: "
+        "`./indexes`.",
     ),
     Option(
         "planning",

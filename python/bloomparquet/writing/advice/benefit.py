@@ -178,9 +178,8 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
         if lookup.min_max_skip > _MOSTLY:
             return lookup.benefit(min_max, spared)
         share = _percent((lookup.others * shared + lookup.own) / total)
-        return lookup.benefit(
-            f"a value is in {share} of the row groups; each has {_count(ndv)} distinct values", spared
-        )
+        reason = f"a value is in {share} of the row groups; distinct values in each: {_count(ndv)}"
+        return lookup.benefit(reason, spared)
     has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
     if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
         reason = f"Spark already skips row groups by dictionaries of {_count(ndv)} entries"

@@ -136,7 +136,8 @@ public final class OptionNames {
   public static void checkForOrc(String option) {
     String name = option.toLowerCase(Locale.ROOT);
     if (name.equals("keyprovider")) {
-      throw new IllegalArgumentException("option keyProvider is for encrypted Parquet; ORC files are not encrypted");
+      throw new IllegalArgumentException(
+          "option keyProvider is for encrypted Parquet; ORC files with encrypted columns are read without a plan");
     }
     if (name.equals("bloommaxbytes")) {
       throw notForOrc(option, "ORC sizes each filter for orc.row.index.stride values: set that, or bloomFpp");
