@@ -20,7 +20,8 @@ import xxhash
 
 import bloomparquet as bp
 from bloomparquet.planning.evidence.bit_slices import DamagedSliceError
-from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile, _RecordsInMemory
+from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
+from bloomparquet.planning.evidence.section_source import _RecordsInMemory
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import forget_indexes

@@ -14,7 +14,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.indexing import build, commit, segment
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.evidence import section_file
+from bloomparquet.planning.evidence import section_source
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.manifest import _digest
@@ -126,7 +126,7 @@ def test_segments_are_read_side_by_side(s3: S3Server, small: str, monkeypatch: p
         reads.append(all_three.wait(timeout=60))
         fill_views(file, path, offsets, views, is_native=is_native)
 
-    monkeypatch.setattr(section_file, "fill_views", together)
+    monkeypatch.setattr(section_source, "fill_views", together)
     planned = Planned(s3, small, f"x = '{text(1)}'")
     assert planned.kept == [(f"bucket/{small}/1.parquet", 0)]
     assert len(reads) == 9  # of each segment: its start, the column, and the filters

@@ -14,7 +14,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.indexing import build, filters
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence import bit_slices, section_file
+from bloomparquet.planning.evidence import bit_slices, section_source
 from tests.corrupt.test_limits import HOSTILE
 from tests.interop.test_arrow import COLUMNS as ARROW_COLUMNS
 from tests.interop.test_arrow import write as write_arrow
@@ -178,7 +178,7 @@ def test_an_index_of_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     columns = {f"c{i}": list(range(i, i + 20, 2)) for i in range(120)}
     write(tmp_path / "x.parquet", columns, list(columns), rows_per_group=5)
     bp.build_index(tmp_path)
-    monkeypatch.setattr(section_file, "_FIRST_READ", 64)
+    monkeypatch.setattr(section_source, "_FIRST_READ", 64)
     for name in ("c0", "c63", "c119"):
         assert_same_plans(tmp_path, f"{name} = 63", f"{name} = 64", f"{name} IN (120, 121, 0)", indexed=1)
 

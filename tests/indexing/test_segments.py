@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomparquet.planning.evidence.section_file import DamagedFileError, MappedSource, OpenSource
+from bloomparquet.planning.evidence.section_source import DamagedFileError, MappedSource, OpenSource
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.manifest import Manifest
 from bloomparquet.storage.files import ReadCount

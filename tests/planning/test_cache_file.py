@@ -17,7 +17,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.evidence import cache_file
 from bloomparquet.planning.evidence.cache_file import CacheDirectory, open_cache_file
-from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
@@ -94,7 +94,7 @@ def test_cache_file_of_another_version_is_ignored(data: Path, directory: Path, m
 def test_cache_file_of_another_user_is_ignored(data: Path, directory: Path, monkeypatch: Any) -> None:
     bp.plan(data, "x = 31")
     restart()
-    monkeypatch.setattr("bloomparquet.planning.evidence.section_file.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("bloomparquet.planning.evidence.section_source.os.geteuid", lambda: os.getuid() + 1)
     assert bp.plan(data, "x = 31").requests > 0
 
 

@@ -25,7 +25,7 @@ from bloomparquet.indexing.segment import (
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED
 from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import TABLE, StoredFiles

@@ -23,7 +23,7 @@ from bloomparquet.errors import BloomParquetError, FileBusyError
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.segment import Target
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import MANIFEST, SEGMENT_SUFFIX, Manifest, SegmentEntry, read_manifest
 from bloomparquet.storage.atomic import delete_file, remove_leftover, replacing, require_object_store

@@ -117,8 +117,9 @@ def implied_test(field: VariantField, node: SchemaNode) -> Leaf | None:
     if _is_exact(node, kind) or isinstance(test, IsNotNull):
         return test
     scale = _scale(node)
-    is_known = scale is not None and 0 <= scale <= MAX_DIGITS  # a damaged footer may have any
-    return _rounded_test(test, scale) if kind.name == "double" and is_known else None
+    if kind.name != "double" or scale is None or not 0 <= scale <= MAX_DIGITS:  # a damaged footer may have any scale
+        return None
+    return _rounded_test(test, scale)
 
 
 def _is_exact(node: SchemaNode, kind: TypeName) -> bool:

@@ -19,14 +19,8 @@ from pathlib import Path
 
 import xxhash
 
-from bloomparquet.planning.evidence.section_file import (
-    MAGIC,
-    DamagedFileError,
-    OpenSource,
-    Section,
-    SectionFile,
-    serialise,
-)
+from bloomparquet.planning.evidence.section_file import MAGIC, Section, SectionFile, serialise
+from bloomparquet.planning.evidence.section_source import DamagedFileError, OpenSource
 
 log = logging.getLogger("bloomparquet")
 

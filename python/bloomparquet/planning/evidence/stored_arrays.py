@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import Section, SectionFile
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.tiles import BitPositions, Tile, TiledFilters
 
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, OverflowError, BloomParquetError, DamagedFileError, OSError)

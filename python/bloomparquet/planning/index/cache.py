@@ -33,7 +33,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_fingerprint, errors_logged, open_cache_file
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section
+from bloomparquet.planning.evidence.section_file import Section
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found

@@ -13,12 +13,11 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from bloomparquet.planning.evidence.section_file import (
-    UNUSABLE,
+from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
+from bloomparquet.planning.evidence.section_source import (
     DamagedFileError,
     MappedSource,
     OpenSource,
-    SectionFile,
     Source,
     StoredSource,
 )

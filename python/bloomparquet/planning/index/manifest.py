@@ -15,7 +15,7 @@ from typing import Any
 import xxhash
 
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.section_file import DamagedFileError
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 from bloomparquet.storage.ranges import read_extents
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import Section, SectionFile
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import (
     MALFORMED,
     ColumnKey,

@@ -61,10 +61,10 @@ class ColumnChunks:
         limits = narrow_range(self.leaf)
         if limits is None:
             return np.ones(len(self.members), np.bool_)
-        has_no_value = (self.values >= 0) & (self.nulls == self.values)
-        if self.bounds is None:
-            return has_no_value
-        return has_no_value | (self.bounds.known & (self.bounds.lower >= limits[0]) & (self.bounds.upper <= limits[1]))
+        fits: NDArray[np.bool_] = (self.values >= 0) & (self.nulls == self.values)  # there is no value
+        if self.bounds is not None:
+            fits |= self.bounds.known & (self.bounds.lower >= limits[0]) & (self.bounds.upper <= limits[1])
+        return fits
 
     @property
     def unreadable(self) -> list[BloomParquetError]:

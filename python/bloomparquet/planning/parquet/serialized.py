@@ -23,7 +23,8 @@ from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_po
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.planning.evidence.absences import Absences
-from bloomparquet.planning.evidence.section_file import DamagedFileError, Section, SectionFile
+from bloomparquet.planning.evidence.section_file import Section, SectionFile
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import (
     MALFORMED,
     TILE,

@@ -1,0 +1,201 @@
+"""The bytes of a file of sections: mapped, copied, or read from a storage in ranges."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.planning.evidence.bit_slices import Bits, Records
+from bloomparquet.storage.exact_reads import fill_views
+from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
+from bloomparquet.storage.ranges import Ranges, read_ranges
+
+_FIRST_READ = 256 * 1024
+_FIRST_OPEN_READ = 16 * 1024
+_RESIDENT_BYTES = 32 * 1024 * 1024  # of records of one remote file
+
+
+class DamagedFileError(Exception):
+    """A file is damaged, or another version of its writer wrote it. It is used as if it were not there."""
+
+
+class Source(Protocol):
+    """The bytes of a file."""
+
+    path: str
+    size: int
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        """The first bytes, as many as one read gives. May raise ``OSError`` and FormatError."""
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        """`size` bytes from `offset` on. May raise ``OSError`` and FormatError."""
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        """`count` records from `offset` on."""
+
+
+def _open_regular(path: str) -> tuple[int, int]:
+    """A descriptor of the regular file at `path`, and its size. Raises :class:`DamagedFileError` for anything else."""
+    # Something else may have this name: opening a pipe must not block, and a link must not be followed.
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            raise DamagedFileError(f"{path}: not a file of sections")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status.st_size
+
+
+class MappedSource:
+    """A local file, mapped into memory. The process ends if the file shrinks while its bytes are used."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        descriptor, self.size = _open_regular(path)
+        try:
+            self._map = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        return memoryview(self._map)
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        return memoryview(self._map)[offset : offset + size]
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        return _RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+
+
+class OpenSource:
+    """A local file that stays open, and is copied into memory. It may shrink, or be replaced, at any time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor, self.size = _open_regular(path)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    @property
+    def owner(self) -> int:
+        """The user whose file it is."""
+        return os.fstat(self._descriptor).st_uid
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        pieces, at = list[bytes](), offset
+        while at < offset + size:
+            piece = os.pread(self._descriptor, offset + size - at, at)
+            if not piece:
+                raise DamagedFileError(f"{self.path}: it was truncated while it was read")
+            pieces.append(piece)
+            at += len(piece)
+        return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        whole = self.read(offset, record_bytes * count, ReadCount())
+        return _RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
+
+
+class _RecordsInMemory:
+    threads = 1
+
+    def __init__(self, records: Bits) -> None:
+        self._records = records
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        return self._records, numbers
+
+
+class StoredSource:
+    """A file on a storage, read in ranges. `start_bytes`: how much the first read gives, 0 if unknown."""
+
+    def __init__(self, storage: Storage, path: str, size: int, start_bytes: int = 0) -> None:
+        self.path, self.size = path, size
+        self._start_bytes = min(start_bytes or _FIRST_READ, size)
+        self._start = memoryview(b"")
+        self._file = _OpenFile(storage, path)
+
+    def read_start(self, reads: ReadCount) -> memoryview:
+        self._start = self._file.read(0, self._start_bytes, reads)
+        return self._start
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        if offset < 0 or offset + size > self.size:
+            raise DamagedFileError(f"{self.path}: bytes {offset} to {offset + size} lie beyond its end at {self.size}")
+        if offset + size <= len(self._start):
+            return self._start[offset : offset + size]
+        return self._file.read(offset, size, reads)
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        return _StoredRecords(self._file, offset, record_bytes)
+
+
+class _OpenFile(ArrowStorage):
+    """A storage of one file, which is opened only once: each time would be a request."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        super().__init__(storage.filesystem, storage.key)
+        self._path, self._lock = path, threading.Lock()
+        self._opened: pa.NativeFile | None = None
+
+    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
+        """`size` bytes of the file from `offset` on. May raise ``OSError`` and FormatError."""
+        return self.read_all(np.array([offset]), np.array([size]), reads).buffer.data
+
+    def read_all(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], reads: ReadCount) -> Ranges:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self.filesystem.open_input_file(self._path)
+                reads.requests += 1
+        return read_ranges(self, [FileInfo(self._path, 0, 0)], np.zeros_like(offsets), offsets, sizes, reads)
+
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        assert self._opened is not None
+        with self._lock:  # the position in the file is shared
+            fill_views(self._opened, path, offsets, views, is_native=self.is_native)
+
+
+class _StoredRecords:
+    """Records of a remote file. Those that were asked last stay in memory."""
+
+    def __init__(self, file: _OpenFile, offset: int, record_bytes: int) -> None:
+        self._file, self._offset, self._bytes = file, offset, record_bytes
+        self.threads = file.threads
+        self._resident: OrderedDict[int, Bits] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        asked, positions = np.unique(numbers, return_inverse=True)
+        result = np.empty((len(asked), self._bytes), np.uint8)
+        with self._lock:
+            resident = {
+                i: self._resident[number] for i, number in enumerate(asked.tolist()) if number in self._resident
+            }
+        for i, record in resident.items():
+            result[i] = record
+        missing = np.array([i for i in range(len(asked)) if i not in resident], np.int64)
+        if len(missing):
+            offsets, sizes = self._offset + asked[missing] * self._bytes, np.full(len(missing), self._bytes)
+            result[missing] = self._file.read_all(offsets, sizes, reads).rows(self._bytes)
+            with self._lock:
+                for i in missing.tolist():
+                    self._resident[int(asked[i])] = result[i].copy()
+                while len(self._resident) * self._bytes > _RESIDENT_BYTES:
+                    self._resident.popitem(last=False)
+        return result, positions.reshape(numbers.shape)
