@@ -10,6 +10,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.indexing import build
+from bloomparquet.storage import locks
 from tests.support.files import write
 
 
@@ -73,3 +74,45 @@ def test_other_files_in_the_directory_stay(root: Path, tmp_path: Path) -> None:
     assert len(os.listdir(index)) == 3 + 1 + info.segments
     bp.drop_index(root, to=index)
     assert sorted(os.listdir(index)) == [".hidden", "notes.txt", "segment"]
+
+
+@pytest.mark.parametrize("work", ["drop", "drop no index", "failed build"])
+def test_a_directory_of_the_user_stays(root: Path, tmp_path: Path, work: str) -> None:
+    """Its mode, group and access control list would be lost."""
+    index = tmp_path / "index"
+    index.mkdir()
+    index.chmod(0o2770)
+    before = index.stat()
+    if work == "failed build":
+        with pytest.raises(bp.PlanError):
+            bp.build_index(root, ["no"], to=index)
+    else:
+        if work == "drop":
+            bp.build_index(root, to=index)
+        bp.drop_index(root, to=index)
+    after = index.stat()
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
+    assert os.listdir(index) == []
+
+
+def test_a_failed_build_removes_the_directory_that_it_made(root: Path, tmp_path: Path) -> None:
+    for to in (None, tmp_path / "index"):
+        with pytest.raises(bp.PlanError):
+            bp.build_index(root, ["no"], to=to)
+    assert sorted(os.listdir(tmp_path)) == ["data"]
+    assert sorted(os.listdir(root)) == [f"{number}.parquet" for number in range(4)]
+
+
+def test_a_build_goes_on_when_another_one_removes_the_empty_directory(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, left = locks.create_locked, iter(range(3))
+
+    def create_locked(path: str, mode: int) -> int:
+        if next(left, None) is not None and path.endswith(".building"):
+            os.rmdir(os.path.dirname(path))
+        return original(path, mode)
+
+    monkeypatch.setattr(locks, "create_locked", create_locked)
+    assert bp.build_index(root).files == 4
+    assert next(left, None) is None

@@ -25,12 +25,20 @@ from bloomparquet.indexing.segment import Target
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import MANIFEST, SEGMENT_SUFFIX, Manifest, SegmentEntry, read_manifest
+from bloomparquet.planning.index.manifest import (
+    DIRECTORY,
+    MANIFEST,
+    SEGMENT_SUFFIX,
+    Manifest,
+    SegmentEntry,
+    read_manifest,
+)
 from bloomparquet.storage.atomic import delete_file, remove_leftover, replacing, require_object_store
-from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.files import LocalStorage, ReadCount, Storage
 from bloomparquet.storage.locks import locked
 
 _LOCK = ".building"
+_ATTEMPTS = 10  # to create a directory that other processes remove when they find it empty
 _ABANDONED_SECONDS = 24 * 3600.0  # no build takes that long to write a segment and to commit it
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -136,29 +144,62 @@ def begin_build(target: Target) -> Iterator[Build]:
     Raises FileBusyError if another build runs, as far as the storage can tell, UnsupportedError if the storage cannot
     replace a file in one step, and ``OSError`` if nothing can be written in the directory.
     """
-    lock = f"{target.directory}/{_LOCK}"
     if not isinstance(target.storage, LocalStorage):
         require_object_store(target.storage.filesystem, target.directory)
+    with _refusals_explained(target.directory), _locked_directory(target):
+        build = Build(target)
+        try:
+            yield build
+        except BaseException:
+            build.abandon()
+            raise
+
+
+@contextmanager
+def _locked_directory(target: Target) -> Iterator[None]:
+    """Hold the lock of a local index. Its directory is created if it is missing.
+
+    Afterwards an empty directory is removed if it was created here, or has the name that this package gives. Another
+    one is the user's, with a mode, an owner and access rights.
+    """
+    if not isinstance(target.storage, LocalStorage):
+        yield
+        return
+    lock = f"{target.directory}/{_LOCK}"
+    directory = os.path.dirname(lock)
+    is_ours = os.path.basename(directory) == DIRECTORY
     try:
-        with _refusals_explained(target.directory), ExitStack() as locks:
-            target.storage.make_parents(lock)
-            try:
-                locks.enter_context(locked(target.storage, lock))
-            except FileBusyError as error:
-                raise FileBusyError(
-                    f"{target.directory}: another process is building, refreshing or dropping this index; wait until "
-                    "it is done"
-                ) from error
-            build = Build(target)
-            try:
-                yield build
-            except BaseException:
-                build.abandon()
-                raise
+        with ExitStack() as stack:
+            for attempt in range(_ATTEMPTS):
+                is_ours |= _make_directory(target.storage, directory)
+                try:
+                    stack.enter_context(locked(target.storage, lock))
+                    break
+                except FileBusyError as error:
+                    raise FileBusyError(
+                        f"{target.directory}: another process is building, refreshing or dropping this index; wait "
+                        "until it is done"
+                    ) from error
+                except FileNotFoundError:  # another process has removed the empty directory
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+            yield
     finally:
-        if isinstance(target.storage, LocalStorage):
+        if is_ours:
             with suppress(OSError):  # it is not empty
-                os.rmdir(target.directory)
+                os.rmdir(directory)
+
+
+def _make_directory(storage: Storage, directory: str) -> bool:
+    """Create a local directory and its parents. Returns False if it exists."""
+    storage.make_parents(directory)
+    try:
+        os.mkdir(directory)
+    except OSError:
+        if not os.path.isdir(directory):
+            raise
+        return False
+    return True
 
 
 def _is_segment(name: str) -> bool:
