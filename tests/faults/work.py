@@ -27,6 +27,7 @@ from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
+from bloomparquet.storage import atomic
 from bloomparquet.storage.files import ArrowStorage
 from tests.faults import local_calls
 from tests.faults.injector import Injector
@@ -122,7 +123,8 @@ class RemotePlace:
     def faulty(self, injector: Injector, lies: bool) -> Iterator[None]:
         self._store.injector, self._store.lies = injector, lies
         try:
-            with patch.object(ArrowStorage, "threads", 1):  # calls have the same order in each run
+            # With one thread, calls have the same order in each run.
+            with patch.object(ArrowStorage, "threads", 1), patch.object(atomic, "COPY_SECONDS", 0.05):
                 yield
         finally:
             self._store.injector = None

@@ -16,10 +16,11 @@ import errno
 import os
 import re
 import stat
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow.fs
 import xxhash
@@ -31,10 +32,13 @@ from bloomparquet.storage.staleness import is_unchanged
 
 _COPY_BYTES = 8 << 20
 _SUFFIX = ".bloomparquet-tmp"
-_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory"})
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 """Type names of pyarrow's and fsspec's object stores: their copies replace an object in one step."""
 _WORDS = re.compile(r"\w+")
 _END_BYTES = 64 * 1024
+COPY_SECONDS = 120.0
+"""How long to wait for a copy within an object store. Most take milliseconds, whatever their size."""
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 5.0  # seconds between two looks at a copy
 _CANNOT_FLUSH = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 _CANNOT_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 _MOST_NAME_BYTES = 255  # on nearly every file system
@@ -195,6 +199,7 @@ class _RemoteOutput:
         require_object_store(self._filesystem, path)
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
+        self._keeps_temporary = False
         self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -209,21 +214,81 @@ class _RemoteOutput:
     def commit(self) -> None:
         self._stream.close()
         _require_unchanged(self._storage, self._old)
-        self._require_own_upload()
-        _copy_object(self._filesystem, self._temporary, self._path)
+        if self._difference(self._temporary) is not None:  # object stores have no locks
+            raise FileBusyError(
+                f"{self._path}: another process is writing this file, and it is left as it is; run again"
+            )
+        if isinstance(self._filesystem, pyarrow.fs.PyFileSystem):
+            self._copy_and_wait()
+        else:
+            self._filesystem.copy_file(self._temporary, self._path)
 
-    def _require_own_upload(self) -> None:
-        """FileBusyError if the temporary object is another writer's. Object stores have no locks."""
+    def _copy_and_wait(self) -> None:
+        """Copy the temporary object by a file system of fsspec. It is kept unless the object at the path is known to be
+        complete, or as it was.
+
+        adlfs only starts a copy. On Azure, the object is empty until the copy is complete, and stays empty if the
+        temporary object is deleted before.
+        """
+        self._keeps_temporary = True
+        failure: OSError | None = None
+        try:
+            self._filesystem.copy_file(self._temporary, self._path)
+        except OSError as error:
+            failure = error  # perhaps the storage copies, and only its answer is lost
+        difference = self._wait_for_copy(COPY_SECONDS if failure is None else 0.0)
+        if difference is not None:
+            if failure is not None and self._is_untouched():
+                self._keeps_temporary = False
+                raise failure
+            ended = f"has not ended in {COPY_SECONDS:g} seconds" if failure is None else f"failed: {failure}"
+            raise BloomParquetError(
+                f"{self._path}: the copy of the new file to this path {ended}; {difference}; expected {self._size} "
+                f"bytes, as in {self._temporary}, which is kept. Wait until the copy is complete, or copy that file to "
+                "this path yourself; then run again"
+            ) from failure
+        self._keeps_temporary = False
+
+    def _is_untouched(self) -> bool:
+        """Whether the object at the path is known to be as it was before."""
+        with contextlib.suppress(OSError):
+            if self._old is not None:
+                return is_unchanged(self._storage, self._old)
+            return bool(self._filesystem.get_file_info(self._path).type == pyarrow.fs.FileType.NotFound)
+        return False
+
+    def _wait_for_copy(self, seconds: float) -> str | None:
+        """Wait until the object at the path is complete. If it is not after `seconds`, return what was found."""
+        deadline, wait = time.monotonic() + seconds, _SHORTEST_WAIT
+        while True:
+            try:
+                difference = self._difference(self._path)
+            except OSError as error:
+                difference = f"it cannot be read: {error}"
+            if difference is None or time.monotonic() >= deadline:
+                return difference
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _difference(self, path: str) -> str | None:
+        """How the object at `path` differs from what was written. None if size and end are the same."""
+        info = self._filesystem.get_file_info(path)
+        if info.type == pyarrow.fs.FileType.NotFound:
+            return "it does not exist"
+        if info.size != self._size:
+            return f"it has {info.size} bytes"
         end = bytearray(len(self._end))
-        with contextlib.suppress(FormatError, FileNotFoundError):
-            self._storage.read_into(self._temporary, [self._size - len(end)], [memoryview(end)])
-            if self._filesystem.get_file_info(self._temporary).size == self._size and end == self._end:
-                return
-        raise FileBusyError(f"{self._path}: another process is writing this file, and it is left as it is; run again")
+        try:
+            self._storage.read_into(path, [self._size - len(end)], [memoryview(end)])
+        except (FormatError, FileNotFoundError) as error:
+            return str(error)
+        return None if end == self._end else "it ends with other bytes"
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # the upload has failed already
             self._stream.close()
+        if self._keeps_temporary:
+            return
         try:
             _delete_if_exists(self._filesystem, self._temporary)
         except OSError as error:
@@ -289,29 +354,6 @@ def _copy_through_memory(output: Output, storage: Storage, path: str, start: int
         start += len(buffer)
 
 
-def _delete_if_exists(filesystem: Any, path: str) -> None:
-    if filesystem.get_file_info(path).type == pyarrow.fs.FileType.NotFound:
-        return
-    fs = _fsspec_of(filesystem)
-    if fs is None:
+def _delete_if_exists(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+    if filesystem.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
         filesystem.delete_file(path)
-    else:
-        fs.rm_file(path)
-
-
-def _copy_object(filesystem: Any, source: str, target: str) -> None:
-    fs = _fsspec_of(filesystem)
-    if fs is None:
-        filesystem.copy_file(source, target)
-    else:
-        fs.cp_file(source, target)
-
-
-def _fsspec_of(filesystem: Any) -> Any:
-    """The wrapped fsspec file system, or None.
-
-    It is called directly because the methods that pyarrow calls to copy and delete take brackets and question marks
-    in names for patterns.
-    """
-    handler = getattr(filesystem, "handler", None)
-    return handler.fs if isinstance(handler, pyarrow.fs.FSSpecHandler) else None

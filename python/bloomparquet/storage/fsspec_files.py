@@ -45,6 +45,7 @@ class FsspecHandler(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
         with self._errors():
             for path in paths:
                 self.fs.invalidate_cache(path)
+                self.fs.invalidate_cache(self.fs._parent(path))  # adlfs takes sizes from the listing of the directory
             return super().get_file_info(paths)
 
     def get_file_info_selector(self, selector: Any) -> Any:
@@ -55,6 +56,14 @@ class FsspecHandler(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]
     def open_input_file(self, path: str) -> Any:
         with self._errors():
             return super().open_input_file(path)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        with self._errors():
+            self.fs.cp_file(src, dest)  # the method of pyarrow takes brackets and question marks for patterns
+
+    def delete_file(self, path: str) -> None:
+        with self._errors():
+            self.fs.rm_file(path)  # see copy_file
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -48,7 +48,7 @@ class FileOutcome:
 
     `action` is ``written`` for a new file; ``added`` or ``shrunk`` for a file with changed filters; ``copied`` for a
     file that was written to ``dst`` without changes; ``unchanged`` for a file that needed no change; ``failed``, with
-    `error`, for a file that is unchanged because of an error.
+    `error`, for a file that is unchanged because of an error. If a failed file is not unchanged, its error says so.
     """
 
     path: str

@@ -64,9 +64,10 @@ def add_filters(
 
     The work is complete when this returns. The DataFrame has the columns of `OUTCOME`. ``action`` is ``added``;
     ``unchanged`` for a file that has the filters already; or ``failed``, with ``error``, for a file that is unchanged
-    because of an error. The other files are still done. With `dry_run`, nothing is written, and the rows say what
-    would be done. If Spark aborts the job, because it was cancelled or a Python worker was killed, Spark's error is
-    raised. Files that were replaced stay replaced. Another call does the rest, and reports them as ``unchanged``.
+    because of an error, unless the error says otherwise. The other files are still done. With `dry_run`, nothing is
+    written, and the rows say what would be done. If Spark aborts the job, because it was cancelled or a Python worker
+    was killed, Spark's error is raised. Files that were replaced stay replaced. Another call does the rest, and reports
+    them as ``unchanged``.
 
     A path without a scheme is on Spark's default file system. The executors open the files under the same paths. Their
     Python must have this package. DataFrames and tables that listed the files before have their old sizes: load them

@@ -1,6 +1,7 @@
 """Adds or shrinks the filters of one file: the changes to its filters, and the new file.
 
-No data page is written again. The new file replaces the old file in one step. If that fails, the old file is unchanged.
+No data page is written again. The new file replaces the old file in one step. If that fails, the old file is unchanged,
+unless the error says otherwise.
 
 Source: parquet-format ``BloomFilter.md``; folding: :mod:`bloomparquet.parquet.bloom_filter.split_block`.
 """
@@ -183,12 +184,13 @@ def change_file(
     dry_run: bool = False,
     footer: Footer | None = None,
 ) -> FileOutcome:
-    """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged."""
+    """Apply `change` to one file. `footer` is read unless given. After an error the file is unchanged, unless the error
+    says otherwise."""
     file, target = job.file, job.target
-    if not dry_run:
-        remove_leftover(target_storage, target or file.path)
     count = ReadCount()
     footer = footer or read_footer(storage, file, count, keys)
+    if not dry_run:  # not before: if a copy has failed, the leftover is the only complete file
+        remove_leftover(target_storage, target or file.path)
     require_footer_key(file.path, footer)
     if target is not None:
         require_keys_inside(file.path, footer)

@@ -1,7 +1,7 @@
 """Adds Bloom filters to existing files, or folds them, in one run over many files.
 
 A run does only the work that is left: a file that has the filters is not written. Each file is replaced in one step. A
-file that fails is unchanged.
+file that fails is unchanged, unless its error says otherwise.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def add_filters(
     size. For ``Bloom(fpp="auto")`` the row groups of all files at `src` are counted. Column chunks that have a filter
     keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
 
-    A file that fails is unchanged. Its error is raised, or with ``on_error="report"`` returned in its outcome.
-    `progress` is called with each outcome and the number of files.
+    A file that fails is unchanged, unless its error says otherwise. The error is raised, or with ``on_error="report"``
+    returned in the outcome. `progress` is called with each outcome and the number of files.
 
     Filters of encrypted columns are encrypted with the column's key. `keys` must have the footer key and the keys of
     the named columns; ``"*"`` skips columns without a key.

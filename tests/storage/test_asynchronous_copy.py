@@ -1,0 +1,227 @@
+"""File systems of fsspec whose copies may end later, or never: the new object is lost in no case.
+
+adlfs only starts a copy. Azure shows an empty object until it is done, and for ever if its source is deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import bloomparquet as bp
+from bloomparquet.storage import atomic
+from bloomparquet.storage.atomic import replacing, temporary_name
+from bloomparquet.storage.files import open_storage
+
+PATH = "/box/a.parquet"
+TEMPORARY = temporary_name(PATH)
+TABLE = pa.table({"id": range(1000)})
+
+
+class Azure(MemoryFileSystem):  # type: ignore[misc]
+    """`seconds`: when a copy ends; None: never. `fault` is done by a copy when it has begun. `looks`: calls of info."""
+
+    protocol = ("abfs", "az", "abfss")
+    cachable = False
+
+    def __init__(self, seconds: float | None = 0.0, fault: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.store: dict[str, Any] = {}
+        self.pseudo_dirs = [""]
+        self.seconds, self.fault = seconds, fault
+        self.looks: list[str] = []
+        self.copies: list[threading.Timer] = []
+
+    def info(self, path: str, **options: Any) -> Any:
+        self.looks.append(path)
+        return super().info(path, **options)
+
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        def finish() -> None:
+            if self.exists(path1):
+                self.pipe_file(path2, self.cat_file(path1))
+
+        self.pipe_file(path2, b"")
+        if self.seconds == 0:
+            finish()
+        elif self.seconds is not None:
+            self.copies.append(threading.Timer(self.seconds, finish))
+            self.copies[-1].start()
+        self.fault()
+
+    def names(self) -> list[str]:
+        return sorted(self.find("/box"))
+
+
+@pytest.fixture
+def old() -> bytes:
+    out = BytesIO()
+    pq.write_table(TABLE, out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "COPY_SECONDS", 0.2)
+
+
+def add(azure: Azure) -> bp.FileOutcome:
+    (outcome,) = bp.add_filters(PATH, bloom="id", filesystem=azure, on_error="report")
+    return outcome
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_copy_that_ends_later_is_awaited(old: bytes, seconds: float) -> None:
+    azure = Azure(seconds)
+    azure.pipe_file(PATH, old)
+    outcome = add(azure)
+    for copy in azure.copies:
+        copy.join()
+    assert (outcome.action, outcome.bytes_after) == ("added", azure.size(PATH))
+    assert azure.names() == [PATH]
+    assert bp.read_table(PATH, "id = 7", filesystem=azure).num_rows == 1
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_copy_that_never_ends_costs_no_bytes(old: bytes) -> None:
+    azure = Azure(None)
+    azure.pipe_file(PATH, old)
+    outcome = add(azure)
+    size = azure.size(TEMPORARY)
+    assert outcome.action == "failed"
+    assert outcome.error is not None
+    for text in (PATH, TEMPORARY, "it has 0 bytes", f"expected {size}", "which is kept"):
+        assert text in outcome.error
+    assert azure.names() == [TEMPORARY, PATH]
+
+    again = add(azure)
+    assert again.action == "failed", "the file is empty"
+    assert azure.names() == [TEMPORARY, PATH], "the only complete copy stays"
+    azure.pipe_file(PATH, azure.cat_file(TEMPORARY))
+    assert add(azure).action == "unchanged"
+    assert azure.names() == [PATH]
+    assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
+
+
+@pytest.mark.usefixtures("soon")
+def test_other_bytes_of_the_same_size_are_no_copy() -> None:
+    azure = Azure(None)
+    azure.fault = lambda: azure.pipe_file("/box/x", b"other")
+    storage, path = open_storage("/box/x", azure)
+    with replacing(storage, path) as output:
+        output.write(b"bytes")
+        with pytest.raises(bp.BloomParquetError, match="it ends with other bytes"):
+            output.commit()
+    assert azure.cat_file(temporary_name("/box/x")) == b"bytes"
+
+
+def test_a_copy_whose_answer_is_lost_is_done(old: bytes) -> None:
+    azure = Azure(0.0, fail)
+    azure.pipe_file(PATH, old)
+    assert add(azure).action == "added"
+    assert azure.names() == [PATH]
+    assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
+
+
+def test_a_copy_that_fails_when_it_has_begun_costs_no_bytes(old: bytes) -> None:
+    azure = Azure(None, fail)
+    azure.pipe_file(PATH, old)
+    outcome = add(azure)
+    assert outcome.action == "failed"
+    assert "it has 0 bytes" in str(outcome.error)
+    assert "LibraryError: no network" in str(outcome.error)
+    assert azure.names() == [TEMPORARY, PATH]
+
+
+def test_a_copy_that_is_refused_leaves_the_old_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    azure = Azure()
+    azure.pipe_file(PATH, old)
+    monkeypatch.setattr(azure, "cp_file", fail)
+    outcome = add(azure)
+    assert (outcome.action, "LibraryError: no network" in str(outcome.error)) == ("failed", True)
+    assert azure.cat_file(PATH) == old
+    assert azure.names() == [PATH]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_copy_that_cannot_be_looked_at_is_kept(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    azure = Azure(None, lambda: monkeypatch.setattr(azure, "info", fail))
+    azure.pipe_file(PATH, old)
+    outcome = add(azure)
+    monkeypatch.undo()
+    assert outcome.action == "failed"
+    assert TEMPORARY in str(outcome.error)
+    assert "no network" in str(outcome.error)
+    assert azure.names() == [TEMPORARY, PATH]
+
+
+def test_an_interrupt_while_a_copy_is_awaited_keeps_the_new_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    azure = Azure(None)
+    azure.pipe_file(PATH, old)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic.time, "sleep", interrupt)
+    storage, path = open_storage(PATH, azure)
+    with replacing(storage, path) as output:
+        output.write(b"new")
+        with pytest.raises(KeyboardInterrupt):
+            output.commit()
+    assert azure.cat_file(TEMPORARY) == b"new"
+
+
+def test_a_copy_costs_few_requests() -> None:
+    """One look at its size, and one open file, of which fsspec asks twice."""
+    azure = Azure()
+    storage, path = open_storage(PATH, azure)
+    with replacing(storage, path) as output:
+        output.write(b"new")
+        output.commit()
+        looks = azure.looks.count(PATH)
+    assert looks <= 3
+
+
+def test_cached_listings_are_not_taken_for_the_present() -> None:
+    """adlfs keeps the listing of a directory until it is told to forget that directory."""
+
+    class Listing(Azure):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dircache: dict[str, list[Any]] = {}
+
+        def info(self, path: str, **_: Any) -> Any:
+            directory = path.rpartition("/")[0]
+            if directory not in self.dircache:
+                self.dircache[directory] = [super(Azure, self).info(each) for each in self.names()]
+            for each in self.dircache[directory]:
+                if each["name"] == path:
+                    return each
+            raise FileNotFoundError(path)
+
+        def invalidate_cache(self, path: str | None = None) -> None:
+            if path is None:
+                self.dircache.clear()
+            else:
+                self.dircache.pop(path, None)
+
+    azure = Listing()
+    storage, path = open_storage(PATH, azure)
+    for content in (b"one", b"three"):
+        azure.pipe_file(PATH, content)
+        assert storage.filesystem.get_file_info(path).size == len(content)
+
+
+class LibraryError(Exception):
+    """An error of a library below fsspec."""
+
+
+def fail(*_: Any, **__: Any) -> None:
+    raise LibraryError("no network")
