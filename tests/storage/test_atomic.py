@@ -351,6 +351,25 @@ def test_a_directory_that_cannot_be_flushed_is_no_error(
     assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
 
 
+def test_a_directory_that_fails_to_be_flushed_is_an_error_that_says_so(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, before = os.fsync, parquet.read_bytes()
+
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    (outcome,) = add_filters(parquet, bloom="a", on_error="report")
+    assert outcome.action == "failed"
+    assert parquet.read_bytes() != before
+    for text in ("Input/output error", "the new file is in place and complete", "check the disk", str(parquet)):
+        assert text in str(outcome.error)
+    assert names(parquet) == ["a.parquet"]
+
+
 def test_storage_without_atomic_copies_is_not_written(parquet: Path) -> None:
     import fsspec
     import pyarrow.fs

@@ -157,7 +157,14 @@ class _LocalOutput:
         _remove_checksums({self._named, self._path})
         os.rename(self._temporary, self._path)
         self._committed = True
-        _flush_directory(self._path)
+        try:
+            _flush_directory(self._path)
+        except OSError as error:
+            message = (
+                f"{error.strerror}; the new file is in place and complete, but its directory could not be flushed to "
+                "the disk: if the machine crashes now, the old state may come back; check the disk"
+            )
+            raise OSError(error.errno, message, self._path) from error
 
     def _copy_attributes(self, before: os.stat_result) -> None:
         """Give the new file the owner, mode and extended attributes of the old one."""
