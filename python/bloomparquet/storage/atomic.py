@@ -91,7 +91,7 @@ def remove_leftover(storage: Storage, path: str) -> None:
     temporary = temporary_name(os.path.realpath(path))
     if os.path.lexists(temporary):
         with contextlib.suppress(BloomParquetError):
-            close_and_remove(create_locked(temporary, 0o600), temporary)
+            close_and_remove(create_locked(temporary, 0o600), temporary, os.getpid())
 
 
 def delete_file(storage: Storage, path: str) -> None:
@@ -107,6 +107,7 @@ class _LocalOutput:
 
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._old, self._named = storage, old, path
+        self._owner = os.getpid()
         self._path = os.path.realpath(path)  # replace the target of a symbolic link, not the link
         self._temporary = temporary_name(self._path)
         self._before: os.stat_result | None = None
@@ -123,11 +124,13 @@ class _LocalOutput:
         self._committed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        _require_not_forked(self._owner, self._named)
         view = memoryview(data).cast("B")
         while view:
             view = view[os.write(self._descriptor, view) :]
 
     def copy(self, storage: Storage, path: str, start: int, stop: int) -> None:
+        _require_not_forked(self._owner, self._named)
         if not isinstance(storage, LocalStorage):
             _copy_through_memory(self, storage, path, start, stop)
             return
@@ -150,6 +153,7 @@ class _LocalOutput:
             start += copied
 
     def commit(self) -> None:
+        _require_not_forked(self._owner, self._named)
         if self._before is not None:
             self._copy_attributes(self._before)
         os.fsync(self._descriptor)
@@ -189,7 +193,7 @@ class _LocalOutput:
         if self._committed:
             os.close(self._descriptor)
         else:
-            close_and_remove(self._descriptor, self._temporary)
+            close_and_remove(self._descriptor, self._temporary, self._owner)
         self._descriptor = -1  # the number may soon belong to another file
 
     def _close_source(self) -> None:
@@ -206,10 +210,12 @@ class _RemoteOutput:
         require_object_store(self._filesystem, path)
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
+        self._owner = os.getpid()
         self._keeps_temporary = False
         self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        _require_not_forked(self._owner, self._path)
         view = memoryview(data).cast("B")
         self._size += len(view)
         self._end = (self._end + bytes(view[-_END_BYTES:]))[-_END_BYTES:]
@@ -219,6 +225,7 @@ class _RemoteOutput:
         _copy_through_memory(self, storage, path, start, stop)
 
     def commit(self) -> None:
+        _require_not_forked(self._owner, self._path)
         self._stream.close()
         _require_unchanged(self._storage, self._old)
         if self._difference(self._temporary) is not None:  # object stores have no locks
@@ -292,6 +299,8 @@ class _RemoteOutput:
         return None if end == self._end else "it ends with other bytes"
 
     def close(self) -> None:
+        if os.getpid() != self._owner:  # a forked child
+            return
         with contextlib.suppress(OSError):  # the upload has failed already
             self._stream.close()
         if self._keeps_temporary:
@@ -308,6 +317,14 @@ def require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
         raise UnsupportedError(
             f"{path}: {filesystem.type_name} is not known to replace a file in one step, so nothing is written there; "
             "write to a local path or to an object store, and copy the file"
+        )
+
+
+def _require_not_forked(owner: int, path: str) -> None:
+    """FileBusyError in a process other than `owner`: parent and child would write into one file."""
+    if os.getpid() != owner:
+        raise FileBusyError(
+            f"{path}: another process is writing this file, of which this one is a fork; open a writer in each process"
         )
 
 

@@ -1,7 +1,7 @@
 """Locks local files that exist only while they are locked.
 
 A process that is killed leaves the file, but not its lock. So the next process that creates the file first removes the
-old one.
+old one. A forked child has the open file of its parent. When it ends, the parent's file stays, and stays locked.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def locked(storage: Storage, path: str) -> Iterator[None]:
     if not isinstance(storage, LocalStorage):
         yield
         return
-    descriptor = create_locked(path, 0o600)
+    descriptor, owner = create_locked(path, 0o600), os.getpid()
     try:
         yield
     finally:
-        close_and_remove(descriptor, path)
+        close_and_remove(descriptor, path, owner)
 
 
 def create_locked(path: str, mode: int) -> int:
@@ -106,10 +106,11 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(current, os.fstat(descriptor))
 
 
-def close_and_remove(descriptor: int, path: str) -> None:
-    """Close the file. Remove it unless `path` names another file by now."""
+def close_and_remove(descriptor: int, path: str, owner: int) -> None:
+    """Close the file. The process `owner`, which has created it, also removes it, unless `path` names another file by
+    now."""
     try:
-        if _is_at(descriptor, path):
+        if os.getpid() == owner and _is_at(descriptor, path):
             os.unlink(path)
     finally:
         os.close(descriptor)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 from bloomparquet.storage.atomic import Output
 
 
 class HoldingSink(io.RawIOBase):
-    """A file object that writes to `output`; once `hold` is set, it keeps the bytes in memory instead."""
+    """A file object that writes to `output`; once `hold` is set, it keeps the bytes in memory instead.
+
+    It drops what a forked child writes: when the child ends, pyarrow's writer there would end the parent's file.
+    """
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self._output: Output | None = output
+        self._owner = os.getpid()
         self._held = bytearray()
         self.hold = False
         self.written = 0
@@ -29,7 +34,8 @@ class HoldingSink(io.RawIOBase):
         if self.hold:
             self._held += view
         elif self._output is not None:
-            self._output.write(view)
+            if os.getpid() == self._owner:
+                self._output.write(view)
             self.written += len(view)
         return len(view)
 

@@ -1,0 +1,107 @@
+"""A forked child that ends does not touch what its parent is writing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+START = """
+import os, sys
+import pyarrow as pa
+import bloomparquet as bp
+from bloomparquet.storage.files import LocalStorage
+from bloomparquet.storage.locks import locked
+
+path = sys.argv[1]
+table = pa.table({"id": range(1000)})
+
+def fork(work=lambda: None):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + program, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_child_that_ends_does_not_disturb_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    done = run(
+        """
+w = bp.ParquetWriter(path, table.schema, bloom="id", row_group_size=500)
+w.write_table(table)
+code = fork()
+w.write_table(table)
+w.close()
+sys.exit(code)
+""",
+        path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pq.read_table(path).num_rows == 2000
+    assert pq.ParquetFile(path).metadata.num_row_groups == 4
+    assert [each.name for each in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_a_child_that_leaves_the_block_does_not_disturb_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    done = run(
+        """
+with bp.ParquetWriter(path, table.schema, bloom="id") as w:
+    w.write_table(table)
+    code = fork()
+sys.exit(code)
+""",
+        path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pq.read_table(path).num_rows == 1000
+
+
+def test_a_child_cannot_write_its_parents_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    done = run(
+        """
+def work():
+    w.write_table(table)
+    w.close()
+
+w = bp.ParquetWriter(path, table.schema, bloom="id", row_group_size=500)
+w.write_table(table)
+code = fork(work)
+w.close()
+sys.exit(code)
+""",
+        path,
+    )
+    assert done.returncode == 1
+    assert "another process is writing this file" in done.stderr
+    assert "open a writer in each process" in done.stderr
+    assert pq.read_table(path).num_rows == 1000
+
+
+def test_a_child_does_not_remove_a_lock(tmp_path: Path) -> None:
+    done = run(
+        """
+with locked(LocalStorage(), path):
+    code = fork()
+    assert os.path.exists(path)
+    try:
+        with locked(LocalStorage(), path):
+            sys.exit("it is not locked")
+    except bp.FileBusyError:
+        pass
+sys.exit(code)
+""",
+        tmp_path / "lock",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
