@@ -169,7 +169,7 @@ def test_an_interrupt_while_a_copy_is_awaited_keeps_the_new_object(old: bytes, m
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(atomic.time, "sleep", interrupt)
+    monkeypatch.setattr("bloomparquet.storage.atomic.time.sleep", interrupt)
     storage, path = open_storage(PATH, azure)
     with replacing(storage, path) as output:
         output.write(b"new")
