@@ -30,6 +30,7 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     StartsWith,
+    leaves,
     to_sql,
 )
 from bloomparquet.query.sql import parse_where
@@ -185,6 +186,30 @@ def test_syntax_error_names_position_and_text(text, position):
 def test_blank_text_is_an_error(text):
     with pytest.raises(PlanError, match="to read every row, leave it out"):
         parse_where(text)
+
+
+@pytest.mark.parametrize("value", ["f(s).x", "named_struct('x', i).x", "(2).x", "2 .x", "((f(s)).x).y", "l[0].x"])
+@pytest.mark.parametrize(
+    "test", ["{} = 5", "5 = {}", "{} IN (1, 2)", "{} IS NULL", "{} LIKE 'a%'", "{}", "lower({}) = 'a'",
+             "array_contains({}, 1)", "{} < i", "NOT {} BETWEEN 1 AND 2"]
+)  # fmt: skip
+def test_a_field_of_another_value_is_no_column(value, test):
+    """Row groups were judged by the column that has the name of the field."""
+    text = test.format(value)
+    with pytest.raises(PlanError, match="cannot use"):
+        parse_where(text)
+    opaque = parse_where(text, partly=True)
+    assert not list(leaves(opaque)), opaque
+
+
+def test_a_field_of_a_column_in_parentheses_is_a_column():
+    assert parse_where("(n).u = 2") == parse_where("((n.u)) = 2") == Eq(("n", "u"), 2)
+
+
+def test_text_that_sqlglot_cannot_write_is_an_error():
+    for partly in (False, True):
+        with pytest.raises(PlanError, match="cannot parse a part of where, which is no SQL of Spark"):
+            parse_where("(1F(s))", partly=partly)
 
 
 def test_deeply_nested_text_is_a_plan_error():

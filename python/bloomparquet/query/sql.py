@@ -41,7 +41,7 @@ from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
 from bloomparquet.query.sql_computed import convert_computed
 from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql_elements import convert_elements
-from bloomparquet.query.sql_opaque import to_opaque
+from bloomparquet.query.sql_opaque import is_column, sql_of, to_opaque
 from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql_variants import convert_variants
 from bloomparquet.query.tuples import parse_tuples
@@ -217,7 +217,7 @@ class _Converter:
             if isinstance(text, str):
                 pattern = "%" + escape_pattern(text) + "%" * isinstance(node, exp.Contains)
                 return Like(self.column(node.this, node), pattern)
-        if isinstance(node, (exp.Column, exp.Dot)):
+        if is_column(node, exp):
             return Eq(self.column(node, node), True)
         raise self.refuse(node)
 
@@ -268,7 +268,7 @@ class _Converter:
         exp = self.exp
         if isinstance(node, exp.Paren):
             return self.column(node.this, whole)
-        parts = node.parts if isinstance(node, (exp.Column, exp.Dot)) else []
+        parts = node.parts if is_column(node, exp) else []
         if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
             is_text = isinstance(node, exp.Literal) and node.is_string and '"' in self.text
             raise self.refuse_quotes(whole) if is_text else self.refuse(whole)
@@ -325,7 +325,7 @@ class _Converter:
         """The value of a cast. sqlglot parses ``1.5D`` and ``DATE '2024-05-17'`` as casts, too."""
         value, kind = self.find_literal(node.this), node.to.this.value
         if kind == "DECIMAL":
-            require_decimal(node.sql(dialect="spark"), [parameter.name for parameter in node.to.expressions])
+            require_decimal(sql_of(node), [parameter.name for parameter in node.to.expressions])
         if value is _MISSING or value is None:
             return value
         try:
@@ -335,7 +335,7 @@ class _Converter:
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
     def refuse(self, node: Any, reason: str = _SUPPORTED, why: WhyNot | None = None) -> PlanError:
-        return _RefusedError(f"cannot use {quoted(node.sql(dialect='spark'))} in where: {reason}", why)
+        return _RefusedError(f"cannot use {quoted(sql_of(node))} in where: {reason}", why)
 
     def refuse_quotes(self, node: Any) -> PlanError:
         """The error for a column in double quotes."""

@@ -10,6 +10,7 @@ from typing import Any
 from bloomparquet.query.computed import Call, Operand
 from bloomparquet.query.predicate import Eq, Not, Predicate
 from bloomparquet.query.sql_elements import Converter, without_parentheses
+from bloomparquet.query.sql_opaque import is_column
 
 SUPPORTED = (
     "length, trim, ltrim, rtrim, lower, upper, substring, left, right, concat and || of text, abs of numbers, and "
@@ -41,7 +42,7 @@ def convert_computed(node: Any, converter: Converter) -> tuple[Call, Predicate] 
     if type(node) in operators:
         keys = ["this", "expression"]
         sides = [without_parentheses(node.args[key], exp) for key in keys]
-        if all(_is_computed(side, exp) or isinstance(side, exp.Column | exp.Dot) for side in sides):
+        if all(_is_computed(side, exp) or is_column(side, exp) for side in sides):
             comparison = Call(operators[type(node)], tuple(_to_operand(side, node, converter) for side in sides))
             return _is_true(comparison, negated=isinstance(node, exp.NullSafeNEQ))
     key = next((key for key in keys if _is_computed(without_parentheses(node.args[key], exp), exp)), None)
