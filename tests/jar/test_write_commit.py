@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
@@ -97,6 +98,43 @@ def test_uncommitted_files_of_a_killed_job_are_deleted(jar_spark: SparkSession, 
     )
     assert rows(jar_spark.read.parquet(str(table))) == [(0, 1), (1, 1), (2, 1)]
     assert not (table / "_temporary").exists()
+
+
+@pytest.mark.parametrize("failure", ["a move", "the success file"])
+def test_a_commit_that_fails_halfway_leaves_the_old_files_only(
+    jar_spark: SparkSession, table: Path, failure: str
+) -> None:
+    """Files cannot be moved below a broken link; or all were moved, and a directory has the success file's name."""
+    if failure == "the success file":
+        (table / "_SUCCESS").unlink()
+        (table / "_SUCCESS" / "x").mkdir(parents=True)
+    broken = str(table / "p=5") if failure == "a move" else None
+
+    @udf("long")
+    def breaking(value):  # type: ignore[no-untyped-def]
+        if broken and not os.path.lexists(broken):
+            with contextlib.suppress(FileExistsError):
+                os.symlink("nowhere", broken)
+        return value
+
+    before, directories = all_files(table), sorted(path for path in table.rglob("*") if path.is_dir())
+    frame = jar_spark.range(100).select(breaking("id").alias("id")).selectExpr("id", "id % 10 AS p").repartition(2)
+    with pytest.raises(Py4JJavaError, match="Failed to rename" if broken else "_SUCCESS"):
+        frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
+    assert all_files(table) == before
+    assert sorted(path for path in table.rglob("*") if path.is_dir()) == directories
+    assert rows(jar_spark.read.parquet(str(table))) == [(i, i % 3) for i in range(10)]
+
+
+def test_new_files_are_not_lost_below_a_link(jar_spark: SparkSession, table: Path, tmp_path: Path) -> None:
+    """They would be moved to the link's target, and the overwrite would then delete the link."""
+    (table / "p=1").rename(tmp_path / "elsewhere")
+    (table / "p=1").symlink_to(tmp_path / "elsewhere")
+    before = all_files(table), all_files(tmp_path / "elsewhere")
+    frame = jar_spark.range(3).selectExpr("id", "id % 2 AS p")
+    with pytest.raises(Py4JJavaError, match="p=1 is a symbolic link"):
+        frame.write.format("bloomparquet").mode("overwrite").partitionBy("p").save(str(table))
+    assert (all_files(table), all_files(tmp_path / "elsewhere")) == before
 
 
 def test_an_overwrite_deletes_everything_else(jar_spark: SparkSession, table: Path) -> None:
