@@ -14,7 +14,7 @@ MAY_USE = {
     "": {"plain", "write", "scan", "planner", "files", "support"},
     "plain": {"write", "partitions", "planner", "files", "support"},
     "write": {"filters", "files", "support"},
-    "scan": {"partitions", "planner", "files", "support"},
+    "scan": {"write", "partitions", "planner", "files", "support"},
     "partitions": {"planner", "files", "support"},
     "planner": {"files", "support"},
     "filters": {"support"},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.spark import rows
+from tests.support.spark import conf, rows
 
 pytestmark = pytest.mark.slow
 
@@ -129,3 +129,117 @@ def test_sparks_formats_do_not_overwrite_what_is_loaded(jar_spark: SparkSession,
     frame.write.mode("overwrite").parquet(str(tmp_path / "other"))
     assert jar_spark.read.parquet(str(tmp_path / "other")).count() > 0
     jar_spark.catalog.dropTempView("loaded")
+
+
+@pytest.fixture
+def loaded(jar_spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """Six rows in three partitions, and the table ``loaded`` over them."""
+    path = str(tmp_path / "t")
+    jar_spark.range(6).selectExpr("id", "CAST(id % 3 AS INT) AS p").write.partitionBy("p").parquet(path)
+    jar_spark.sql(f"CREATE TABLE loaded USING bloomparquet LOCATION '{path}'")
+    jar_spark.sql("MSCK REPAIR TABLE loaded")
+    yield path
+    jar_spark.sql("DROP TABLE loaded")
+    jar_spark.sql("DROP TABLE IF EXISTS written")
+
+
+ROUTES: dict[str, Callable[[SparkSession, str], DataFrame]] = {
+    "a load": lambda spark, path: spark.read.format("bloomparquet").load(path),
+    "a load of files": lambda spark, path: (
+        spark.read.format("bloomparquet")
+        .option("basePath", path)
+        .load([str(p) for p in Path(path).glob("p=*/*.parquet")])
+    ),
+    "a path query": lambda spark, path: spark.sql(f"SELECT * FROM bloomparquet.`{path}`"),
+    "a table": lambda spark, path: spark.table("loaded"),
+    "a cached load": lambda spark, path: spark.read.format("bloomparquet").load(path).cache(),
+    "a cached table": lambda spark, path: spark.table("loaded").selectExpr("*").cache(),
+}
+
+
+def save_as_parquet(frame: DataFrame, path: str) -> None:
+    frame.drop("p").write.mode("overwrite").parquet(path)
+
+
+def insert_into_directory(frame: DataFrame, path: str) -> None:
+    frame.drop("p").createOrReplaceTempView("rows_to_write")
+    frame.sparkSession.sql(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT * FROM rows_to_write")
+
+
+def insert_into_table(frame: DataFrame, path: str) -> None:
+    frame.drop("p").createOrReplaceTempView("rows_to_write")
+    frame.sparkSession.sql(f"CREATE TABLE written (id BIGINT) USING parquet LOCATION '{path}'")
+    frame.sparkSession.sql("INSERT OVERWRITE TABLE written SELECT * FROM rows_to_write")
+
+
+WRITES = {"save": save_as_parquet, "INSERT DIRECTORY": insert_into_directory, "INSERT TABLE": insert_into_table}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_loaded_partition_is_not_overwritten(jar_spark: SparkSession, loaded: str, route: str, write: str) -> None:
+    frame = ROUTES[route](jar_spark, loaded)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        WRITES[write](frame.where("p = 1"), f"{loaded}/p=1")
+    frame.unpersist()
+    assert jar_spark.read.parquet(loaded).count() == 6
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_directory_of_a_load_is_not_overwritten(jar_spark: SparkSession, loaded: str, route: str) -> None:
+    frame = ROUTES[route](jar_spark, loaded)
+    for target in (loaded, str(Path(loaded).parent)):
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+            frame.write.mode("overwrite").parquet(target)
+    frame.unpersist()
+    assert jar_spark.read.parquet(loaded).count() == 6
+
+
+@pytest.mark.parametrize("route", ["a load", "a path query", "a table"])
+def test_a_partition_that_is_not_read_is_overwritten(jar_spark: SparkSession, loaded: str, route: str) -> None:
+    frame = ROUTES[route](jar_spark, loaded)
+    save_as_parquet(frame.where("p = 1 AND id > 0"), f"{loaded}/p=2")
+    save_as_parquet(frame.where("p = 1"), f"{loaded}/p=7")
+    assert rows(jar_spark.read.parquet(loaded)) == [
+        (0, 0), (1, 1), (1, 2), (1, 7), (3, 0), (4, 1), (4, 2), (4, 7)
+    ]  # fmt: skip
+
+
+def test_the_option_where_may_leave_out_the_partition_that_is_overwritten(jar_spark: SparkSession, loaded: str) -> None:
+    frame = jar_spark.read.format("bloomparquet").option("where", "p = 1").load(loaded)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        save_as_parquet(frame, f"{loaded}/p=1")
+    save_as_parquet(frame, f"{loaded}/p=2")
+    assert rows(jar_spark.read.parquet(loaded)) == [(0, 0), (1, 1), (1, 2), (3, 0), (4, 1), (4, 2)]
+
+
+@pytest.mark.parametrize("route", ["a load", "a path query"])
+def test_a_partition_that_is_a_link_is_not_overwritten(
+    jar_spark: SparkSession, loaded: str, tmp_path: Path, route: str
+) -> None:
+    Path(loaded, "p=1").rename(tmp_path / "elsewhere")
+    Path(loaded, "p=1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        save_as_parquet(ROUTES[route](jar_spark, loaded), str(tmp_path / "elsewhere"))
+    assert jar_spark.read.parquet(loaded).count() == 6
+
+
+def test_dynamic_partitions_that_are_read_are_overwritten_by_sparks_formats(
+    jar_spark: SparkSession, loaded: str
+) -> None:
+    with conf(jar_spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        frame = jar_spark.sql(f"SELECT id + 10 AS id, p FROM bloomparquet.`{loaded}` WHERE p = 1")
+        frame.write.mode("overwrite").partitionBy("p").parquet(loaded)
+    assert rows(jar_spark.read.parquet(loaded)) == [(0, 0), (11, 1), (14, 1), (2, 2), (3, 0), (5, 2)]
+
+
+@pytest.mark.parametrize("route", ["a load", "a path query"])
+def test_a_static_partition_is_made_from_another_one(jar_spark: SparkSession, loaded: str, route: str) -> None:
+    jar_spark.sql(f"CREATE TABLE written USING parquet LOCATION '{loaded}'")
+    insert = "INSERT OVERWRITE written PARTITION (p = 2) SELECT id FROM source"
+    ROUTES[route](jar_spark, f"{loaded}/p=1").createOrReplaceTempView("source")
+    jar_spark.sql(insert)
+    assert rows(jar_spark.read.parquet(loaded)) == [(0, 0), (1, 1), (1, 2), (3, 0), (4, 1), (4, 2)]
+    ROUTES[route](jar_spark, f"{loaded}/p=2").createOrReplaceTempView("source")
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
+        jar_spark.sql(insert)

@@ -124,7 +124,7 @@ final class LoadPredicate {
   }
 
   /** Whether a task can evaluate {@code expression} as it is. */
-  private static boolean isEvaluable(Expression expression) {
+  static boolean isEvaluable(Expression expression) {
     boolean itself = !(expression instanceof Unevaluable) || expression instanceof Attribute;
     return itself && Scala.list(expression.children()).stream().allMatch(LoadPredicate::isEvaluable);
   }
@@ -227,7 +227,7 @@ final class LoadPredicate {
         || column.dataType().existsRecursively(type -> type instanceof FloatType || type instanceof DoubleType);
   }
 
-  private static void split(Expression expression, List<Expression> conjuncts) {
+  static void split(Expression expression, List<Expression> conjuncts) {
     if (expression instanceof And and) {
       split(and.left(), conjuncts);
       split(and.right(), conjuncts);

@@ -10,11 +10,13 @@ import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
+import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
@@ -135,6 +137,12 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
               : LoadPredicate.of(session, sql, schema, options.get(DateTimeUtils.TIMEZONE_OPTION()));
     }
     return schema;
+  }
+
+  /** The conjuncts of the option {@code where}. */
+  List<Expression> conditions() {
+    schema();
+    return where.conjuncts();
   }
 
   @Override

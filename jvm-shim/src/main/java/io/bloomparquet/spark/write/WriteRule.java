@@ -108,7 +108,7 @@ public final class WriteRule extends Rule<LogicalPlan> {
   }
 
   /** The directory that an overwrite empties: the table's, or below it the directory of the static partitions. */
-  private static Path target(InsertIntoHadoopFsRelationCommand write) {
+  public static Path target(InsertIntoHadoopFsRelationCommand write) {
     Map<String, String> partitions = Scala.map(write.staticPartitions());
     Path target = write.outputPath();
     for (Attribute column : Scala.list(write.partitionColumns())) {
