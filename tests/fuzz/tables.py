@@ -79,7 +79,7 @@ def _parent_folder() -> Path:
 
 
 def no_wait() -> AbstractContextManager[object]:
-    """Plan files at once that were just written: no input changes a file, so no change can be missed."""
+    """Plan without the wait for the clock after a file was written. No input changes a file, so no change is missed."""
     return patch.object(cache_of_plans, "wait_for_clock", lambda *_: None)
 
 

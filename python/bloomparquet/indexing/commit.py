@@ -159,8 +159,8 @@ def begin_build(target: Target) -> Iterator[Build]:
 def _locked_directory(target: Target) -> Iterator[None]:
     """Hold the lock of a local index. Its directory is created if it is missing.
 
-    Afterwards an empty directory is removed if it was created here, or has the name that this package gives. Another
-    one is the user's, with a mode, an owner and access rights.
+    Afterwards an empty directory is removed if it was created here, or has the name that this package gives. Any other
+    directory is the user's: removing it would lose its mode, owner and access rights.
     """
     if not isinstance(target.storage, LocalStorage):
         yield

@@ -88,9 +88,9 @@ class Chunks(Protocol):
 
     @property
     def shown_as_stored(self) -> NDArray[np.bool_]:
-        """Whether readers are known to show the values of each chunk as they are stored, and so as evidence has them.
+        """Whether readers show the values of each chunk as they are stored; False if that is not known.
 
-        A chunk whose column is too narrow for its values is not.
+        A column may be too narrow for its stored values. Then evidence about these proves nothing.
         """
 
     @property
