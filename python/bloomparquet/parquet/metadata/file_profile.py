@@ -24,14 +24,17 @@ _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
-_SPARK, _LEGACY_INT96 = _TRAIT_KEYS = ("org.apache.spark.version", "org.apache.spark.legacyINT96")
+_SPARK, _LEGACY_INT96, _REWRITTEN = _TRAIT_KEYS = (
+    "org.apache.spark.version", "org.apache.spark.legacyINT96", "original.created.by",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class WriterTraits:
     """The traits of a file's writer that decide how values are hashed and which bounds are trusted.
 
-    `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
+    `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by, except
+    for parquet-java's ParquetRewriter, which also merges files by several writers and adds a key of its own.
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
     `has_padded_or_collated_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings
     may differ in bytes. The metadata is searched as text, so it is not known which column that is, and no string column
@@ -169,7 +172,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
     pairs = {_text(pair.key): _text(pair.value) for pair in metadata.key_value_metadata or ()}
     orders = tuple(order.has(ColumnOrder.TYPE_ORDER) for order in metadata.column_orders or ())
     traits = WriterTraits(
-        spark=_SPARK in pairs and _text(metadata.created_by).startswith("parquet-mr"),
+        spark=_SPARK in pairs and _REWRITTEN not in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
         has_padded_or_collated_text=any(map(_is_altered, pairs.values())),
         column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),

@@ -1,0 +1,70 @@
+"""Files that parquet-java's ParquetRewriter made of files by several writers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bloomparquet as bp
+from tests.support import interop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INSTANT = dt.datetime(2020, 1, 1, 0, 0, 0, 123456, tzinfo=dt.timezone.utc)
+_JULIAN_DAY = 2_458_850
+
+
+def test_int96_by_another_writer_is_kept_in_a_merged_file(spark: SparkSession, tmp_path: Path) -> None:
+    """ParquetRewriter gives the merged file Spark's footer keys, but the other file stores nanoseconds, which readers
+    truncate."""
+    _write_by_spark(spark, tmp_path / "spark")
+    _write_nanoseconds(spark, tmp_path / "other.parquet", (_JULIAN_DAY, 123_456_789))
+    merged = tmp_path / "merged.parquet"
+    (written,) = (tmp_path / "spark").glob("*.parquet")
+    _merge(spark, [written, tmp_path / "other.parquet"], merged)
+
+    expected = spark.read.parquet(str(merged)).where(f"x = TIMESTAMP '{INSTANT.isoformat()}'").count()
+    assert expected == 1
+    assert "x" in interop.filtered_columns(str(merged))
+    assert bp.plan(str(written), bp.Eq("x", INSTANT)).skipped == {"bloom": 1}
+    assert bp.plan(str(merged), bp.Eq("x", INSTANT)).kept == 2
+    assert bp.read_table(str(merged), bp.Eq("x", INSTANT)).num_rows == expected
+
+
+def _write_by_spark(spark: SparkSession, path: Path) -> None:
+    from tests.support import spark as support
+
+    rows = spark.sql("SELECT TIMESTAMP '2021-01-01 00:00:00' + make_interval(0, 0, 0, id) AS x FROM range(9)")
+    options = {"parquet.bloom.filter.enabled#x": "true", "parquet.enable.dictionary": "false"}
+    with support.conf(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
+        rows.coalesce(1).write.options(**options).parquet(str(path))
+
+
+def _write_nanoseconds(spark: SparkSession, path: Path, value: tuple[int, int]) -> None:
+    """A file with one INT96 value: a Julian day, and nanoseconds of the day."""
+    parquet = spark._jvm.org.apache.parquet  # type: ignore[union-attr]
+    schema = parquet.schema.MessageTypeParser.parseMessageType("message spark_schema { required int96 x; }")
+    builder = parquet.hadoop.example.ExampleParquetWriter.builder(_hadoop_path(spark, path)).withType(schema)
+    writer = builder.withBloomFilterEnabled("x", True).withDictionaryEncoding(False).build()
+    row = parquet.example.data.simple.SimpleGroupFactory(schema).newGroup()
+    row.add("x", parquet.example.data.simple.NanoTime(*value).toBinary())
+    writer.write(row)
+    writer.close()
+
+
+def _merge(spark: SparkSession, sources: list[Path], merged: Path) -> None:
+    rewrite = spark._jvm.org.apache.parquet.hadoop.rewrite  # type: ignore[union-attr]
+    paths = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+    for source in sources:
+        paths.add(_hadoop_path(spark, source))
+    conf = spark._jsc.hadoopConfiguration()
+    options = rewrite.RewriteOptions.Builder(conf, paths, _hadoop_path(spark, merged)).build()
+    rewriter = rewrite.ParquetRewriter(options)
+    rewriter.processBlocks()
+    rewriter.close()
+
+
+def _hadoop_path(spark: SparkSession, path: Path) -> Any:
+    return spark._jvm.org.apache.hadoop.fs.Path(str(path))  # type: ignore[union-attr]
