@@ -54,6 +54,7 @@ class WriterVersion(IntEnum):
 
     HIVE_8732 = 1
     ORC_135 = 6
+    ORC_14 = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,19 @@ class Tail:
     @property
     def path(self) -> str:
         return self.file.path
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether ORC Java copied the stripes from files by an older or another writer (``OrcFile.mergeFiles``).
+
+        It then names itself as the writer, but keeps the writer version of these files. Every Java release that names
+        itself has at least version 9.
+        """
+        return (
+            self.writer == Writer.JAVA
+            and self.software_version is not None
+            and self.writer_version < WriterVersion.ORC_14
+        )
 
     @property
     def size(self) -> int:

@@ -34,6 +34,7 @@ of a signed 64-bit number, "bytes" is Murmur3:
   values of later rows.
 * Decimals of format 2 ("UNSTABLE") would be hashed as longs. Java releases that do not name themselves in the file may
   hash another text of decimals.
+* ``OrcFile.mergeFiles`` copies stripes. The merged file names ORC Java as its writer, also if C++ wrote the stripes.
 * The filters of ``over1k_bloom.orc`` have a layout and hashes of before the first release;
   :meth:`OrcBloomFilter.from_message` refuses them.
 
@@ -78,8 +79,8 @@ follows the last one there is, by which Java raises a bound that it has shortene
 
 
 def is_known(tail: Tail) -> bool:
-    """Whether this module knows the writer of the file."""
-    return tail.writer in (Writer.JAVA, Writer.CPP)
+    """Whether this module knows the writer of the file's stripes."""
+    return tail.writer in (Writer.JAVA, Writer.CPP) and not tail.is_merged
 
 
 def may_misplace_values(tail: Tail, column: int) -> bool:
@@ -87,7 +88,7 @@ def may_misplace_values(tail: Tail, column: int) -> bool:
 
     Statistics and filters of other row groups may then include these values, and null counts may be too small.
     """
-    if tail.writer == Writer.JAVA:
+    if tail.writer == Writer.JAVA and not tail.is_merged:
         return False
     parents = {child: parent for parent, each in enumerate(tail.types) for child in each.children}
     structs = 0
@@ -105,6 +106,8 @@ def why_filters_unusable(tail: Tail, column: int, stripe: StripeIndexes | None =
     kind = orc_type.kind
     if kind not in _HASHED:
         return f"nothing is hashed that {orc_type.name} columns could be asked for"
+    if tail.is_merged:
+        return "ORC Java merged the file from files by an older or another writer, and which one is not known"
     if tail.writer == Writer.CPP:
         if tail.software_version is None or _BAD_CPP.fullmatch(tail.software_version.partition("-")[0]):
             return f"ORC C++ {tail.software_version or 'before 1.6.12'} set the wrong bits (ORC-1024)"
