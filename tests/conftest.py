@@ -40,11 +40,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local session for the whole run. Tests change its configuration with `support.spark.conf` only."""
-    from tests.support.spark import FOR_SMALL_QUERIES, forget_sources, remember_names, start
+    """One local session for the whole run, which compiles no queries: see the fixture `compiled` of ``tests/jar``.
+
+    Tests change its configuration with `support.spark.conf` only.
+    """
+    from tests.support.spark import FOR_SMALL_QUERIES, INTERPRETED, forget_sources, remember_names, start
 
     remember_names()
-    session = start(tmp_path_factory.mktemp("spark"), **FOR_SMALL_QUERIES)
+    session = start(tmp_path_factory.mktemp("spark"), **FOR_SMALL_QUERIES, **INTERPRETED)
     forget_sources(session)
     yield session
     session.stop()

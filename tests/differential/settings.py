@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.support.spark import COMPILED, INTERPRETED
+
 _BOOLEAN = ("true", "false")
 _REBASE = ("LEGACY", "CORRECTED", "EXCEPTION")
 _ZONES = ("America/New_York", "Asia/Kolkata", "Pacific/Apia", "UTC", "Europe/Amsterdam", "-07:30")
@@ -213,11 +215,7 @@ def random_settings(random: Random) -> dict[str, str]:
     count = random.choice((0, 1, 2, 3, 4, 6, 8, 12))
     names = random.choices(_OFTEN, k=count // 3) + random.sample(sorted(SETTINGS), k=count - count // 3)
     chosen = {name: random.choice(SETTINGS[name]) for name in names}
-    # Most queries are small and run once: interpreting is faster than compiling.
-    if random.random() < 0.9:
-        chosen.setdefault("spark.sql.codegen.wholeStage", "false")
-        chosen.setdefault("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return chosen
+    return {**(INTERPRETED if random.random() < 0.9 else COMPILED), **chosen}
 
 
 READ_BY_ALL: dict[str, tuple[str, ...]] = {

@@ -61,13 +61,11 @@ _WIDTH = 16  # bytes of a fixed-width decimal; the most that pyarrow reads
 
 @contextmanager
 def unpruned(spark: SparkSession, timezone: str) -> Iterator[None]:
-    """Spark without its own pruning, and interpreted: compiling would take most of the time of each small query."""
+    """Spark without its own pruning."""
     settings = {
         "spark.sql.session.timeZone": timezone,
         "spark.sql.parquet.filterPushdown": "false",
         "spark.sql.orc.filterPushdown": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     with conf(spark, settings):

@@ -11,7 +11,7 @@ import pytest
 from tests.support import files, python_source
 from tests.support.planner_process import Planner, started
 from tests.support.scenarios import PRUNED, Readers
-from tests.support.spark import application_conf, conf
+from tests.support.spark import COMPILED, application_conf, conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,16 @@ def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def transparent(jar_spark: SparkSession) -> Iterator[None]:
     """Spark's own scans are pruned, as they are by default."""
     with conf(jar_spark, PRUNED):
+        yield
+
+
+@pytest.fixture
+def compiled(jar_spark: SparkSession) -> Iterator[None]:
+    """Queries are compiled, as they are by default: whole-stage code reads the scans in another way.
+
+    Spark cannot interpret casts of VARIANT values and the listing of a catalog.
+    """
+    with conf(jar_spark, COMPILED):
         yield
 
 

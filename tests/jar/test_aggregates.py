@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenarios import Readers, read, texts
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 PUSHED = {"spark.sql.parquet.aggregatePushdown": "true", "spark.sql.orc.aggregatePushdown": "true"}
 AGGREGATES = ("count(*)", "count(f)", "min(f)", "max(f)", "count(late)", "min(late)", "max(late)", "min(s)", "max(s)")

@@ -153,8 +153,7 @@ def union(readers: Readers, lake: Path, wheres: list[str]) -> tuple[list[list[tu
     scans = [
         readers.jar(str(lake), **OPTIONS).where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)
     ]
-    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
         frame = reduce(DataFrame.unionAll, scans)
         rows = frame.collect()
     return [sorted(tuple(row[1]) for row in rows if row[0] == i) for i in range(len(wheres))], last_plan(frame)

@@ -52,8 +52,7 @@ def test_row_groups_of_odd_footers_are_read_one_by_one(readers: Readers, tmp_pat
     for i, change in enumerate(ODD.values()):
         write(tmp_path / f"{i}.parquet", i, change)
     expected = [[(1_000 * file + ROWS * group + 50,) for file in range(len(ODD))] for group in range(GROUPS)]
-    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
         assert len(rows(readers.oracle(tmp_path))) == GROUPS * ROWS * len(ODD)
         wheres = [f"id IN ({', '.join(str(i) for (i,) in ids)})" for ids in expected]
         frame = reduce(DataFrame.unionAll, [readers.jar(tmp_path).where(where).select("id") for where in wheres])

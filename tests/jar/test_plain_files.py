@@ -17,7 +17,7 @@ from tests.support.plain import Pruned
 from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 
 def even(path: Path, add: int = 0, **more: Any) -> str:

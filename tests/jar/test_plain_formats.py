@@ -14,7 +14,7 @@ from tests.support.java import compile_jar
 from tests.support.scenarios import PRUNED, read, texts
 from tests.support.spark import conf, write
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 SUBCLASS = """
 package io.bloomparquet.test;

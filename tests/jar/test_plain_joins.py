@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_bloomparquet import last_plan
 from tests.support import files
 from tests.support.scenarios import texts
-from tests.support.spark import conf
+from tests.support.spark import INTERPRETED, conf
 
-pytestmark = pytest.mark.usefixtures("transparent")
+pytestmark = pytest.mark.usefixtures("transparent", "compiled")
 
 FILES, ROWS = 10, 10
 COLUMNS = ("id", "narrow", "s", "dec", "x", "real", "st.id", "a.b")
@@ -278,7 +278,7 @@ def test_a_join_that_does_not_broadcast_is_not_pruned(joined: SparkSession, adap
 
 def test_interpreted_filters_do_not_evaluate_the_keys(joined: SparkSession, adaptive: None) -> None:
     """A filter that kept the keys would fail in the tasks."""
-    with conf(joined, {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+    with conf(joined, INTERPRETED):
         for sql in (A_KEY, PRUNED["a union below"][0], PRUNED["a column of the file's metadata"][0]):
             assert_same_rows(joined, sql)
 
@@ -286,7 +286,7 @@ def test_interpreted_filters_do_not_evaluate_the_keys(joined: SparkSession, adap
 def test_keys_leave_the_plan_if_pruning_is_switched_off(joined: SparkSession) -> None:
     frame = joined.sql(A_KEY)
     frame._jdf.queryExecution().optimizedPlan()
-    with conf(joined, {**OFF, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}):
+    with conf(joined, {**OFF, **INTERPRETED}):
         assert texts(frame.collect()) == ["(44, 's044', 'n44')"]
 
 

@@ -16,7 +16,7 @@ from tests.support.orc_spark import write_stripes
 from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 FILES, ROWS = 4, 40
 

@@ -61,6 +61,7 @@ def test_a_query_that_is_optimized_before_the_setting_changes(jar_spark: SparkSe
     jar_spark.catalog.dropTempView("t")
 
 
+@pytest.mark.usefixtures("compiled")
 def test_fields_of_variants_in_files_of_two_writers(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Files with and without Parquet's annotation of a VARIANT. Spark 4.1 and later shred both."""
     path, annotated = str(tmp_path / "t"), "spark.sql.parquet.variant.annotateLogicalType.enabled"

@@ -15,7 +15,7 @@ from tests.support.spark import conf
 pytestmark = pytest.mark.slow
 
 SETTINGS = {
-    "Spark's defaults": {},
+    "Spark's defaults": {"codegen.wholeStage": "true", "codegen.factoryMode": "FALLBACK"},
     "not adaptive": {"adaptive.enabled": "false"},
     "row by row": {"parquet.enableVectorizedReader": "false"},
     "nested row by row": {"parquet.enableNestedColumnVectorizedReader": "false"},
@@ -23,7 +23,7 @@ SETTINGS = {
     "few partitions": {"files.maxPartitionNum": "1"},
     "one task": {"optimizer.singleTaskExecution.enabled": "true"},
     "one task, not adaptive": {"optimizer.singleTaskExecution.enabled": "true", "adaptive.enabled": "false"},
-    "interpreted": {"codegen.wholeStage": "false", "codegen.factoryMode": "NO_CODEGEN"},
+    "interpreted": {},
     "no pushdown": {"parquet.filterPushdown": "false"},
     "not ANSI": {"ansi.enabled": "false"},
     "another zone": {"session.timeZone": "Asia/Kolkata"},

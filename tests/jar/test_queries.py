@@ -17,7 +17,7 @@ from tests.support import files
 from tests.support.scenarios import PRUNED, UNPRUNED, Readers
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 
 @pytest.fixture(scope="module")

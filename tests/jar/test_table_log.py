@@ -19,7 +19,7 @@ from tests.support.scenarios import PYTHON
 from tests.support.spark import conf, rows
 from tests.support.table_logs import CASES, DATA, DELTA, HUDI, ICEBERG, Case
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 ROWS = pa.table({"v": list(range(100))})
 FORMATS = ["bloomparquet", "bloomorc"]

@@ -19,7 +19,7 @@ DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 @pytest.fixture
-def session(jar_spark: SparkSession) -> Iterator[SparkSession]:
+def session(jar_spark: SparkSession, compiled: None) -> Iterator[SparkSession]:
     """A session whose tables are dropped after the test."""
     yield jar_spark
     for table in jar_spark.catalog.listTables():

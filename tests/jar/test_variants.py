@@ -16,7 +16,7 @@ from tests.support.plain import compare
 from tests.support.scenarios import PRUNED, Readers
 from tests.support.spark import conf
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
 # Spark 4.0 neither shreds nor reads shredded files unless it is told to.
 SETTINGS = {"spark.sql.variant.writeShredding.enabled": "true", "spark.sql.variant.allowReadingShredded": "true"}

@@ -186,6 +186,7 @@ def test_no_rows_or_values_make_no_filter(jar_spark: SparkSession, tmp_path: Pat
         assert rows(jar_spark.read.parquet(str(tmp_path / name))) == rows(frame)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_variant_column_costs_no_other_filter(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Spark has a special writer for such files."""
     frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "parse_json(concat('{\"x\": ', id, '}')) AS v")

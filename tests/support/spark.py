@@ -21,6 +21,10 @@ FOR_SMALL_QUERIES = {
     "spark.sql.ui.explainMode": "simple",  # the plan as text, which the UI would show
 }
 """Settings with which thousands of small queries cost less. Benchmarks keep Spark's own."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's defaults: it compiles the code of each query."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To compile takes longer than to run a small query that runs once."""
 
 
 def start(home: Path, **conf: str) -> SparkSession:

@@ -28,11 +28,7 @@ def assert_same_rows(readers: Readers, path: Any, wheres: list[str], schema: Any
     The oracle computes them as columns, so that it cannot skip anything, and the jar answers all in one query, each by
     a scan of its own. Spark's own scans, pruned, must return these rows too. Gives how many row groups were skipped.
     """
-    interpreted = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }  # starts faster
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false", **interpreted}):
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
         oracle, jar = readers.oracle(path, schema, **options), readers.jar(path, schema, **options)
         scans, filtered = (
             [frame.where(where).select(F.lit(i), F.struct("*")) for i, where in enumerate(wheres)]
