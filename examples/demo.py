@@ -2,7 +2,7 @@
 
 The queries are those of `spark.read.parquet`, unchanged. Without the jar they go through the Python data source
 instead. All rows, columns and types are compared. The counts come from `bloomparquet.plan`, which plans for both. The
-seconds are medians of three runs, from the load to the last row. The exit code is 1 if an answer differs, if no Bloom
+seconds are medians of the runs, from the load to the last row. The exit code is 1 if an answer differs, if no Bloom
 filter skips a row group, or if Spark reads other row groups than were planned.
 """
 
@@ -30,7 +30,6 @@ import bloomparquet as bp
 from pyspark_bloomparquet import DefaultSource, attach, last_plan
 
 HERE = Path(__file__).resolve().parent
-RUNS = 3
 PYTHON, SPARK = "bloomparquet_python", "parquet"  # the formats that are compared
 console = Console(width=min(Console().width, 120) if Console().is_terminal else 100, highlight=False)
 
@@ -96,7 +95,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=HERE.parent / ".demo", help="where the event logs are kept")
     parser.add_argument("--fresh", action="store_true", help="write them again even if they are there")
+    parser.add_argument("--runs", type=int, default=3, help="how often each lookup runs and is timed")
     arguments = parser.parse_args()
+    if arguments.runs < 1:
+        parser.error("--runs must be at least 1")
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
@@ -117,7 +119,7 @@ def main() -> int:
         by_pyarrow, by_spark = prepare(spark, arguments.data, fresh=arguments.fresh)
         values = event_log.samples(by_pyarrow)
         logs = {"pyarrow": by_pyarrow, "Spark": by_spark}
-        before = {path: answers(spark, SPARK, path, values) for path in logs.values()}
+        before = {path: answers(spark, SPARK, path, values, arguments.runs) for path in logs.values()}
         source = attach_or_register(spark)
         good = [compare(spark, source, writer, path, values, before[path]) for writer, path in logs.items()]
     finally:
@@ -155,12 +157,12 @@ def prepare(spark: SparkSession, root: Path, *, fresh: bool) -> tuple[Path, Path
     return by_pyarrow, by_spark
 
 
-def answers(spark: SparkSession, source: str, path: Path, values: dict[str, object]) -> list[list[Run]]:
-    """The runs of each lookup. A first run is not measured: it compiles code and starts Python workers."""
+def answers(spark: SparkSession, source: str, path: Path, values: dict[str, object], runs: int) -> list[list[Run]]:
+    """The `runs` of each lookup. A first run is not measured: it compiles code and starts Python workers."""
     queries = [lambda lookup=lookup: lookup.frame(spark, source, str(path)) for lookup in lookups(values)]
     for query in queries:
         timed(query)
-    return [[timed(query) for _ in range(RUNS)] for query in queries]
+    return [[timed(query) for _ in range(runs)] for query in queries]
 
 
 def compare(
@@ -173,7 +175,7 @@ def compare(
         f"\n[bold]Written by {writer}[/bold]: {len(files)} files, {everything.total} row groups, {rows:,} rows, "
         f"{size / 2**20:.0f} MiB"
     )
-    after = answers(spark, source, path, values)
+    after = answers(spark, source, path, values, len(before[0]))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     table.add_column("", no_wrap=True)
     for name in ("row\ngroups", "skipped by\nday", "\nmin/max", "\nBloom", "\nread"):

@@ -40,7 +40,7 @@ TABLE = pa.table({
     "u": pa.array([{"v": i} if i % 3 else None for i in range(45)]),
 })  # fmt: skip
 COLUMNS = ["x", "s", "f", "d", ("l", "list", "element"), "u.v"]
-MANY = settings.default.max_examples // 100 if settings.default else 1
+MANY = max(1, settings.default.max_examples // 60) if settings.default else 1
 """More examples in the long profile."""
 _number = itertools.count()
 

@@ -68,7 +68,7 @@ def test_pyarrow_only_needs_no_spark(tmp_path: Path) -> None:
 
 
 def test_the_demo_succeeds_and_reuses_its_data(demo: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
-    shown = run("demo.py", "--data", str(tmp_path), cwd=tmp_path)
+    shown = run("demo.py", "--data", str(tmp_path), "--runs", "1", cwd=tmp_path)
     assert shown.count("64 files, 256 row groups, 2,097,152 rows") == 2
     assert shown.count(" yes") == 10
     assert max(map(len, shown.splitlines())) <= 100
@@ -101,7 +101,7 @@ def _compare(
     demo: ModuleType, spark: SparkSession, source: str, path: Path, lookups: list[Any], patch: pytest.MonkeyPatch
 ) -> bool:
     patch.setattr(demo, "lookups", lambda values: lookups)
-    before = demo.answers(spark, demo.SPARK, path, {})
+    before = demo.answers(spark, demo.SPARK, path, {}, runs=1)
     good: bool = demo.compare(spark, source, "pyarrow", path, {}, before)
     return good
 
