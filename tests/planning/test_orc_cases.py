@@ -119,12 +119,23 @@ def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
     [
         (1, b"1.6.0", False), (1, b"1.6.9", False), (1, b"1.6.11", False), (1, b"1.7.0", False), (1, None, False),
         (1, b"1.7.0-SNAPSHOT", False), (1, b"1.6.12", True), (1, b"1.7.1", True), (1, b"2.2.2", True),
-        (2, b"0.280", False), (4, b"400", False), (5, b"x", False), (77, None, False), (0, b"1.6.0", True),
-        (0, None, True),
+        (2, b"0.280", False), (4, b"400", False), (5, b"x", False), (77, None, False), (0, None, True),
     ],
 )  # fmt: skip
 def test_filters_with_wrong_bits_are_not_used(
     tmp_path: Path, writer: int, version: bytes | None, is_usable: bool
+) -> None:
+    assert_uses_filters(tmp_path, is_usable, writer, version)
+
+
+@pytest.mark.parametrize(("writer_version", "is_usable"), [(6, False), (8, False), (9, True), (10, True)])
+def test_filters_in_merged_files_are_not_used(tmp_path: Path, writer_version: int, is_usable: bool) -> None:
+    """Releases of ORC Java that name themselves have a writer version of at least 9. Only a merge keeps a lower one."""
+    assert_uses_filters(tmp_path, is_usable, 0, b"2.3.0", writer_version)
+
+
+def assert_uses_filters(
+    tmp_path: Path, is_usable: bool, writer: int, version: bytes | None, writer_version: int = 6
 ) -> None:
     def footer(tail: Any) -> None:
         tail.writer = writer
@@ -134,7 +145,7 @@ def test_filters_with_wrong_bits_are_not_used(
 
     path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(300)]}), bloom_filter_fpp=1e-6)
     drop_statistics(path)
-    rewrite(path, footer=footer)
+    rewrite(path, footer=footer, postscript=lambda end: setattr(end, "writer_version", writer_version))
     plan = bp.plan(path, "x = 301")
     assert plan.kept == (not is_usable)
     assert is_usable or plan.filter_reads.requests == 0

@@ -105,7 +105,11 @@ def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
     nowhere = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(0), zone="Mars/Olympus")
     old = with_filters(tmp_path / "z.orc", Kind.TIMESTAMP, longs(0))
-    rewrite(old, postscript=lambda end: setattr(end, "writer_version", 5))
+    rewrite(
+        old,
+        footer=lambda tail: tail.ClearField("software_version"),
+        postscript=lambda end: setattr(end, "writer_version", 5),
+    )
     stream = with_filters(tmp_path / "w.orc", Kind.TIMESTAMP, longs(0))
     rewrite(
         stream, stripe_footer=lambda footer: [setattr(each, "bloom_encoding", 0) for each in footer.columns] and None
