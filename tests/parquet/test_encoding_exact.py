@@ -22,6 +22,7 @@ from bloomparquet.parquet.values.encoding import (
     encode_values,
     float_dtype,
     has_order,
+    narrow_range,
     parquet_family,
 )
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
@@ -309,3 +310,15 @@ def test_floats_are_stored_in_the_width_of_the_column() -> None:
     assert [float_dtype(each.node).str for each in (leaf("FLOAT"), leaf("DOUBLE"), FLOAT16)] == ["<f4", "<f8", "<f2"]
     with pytest.raises(TypeError, match="no floating-point encoding is known for column y"):
         float_dtype(INT32.node)
+
+
+def test_the_range_of_narrow_integers() -> None:
+    ranges = [
+        narrow_range(leaf("INT32", "INTEGER", bit_width=bits, signed=signed))
+        for bits in (8, 16, 32)
+        for signed in (True, False)
+    ]
+    assert ranges == [(-128, 127), (0, 255), (-32_768, 32_767), (0, 65_535), None, None]
+    assert all(isinstance(limit, int) for limits in ranges if limits is not None for limit in limits)
+    for other in (INT32, INT64, UINT64, DATE, TEXT, leaf("INT32", "TIME", bit_width=8, unit="ms")):
+        assert narrow_range(other) is None
