@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, UnsupportedError, join_names, located, shorten
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.values.encoding import parquet_family
+from bloomparquet.parquet.values.ranges import is_held_by
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Chunks, Table, Units
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
@@ -38,7 +38,6 @@ _UNMAPPED = ""
 
 _MOST_CACHED = 512
 _FOOTER_TAIL = 8  # bytes: the length of the footer, and PAR1
-_WIDENED = {("integer", "float"), ("integer", "decimal")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class MappedUnits:
             with located(_first_path(table, i)):
                 self.schemas.append(columns.map_schema(schema))
         self._table, self._stored, self._columns = table, table.schemas, columns
-        self._families = {leaf.path: parquet_family(leaf.node) for leaf in columns.file_schema.leaves}
+        self._wanted = {leaf.path: leaf.node for leaf in columns.file_schema.leaves}
 
     def __len__(self) -> int:
         return len(self._table)
@@ -172,8 +171,8 @@ class MappedUnits:
     def _is_comparable(self, leaf: LeafColumn) -> bool:
         """Whether literals compare with the stored values as with the table's. The leaf of a list or map has the path
         of the table's leaf only in the layout that Arrow writes; in others it is not comparable."""
-        wanted, family = self._families.get(leaf.path), parquet_family(leaf.node)
-        return family == wanted or (family, wanted) in _WIDENED
+        wanted = self._wanted.get(leaf.path)
+        return wanted is not None and is_held_by(leaf.node, wanted)
 
     def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         return self._table.chunks(schema, self._stored[schema].leaves[leaf.index], reads)

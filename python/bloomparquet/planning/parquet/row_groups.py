@@ -24,6 +24,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.metadata.read_column import read_extents
 from bloomparquet.parquet.values.encoding import parquet_family
+from bloomparquet.parquet.values.ranges import integer_type, is_held_by_decimal
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
@@ -32,7 +33,6 @@ from bloomparquet.planning.parquet.columns import ColumnChunks
 from bloomparquet.planning.parquet.extract import extract_column, footer_error
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached, require_unchanged
@@ -51,7 +51,6 @@ _READER_TYPES: dict[str | None, tuple[str, ...]] = {
     "timestamp": _TIMESTAMPS, "timestamp_ntz": _TIMESTAMPS,
 }  # fmt: skip
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, by their bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,33 +340,12 @@ def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
     """
     family, decimal = parquet_family(node), _DECIMAL.fullmatch(reader_type)
     if decimal is not None:
-        return _is_held_by(node, family, precision=int(decimal[1]), scale=int(decimal[2]))
+        return is_held_by_decimal(node, precision=int(decimal[1]), scale=int(decimal[2]))
     if family == "integer":
-        is_signed, bits = _integer_type(node)
+        is_signed, bits = integer_type(node)
         if reader_type == "double":
             return is_signed and bits <= 32
         return _INTEGER_BITS.get(reader_type, 0) > bits - is_signed
     if node.annotation is not None and node.annotation.unit == "ns":
         return False  # Spark's types have microseconds
     return reader_type in _READER_TYPES.get(node.physical_type if family == "float" else family, ())
-
-
-def _is_held_by(node: SchemaNode, family: Family, *, precision: int, scale: int) -> bool:
-    """Whether a DECIMAL of this precision and scale holds all values of the column."""
-    annotation = node.annotation
-    if family == "decimal" and annotation is not None:
-        digits, stored_scale = annotation.precision or 0, annotation.scale or 0
-        return stored_scale <= scale and digits - stored_scale <= precision - scale
-    if family != "integer":
-        return False
-    is_signed, bits = _integer_type(node)
-    # Spark takes an unsigned integer of 32 bits for a signed one.
-    return _DIGITS[bits] <= precision - scale and (is_signed or bits != 32)
-
-
-def _integer_type(node: SchemaNode) -> tuple[bool, int]:
-    """Whether an integer column is signed, and its bits."""
-    annotation = node.annotation
-    if annotation is None or annotation.bit_width is None:
-        return True, 64 if node.physical_type == "INT64" else 32
-    return annotation.signed is not False, annotation.bit_width
