@@ -13,8 +13,9 @@ Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (Fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -38,6 +39,7 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
+from bloomparquet.query.literals import DAY_NANOSECONDS
 from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_extents
@@ -64,7 +66,8 @@ def filter_chunk(
     count: ReadCount,
     change: Callable[[pa.Array], pa.Array] | None = None,
 ) -> SplitBlockBloomFilter | None:
-    """The filter of one column chunk, in the size that its values need. None for a chunk without values.
+    """The filter of one column chunk, in the size that its values need. None for a chunk without values, and for an
+    INT96 chunk with times that readers do not show exactly.
 
     `change` changes the values before they are hashed. It gets arrays of the physical type without nulls.
 
@@ -72,11 +75,13 @@ def filter_chunk(
     filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
     chunk.
     """
-    with _errors_named(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}"):
+    with suppress(_InexactError), _errors_named(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}"):
         fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
         values = fields.values
         if not values:
             return None
+        if leaf.node.physical_type == "INT96":
+            change = _require_micros
         metadata = footer.chunk_metadata(row_group, leaf.index)
         rows = footer.rows[row_group]
         if not leaf.repeated and values != rows:
@@ -105,6 +110,24 @@ def filter_chunk(
         whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
         arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
         return build_filter(leaf, map(change or _unchanged, arrays), num_bytes, bloom)
+    return None
+
+
+class _InexactError(Exception):
+    """A time is not what readers show."""
+
+
+def _require_micros(times: pa.Array) -> pa.Array:
+    """The INT96 values, if each is a whole number of microseconds within its day.
+
+    Readers truncate nanoseconds, so a filter would deny a value that they show. Spark writes no such value, but other
+    writers append row groups to files that Spark wrote.
+    """
+    raw = np.frombuffer(times.buffers()[1], np.uint8)[times.offset * _INT96_BYTES :][: len(times) * _INT96_BYTES]
+    nanoseconds = np.ascontiguousarray(raw.reshape(-1, _INT96_BYTES)[:, :8]).view("<i8")
+    if ((nanoseconds < 0) | (nanoseconds >= DAY_NANOSECONDS) | (nanoseconds % 1_000 != 0)).any():
+        raise _InexactError
+    return times
 
 
 @contextmanager
