@@ -83,8 +83,22 @@ def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNod
 
 
 def _annotation(element: SchemaElement) -> Annotation | None:
-    if element.logical_type:
-        return _logical(element.logical_type)
+    """The logical type, or else the converted type. If they contradict each other, readers differ: pyarrow believes the
+    one, and Spark the other."""
+    converted = _converted(element)
+    if not element.logical_type:
+        return converted
+    logical = _logical(element.logical_type)
+    return logical if converted is None or _identity(converted) == _identity(logical) else _OTHER
+
+
+def _identity(annotation: Annotation) -> tuple[object, ...]:
+    """What the two types say in common. Writers set the converted types of times for either value of
+    `adjusted_to_utc`."""
+    return annotation.kind, annotation.unit, annotation.bit_width, annotation.signed, annotation.scale or 0
+
+
+def _converted(element: SchemaElement) -> Annotation | None:
     converted = _natural(element, SchemaElement.converted_type)
     if converted is None:
         return None
