@@ -103,6 +103,28 @@ def test_an_initial_default_is_the_value_in_old_files(table: Table) -> None:
     assert ids_of(dataset, "n IS NULL") == [200], "null was written, not left out"
 
 
+@pytest.mark.parametrize("older_spec", [True, False])
+def test_a_default_replaces_a_partition_of_null(catalog: SqlCatalog, older_spec: bool) -> None:
+    """In files that lack the column, with and without files of a spec that does not partition by it."""
+    table = make(catalog, Schema(NestedField(1, "id", LongType())))
+    stored = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    if older_spec:
+        iceberg.add_data_file(table, pa.table({"id": [1]}, stored))
+    with table.update_schema() as update:
+        update.add_column("p", IntegerType())
+    with table.update_spec() as spec:
+        spec.add_identity("p")
+    for i, value in ((2, None), (3, 5)):
+        iceberg.add_data_file(table, pa.table({"id": [i]}, stored), partition=(value,))
+    newer = iceberg.as_version_3(table.refresh(), {table.schema().find_field("p").field_id: 7})
+    dataset = bp.Dataset.from_iceberg(newer)
+    assert dataset.read_table().sort_by("id").to_pylist() == newer.scan().to_arrow().sort_by("id").to_pylist()
+    with_default = [1, 2] if older_spec else [2]
+    assert ids_of(dataset, "p = 7") == ids_of(dataset, "NOT (p <=> 5)") == with_default
+    assert ids_of(dataset, "p = 5") == [3]
+    assert ids_of(dataset, "p IS NULL") == []
+
+
 def test_a_default_inside_a_struct_is_refused(catalog: SqlCatalog) -> None:
     table = make(catalog, Schema(NestedField(1, "s", StructType(NestedField(2, "a", LongType())))))
     with pytest.raises(bp.UnsupportedError, match=r"'a' \(field id 2\) has an initial default"):

@@ -351,10 +351,16 @@ class _Partitions:
             for field in schema.fields
             if any(field.name in positions for positions in known)
         }
-        # The value of a partition by a float may be 0.0 for rows with -0.0.
-        floats = {field.name for field in schema.fields if pa.types.is_floating(arrow_type(field))}
+        uncertain = {
+            field.name
+            for field in schema.fields
+            # The value of a partition by a float may be 0.0 for rows with -0.0.
+            if pa.types.is_floating(arrow_type(field))
+            # A file that lacks the column has the default in a partition of NULL, as in pyiceberg.
+            or (field.initial_default is not None and None in self._values.get(field.name, ()))
+        }
         self.names = tuple(
-            name for name in self._values if name not in floats and all(name in positions for positions in known)
+            name for name in self._values if name not in uncertain and all(name in positions for positions in known)
         )
         """The columns that have one value in each file."""
         self.varying = tuple(name for name in self._values if name not in self.names)
