@@ -49,6 +49,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
     CORE + "query/rounding.py": ("tests/query/test_ordering.py",),
     CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py",),
+    CORE + "parquet/values/ranges.py": ("tests/parquet/test_ranges.py",),
     CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),
     CORE + "orc/encoding.py": ("tests/orc/test_encoding_exact.py",),
     # Filters
