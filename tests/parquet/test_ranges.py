@@ -70,6 +70,10 @@ def test_decimals(stored: SchemaNode, precision: int, scale: int, held: bool) ->
     assert is_held_by(stored, decimal(precision, scale)) == held
 
 
+def test_a_decimal_without_a_precision_holds_nothing() -> None:
+    assert not is_held_by(decimal(1, 0), decimal(None, None))
+
+
 def test_floats() -> None:
     floats = (FLOAT16, FLOAT, DOUBLE)
     for i, stored in enumerate(floats):
