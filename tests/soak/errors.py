@@ -55,7 +55,8 @@ ALLOWED = (
     ),
     Allowed(
         "Python worker of the driver was killed",
-        r"SparkException: Python worker (exited unexpectedly|failed to connect back).*\bPythonPlannerRunner\b",
+        r"(SparkException: Python worker (exited unexpectedly|failed to connect back)"
+        r"|IOException: Broken pipe.*\bPythonWorkerFactory\.stopWorker).*\bPythonPlannerRunner\b",
         "Spark asks Python data sources for their schema and splits in a worker beside the driver, and asks once",
         kinds="read .*",
     ),

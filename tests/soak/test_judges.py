@@ -57,6 +57,11 @@ KILLED_PLANNING = (
     "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: Python worker exited "
     "unexpectedly (crashed).\n\tat org.apache.spark.sql.execution.python.PythonPlannerRunner.runInPython(Runner.scala)"
 )
+STOPPING_KILLED = (
+    "An error occurred while calling o1.load.\n: java.io.IOException: Broken pipe\n\tat org.apache.spark.api.python."
+    "PythonWorkerFactory.stopWorker(PythonWorkerFactory.scala:523)\n\tat org.apache.spark.sql.execution.python."
+    "PythonPlannerRunner.runInPython(PythonPlannerRunner.scala:123)"
+)
 CHANGED = "file:/t/0.parquet changed after this query was planned: expected 10 bytes"
 
 
@@ -71,6 +76,8 @@ CHANGED = "file:/t/0.parquet changed after this query was planned: expected 10 b
         ("read join", "KeyError: 'x'", False, False),
         ("read by Python source", KILLED_PLANNING, False, True),
         ("read by Python source", KILLED_PLANNING, True, False),
+        ("read by Python source", STOPPING_KILLED, False, True),
+        ("read by Python source", "java.io.IOException: Broken pipe", False, False),
         ("read join", "Job aborted due to stage failure: ArrayIndexOutOfBoundsException", False, False),
     ],
 )
