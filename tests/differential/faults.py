@@ -73,9 +73,9 @@ FAULTS = [
     Fault(
         "values: a DECIMAL that a reader shows without its point is judged",
         f"{_CORE}/planning/parquet/row_groups.py",
-        "    if family == \"integer\":\n        is_signed, bits = _integer_type(node)",
+        "    if family == \"integer\":\n        is_signed, bits = integer_type(node)",
         "    if family == \"decimal\" and reader_type in _INTEGER_BITS:\n        return True\n"
-        "    if family == \"integer\":\n        is_signed, bits = _integer_type(node)",
+        "    if family == \"integer\":\n        is_signed, bits = integer_type(node)",
         IN_SPARK,
     ),
     Fault(
