@@ -37,12 +37,15 @@ help: ## Show this list
 
 setup: $(STAMP) ## Make .venv and install the project into it, with Spark and the development tools
 
-$(BUILD_STAMP): pyproject.toml
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "error: Python 3.10 or newer is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
-	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "error: $(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@touch $@
+
+$(BUILD_STAMP): $(VENV)/.made pyproject.toml
+	@echo "installing into $(VENV)"
 	@$(PIP) $(if $(LOCK),--require-hashes -r $(LOCK),$(BUILD_TOOLS))
 	@touch $@
 
@@ -88,13 +91,13 @@ test-matrix: $(MATRIX:%=test-on-%) ## Run the jar's tests of plans and scans on 
 # The tests run the one jar, which is compiled against .venv's Spark. link.py checks that every class, field and method
 # that this jar uses exists in the other Spark, also where no test goes.
 .PHONY: $(MATRIX:%=test-on-%)
-$(MATRIX:%=test-on-%): test-on-%: $(VENV)-%/.stamp java $(JAR)
+$(MATRIX:%=test-on-%): test-on-%: $(STAMP) $(VENV)-%/.stamp java $(JAR)
 	@$(VENV)-$*/bin/python jvm-shim/link.py
 	@$(VENV)-$*/bin/python $(PYTEST) $(MATRIX_TESTS) $(ARGS)
 
 # This venv has only PySpark. A .pth file appends the packages of .venv to its path.
 PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
-$(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(STAMP)
+$(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(VENV)/.made
 	@echo "installing PySpark $* into $(VENV)-$*"
 	@$(BIN)/python -m venv --clear $(VENV)-$*
 	@$(VENV)-$*/bin/python $(INSTALL) 'pyspark==$*.*'
