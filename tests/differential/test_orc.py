@@ -48,7 +48,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     # The oracle agreed because it was asked something, and the evidence was used.
     assert tally["matching"] > tally["cases"] / 4
     require_used(tally, "statistics", 0)
-    require_used(tally, "bloom", tally["row groups"] / (400 if statistics else 60))
+    require_used(tally, "bloom", tally["row groups"] / (400 if statistics else 100))
     assert tally["kept in vain"] < tally["row groups"] / 2 or not is_on("statistics", "bloom", "partitions")
 
 
