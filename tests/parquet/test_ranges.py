@@ -79,8 +79,13 @@ def test_floats() -> None:
     for i, stored in enumerate(floats):
         assert [is_held_by(stored, wider) for wider in floats] == [j >= i for j in range(3)]
         assert not is_held_by(stored, node("INT64"))
-    for stored in (node("INT32"), node("INT64"), integer(8, False)):
-        assert all(is_held_by(stored, wider) for wider in floats)
+    for stored, held in (
+        (integer(8, True), [True, True, True]), (integer(8, False), [True, True, True]),
+        (integer(16, True), [False, True, True]), (integer(16, False), [False, True, True]),
+        (node("INT32"), [False, False, True]), (integer(32, False), [False, False, True]),
+        (node("INT64"), [False, False, False]), (integer(64, False), [False, False, False]),
+    ):  # fmt: skip
+        assert [is_held_by(stored, wider) for wider in floats] == held
     assert not is_held_by(decimal(9, 2), DOUBLE)
 
 

@@ -39,6 +39,7 @@ CASES: list[tuple[str, pa.DataType, Any, Any]] = [
     ("decimal(4,2)", pa.decimal128(9, 2), Decimal("12345.67"), Decimal("2345.67")),
     ("decimal(9,2)", pa.int32(), 2**31 - 1, Decimal(7483647)),
     ("float", pa.float64(), 0.1, 0.10000000149011612),
+    ("double", pa.int64(), 2**60 + 1, 2**60),
     ("integer", pa.int64(), 2**32 + 5, 5),
     ("short", pa.int32(), 70_000, 4_464),
     ("integer", pa.uint32(), 2**32 - 1, -1),

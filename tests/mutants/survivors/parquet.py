@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.survivors.explanation import ANY_NEGATIVE, EQUAL_LENGTHS, FLOAT64, explained
 
 _ENCODING = "parquet/values/encoding.py"
+_RANGES = "parquet/values/ranges.py"
 _SPLIT_BLOCK = "parquet/bloom_filter/split_block.py"
 _UPPER_CASE = "numpy takes it in either case"
 _BOOLS = "numpy compares arrays, also of objects, to booleans"
@@ -94,6 +95,13 @@ EXPLAINED = (
         "None",
         'f"no encoding of {parquet_family(None)} values is known for {node.physical_type} column {node.name}"',
         why="the text of an error",
+    ),
+    *(
+        explained(_RANGES, "is_held_by", old, *new, why="integers have 8, 16, 32 or 64 bits, floats hold 11, 24 or 53")
+        for old, *new in (
+            ("return bits - is_signed <=", "return bits + is_signed <=", "return bits - is_signed <"),
+            (".nmant + 1", ".nmant - 1", ".nmant + 2"),
+        )
     ),
     *(
         explained(_SPLIT_BLOCK, f"SplitBlockBloomFilter.{function}", "reshape(-1", "reshape(-2", why=ANY_NEGATIVE)

@@ -33,8 +33,9 @@ _SPARK, _LEGACY_INT96, _REWRITTEN = _TRAIT_KEYS = (
 class WriterTraits:
     """The traits of a file's writer that decide how values are hashed and which bounds are trusted.
 
-    `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by, except
-    for parquet-java's ParquetRewriter, which also merges files by several writers and adds a key of its own.
+    `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
+    parquet-java's ParquetRewriter, which merges files by several writers, has a created_by like Spark's and a key of
+    its own.
     `legacy_int96`: INT96 values are in the writer's calendar and time zone.
     `has_padded_or_collated_text`: some string column is CHAR(n) or VARCHAR(n) or has a collation, so that equal strings
     may differ in bytes. The metadata is searched as text, so it is not known which column that is, and no string column

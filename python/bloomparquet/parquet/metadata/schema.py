@@ -83,8 +83,8 @@ def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNod
 
 
 def _annotation(element: SchemaElement) -> Annotation | None:
-    """The logical type, or else the converted type. If they contradict each other, readers differ: pyarrow believes the
-    one, and Spark the other."""
+    """The logical type, or else the converted type. If they contradict each other, pyarrow uses the logical type and
+    parquet-java the converted one, so the type is unknown."""
     converted = _converted(element)
     if not element.logical_type:
         return converted
@@ -93,8 +93,8 @@ def _annotation(element: SchemaElement) -> Annotation | None:
 
 
 def _identity(annotation: Annotation) -> tuple[object, ...]:
-    """What the two types say in common. Writers set the converted types of times for either value of
-    `adjusted_to_utc`."""
+    """The part of an annotation that a logical and a converted type both have. `adjusted_to_utc` is no part of it:
+    writers set the converted types of times for either value."""
     return annotation.kind, annotation.unit, annotation.bit_width, annotation.signed, annotation.scale or 0
 
 

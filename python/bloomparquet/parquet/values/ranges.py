@@ -5,6 +5,8 @@ If it does not, readers round, cut, wrap or refuse values, and show others than 
 
 from __future__ import annotations
 
+import numpy as np
+
 from bloomparquet.parquet.values.encoding import float_dtype, parquet_family
 from bloomparquet.query.columns import SchemaNode
 
@@ -35,14 +37,14 @@ def is_held_by_decimal(node: SchemaNode, precision: int, scale: int) -> bool:
 
 
 def is_held_by(node: SchemaNode, wider: SchemaNode) -> bool:
-    """Whether the type of the column `wider` holds all values of the column `node`, up to rounding of integers to
-    floats."""
+    """Whether the type of the column `wider` holds all values of the column `node`."""
     family, wanted = parquet_family(node), parquet_family(wider)
     annotation = wider.annotation
     if wanted == "decimal" and annotation is not None:
         return is_held_by_decimal(node, annotation.precision or 0, annotation.scale or 0)
     if family == "integer" and wanted == "float":
-        return True
+        is_signed, bits = integer_type(node)
+        return bits - is_signed <= np.finfo(float_dtype(wider)).nmant + 1
     if family != wanted:
         return False
     if family == "integer":
