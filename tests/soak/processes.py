@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ _ROLES = {
 
 
 _SECONDS_TO_ANSWER = 20
+_SECONDS_FOR_CLEANER = 2
+_CLASS = re.compile(r"^ *\d+: +\d+ +(\d+) +(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -50,17 +53,27 @@ class Process:
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
-    def live_heap_bytes(self) -> int:
-        """The bytes of a JVM's objects after a collection; 0 if it has ended, or does not answer."""
+    def live_objects(self) -> dict[str, int]:
+        """The bytes of a JVM's objects after a collection, by class; empty if it has ended, or does not answer.
+
+        Spark's cleaner drops what a first collection found unused, such as broadcasts. A second one frees that.
+        """
+        if not self._jcmd("GC.run"):
+            return {}
+        time.sleep(_SECONDS_FOR_CLEANER)
+        lines = _CLASS.finditer(self._jcmd("GC.class_histogram"))
+        return {line[2]: int(line[1]) for line in lines}
+
+    def _jcmd(self, command: str) -> str:
+        """What the JVM answers to a command; empty if it has ended, or does not answer."""
         if not self._catches_quit():
-            return 0
+            return ""
+        arguments = ["jcmd", str(self.pid), command]
         try:
-            command = ["jcmd", str(self.pid), "GC.class_histogram"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_ANSWER)
+            done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=_SECONDS_TO_ANSWER)
         except subprocess.TimeoutExpired:
-            return 0
-        total = re.search(r"^Total +\d+ +(\d+)", done.stdout, re.MULTILINE)
-        return int(total[1]) if total else 0
+            return ""
+        return done.stdout
 
     def _catches_quit(self) -> bool:
         """Whether `jcmd` may ask it. It sends SIGQUIT, which ends a JVM that is still starting."""

@@ -20,6 +20,7 @@ objects that are alive in it are judged."""
 _HEAPS_EVERY = 5
 """A JVM stops to count its objects, so it does so less often."""
 _SLACK_OF_OPEN_FILES = 8
+_CLASSES = 8
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Sampler:
 
     mark: str
     series: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _heaps: dict[str, list[dict[str, int]]] = field(default_factory=lambda: defaultdict(list))
     _samples: int = 0
 
     def sample(self) -> None:
@@ -38,8 +40,10 @@ class Sampler:
                 self.series[f"memory of {role}"].append(max(process.resident_bytes() for process in of_role))
                 self.series[f"open files of {role}"].append(max(process.open_files() for process in of_role))
             if of_role and role in JVMS and self._samples % _HEAPS_EVERY == 0:
-                heap = max(process.live_heap_bytes() for process in of_role)
-                self.series[f"live heap of {role}"] += [heap] if heap else []
+                heap = max((process.live_objects() for process in of_role), key=lambda objects: sum(objects.values()))
+                if heap:
+                    self.series[f"live heap of {role}"].append(sum(heap.values()))
+                    self._heaps[f"live heap of {role}"].append(heap)
         self._samples += 1
 
     def report(self) -> Iterator[tuple[str, bool]]:
@@ -51,4 +55,14 @@ class Sampler:
                 continue
             unit, size = ("", 1) if name.startswith("open") else (" MiB", 1 << 20)
             text = f"{found.early / size:.0f}{unit} -> {found.late / size:.0f}{unit} ({found.growth:+.1%})"
-            yield f"{name}: {text}, {len(samples)} samples", not found.is_flat and name not in _FREE_TO_VARY
+            grew = not found.is_flat and name not in _FREE_TO_VARY
+            classes = f"; {_grown(self._heaps[name])}" if grew and name in self._heaps else ""
+            yield f"{name}: {text}, {len(samples)} samples{classes}", grew
+
+
+def _grown(heaps: list[dict[str, int]]) -> str:
+    """The classes that grew most from the end of the warm-up to the end."""
+    early, late = heaps[len(heaps) // 5], heaps[-1]
+    grown = {name: size - early.get(name, 0) for name, size in late.items()}
+    largest = sorted(grown, key=grown.__getitem__, reverse=True)[:_CLASSES]
+    return ", ".join(f"{name} +{grown[name]:,}" for name in largest)

@@ -21,6 +21,7 @@ from tests.soak.journal import GRACE_SECONDS, Journal
 from tests.soak.killer import Killer
 from tests.soak.memory import trend
 from tests.soak.operations import Client, WrongRowsError, plain_python
+from tests.soak.sampler import Sampler
 
 
 @pytest.mark.parametrize(
@@ -172,5 +173,17 @@ def test_processes_of_a_run_are_found_and_killed(monkeypatch: pytest.MonkeyPatch
 
 def test_the_live_heap_of_a_jvm_is_measured(spark: SparkSession) -> None:
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
-    assert 1 << 20 < processes.Process(pid, processes.DRIVER, "").live_heap_bytes() < 1 << 33
-    assert processes.Process(os.getpid(), processes.DRIVER, "").live_heap_bytes() == 0
+    objects = processes.Process(pid, processes.DRIVER, "").live_objects()
+    assert 1 << 20 < sum(objects.values()) < 1 << 33
+    assert objects["java.lang.String"] > 0
+    assert processes.Process(os.getpid(), processes.DRIVER, "").live_objects() == {}
+
+
+def test_a_heap_that_grew_is_reported_with_its_classes() -> None:
+    sampler = Sampler("none")
+    heaps = [{"A": 100 << 20, "B": i << 20} for i in range(0, 100, 5)]
+    sampler.series["live heap of driver's JVM"] = [sum(heap.values()) for heap in heaps]
+    sampler._heaps["live heap of driver's JVM"] = heaps
+    ((line, grew),) = sampler.report()
+    assert grew
+    assert line.endswith(f"20 samples; B +{75 << 20:,}, A +0")
