@@ -55,7 +55,7 @@ def names_of_targets() -> list[str]:
 
 def run(name: str, seconds: int, executions: int) -> int:
     """Fuzz one target in a child process and report. Returns the number of its finds that are stored."""
-    from tests.fuzz.tables import remove_folder_of  # lazy import: the child imports the package under instrumentation
+    from tests.fuzz.files import remove_folder_of  # lazy import: the child imports the package under instrumentation
 
     log = BUILD / name / "log"
     log.parent.mkdir(parents=True, exist_ok=True)

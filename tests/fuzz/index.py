@@ -32,7 +32,7 @@ from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.fuzz.mutate import change_bytes, change_json, join, split
-from tests.fuzz.tables import folder
+from tests.fuzz.files import folder
 from tests.fuzz.target import Target
 from tests.support.files import write
 from tests.support.index import outcome, segments

@@ -27,7 +27,7 @@ from bloomparquet.query.substrait import implied_by
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame
 from tests.fuzz.mutate import change_json, change_protobuf, change_some
-from tests.fuzz.tables import TABLE, folder
+from tests.fuzz.files import TABLE, folder
 from tests.fuzz.target import Target
 
 _TOKENS = (
