@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import itertools
 import json
 import os
 import platform
@@ -22,6 +23,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "fuzz"
 _STATUS = re.compile(r"^#(\d+)\s+\S+\s+(?:cov: (\d+) )?ft: (\d+) corp: (\d+)/(\S+)", re.MULTILINE)
+_PREDICATES = re.compile(r"^PREDICATES (\d+)", re.MULTILINE)
+_TALLY_EVERY = 256  # executions
 _ALLOCATION = 3 << 30  # bytes of address space
 _RAW_SHARE = 0.25  # of the mutations: those of atheris, which know no structure
 HYPOTHESIS = "hypothesis"
@@ -55,7 +58,7 @@ def names_of_targets() -> list[str]:
 
 def run(name: str, seconds: int, executions: int) -> int:
     """Fuzz one target in a child process and report. Returns the number of its finds that are stored."""
-    from tests.fuzz.files import remove_folder_of  # lazy import: the child imports the package under instrumentation
+    from tests.fuzz.folder import remove_folder_of  # lazy import: the child imports the package under instrumentation
 
     log = BUILD / name / "log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -74,11 +77,13 @@ def run(name: str, seconds: int, executions: int) -> int:
         return 1
     executed, _, features, inputs, size = lines[-1]
     finds = sorted(path.stem for path in (BUILD / name / "finds").glob("*.txt"))
-    figures = add_figures(name, int(executed), took, int(features), int(inputs), size, finds)
+    predicates = int((_PREDICATES.findall(output) or ["0"])[-1])
+    figures = add_figures(name, int(executed), predicates, took, int(features), int(inputs), size, finds)
+    planned = f" with {predicates:,} predicates" if predicates else ""
     ended = "" if process.returncode == 0 else f"; ENDED WITH {process.returncode}, see {log}"
     print(
-        f"{name}: {int(executed):,} executions, {int(executed) / took:,.0f} per second, {features} features, a "
-        f"corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
+        f"{name}: {int(executed):,} executions{planned}, {int(executed) / took:,.0f} per second, {features} features, "
+        f"a corpus of {inputs} inputs ({size}); {figures['executions']:,} executions in all runs; "
         f"{len(finds)} finds{ended}",
         flush=True,
     )
@@ -115,13 +120,14 @@ def run_hypothesis(seconds: int) -> int:
 
 
 def add_figures(
-    name: str, executions: int, took: float, features: int, inputs: int, size: str, finds: list[str]
+    name: str, executions: int, predicates: int, took: float, features: int, inputs: int, size: str, finds: list[str]
 ) -> dict[str, Any]:
     path = BUILD / "figures.json"
     every: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     before = every.get(name, {"executions": 0, "seconds": 0})
     every[name] = {
         "executions": before["executions"] + executions,
+        "predicates": before.get("predicates", 0) + predicates,
         "seconds": round(before["seconds"] + took),
         "executions_per_second": round(executions / took),
         "features": features,
@@ -155,7 +161,7 @@ def fuzz(name: str, seconds: int, executions: int) -> None:
     import time
     import warnings
 
-    from tests.fuzz.target import CORPUS, examine, limit_memory, minimise
+    from tests.fuzz.target import CORPUS, TALLY, examine, limit_memory, minimise
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -171,9 +177,12 @@ def fuzz(name: str, seconds: int, executions: int) -> None:
     inputs = sum(len(list(folder.iterdir())) for folder in folders)
     branches = Branches(atheris, instrumented_functions(), complete=2 + inputs)
     chance = random.Random(time.time_ns())
+    executions_until_tally = itertools.cycle(range(_TALLY_EVERY))
 
     def test_one_input(data: bytes) -> None:
         branches.trace(lambda: execute(data))
+        if TALLY.predicates and not next(executions_until_tally):
+            print(f"PREDICATES {TALLY.predicates}", flush=True)
 
     def execute(data: bytes) -> None:
         find = examine(target, data)

@@ -1,4 +1,4 @@
-"""Targets that write and read files: random tables, and mutated files compared with pyarrow.
+"""Target: mutated files, compared with pyarrow.
 
 A mutated file is one of a few sound ones with bytes of its pages and filters changed, and with a changed footer, whose
 length is right. pyarrow reads the same bytes: where it reads them, `read_table` must give its rows, unless the file's
@@ -10,29 +10,18 @@ from __future__ import annotations
 import atexit
 import datetime as dt
 import itertools
-import os
-import shutil
-import tempfile
-from collections import Counter
-from contextlib import AbstractContextManager
 from functools import cache
-from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.planning.index import cache as cache_of_plans
 from bloomparquet.planning.index.cache import process_cache
-from tests.differential.cases import cases, data_sets
-from tests.differential.test_core import check_cases
+from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.metadata import file_of, footer_of
-from tests.fuzz.mutate import change_bytes, change_some, change_thrift, join, split
+from tests.fuzz.mutate import change_some, change_thrift, join, split
 from tests.fuzz.oracle import Oracle
-from tests.fuzz.target import Target
+from tests.fuzz.target import TALLY, Target
 from tests.support.core import Field, decode, encode, plan_with
 
 _ROWS = 12
@@ -57,36 +46,9 @@ WHERES: list[bp.Predicate] = [
     bp.IsNotNull("n"),
     bp.Or(bp.Eq("i", 5), bp.Eq("s", "v6")),
 ]
-CACHED = 32
-"""How many files the process's cache may know: each plan of a new file looks at them all."""
-
 _numbers = itertools.count()
 _oracle = Oracle()
 atexit.register(_oracle.close)
-
-
-@cache
-def folder() -> Path:
-    """A directory for the files of this process, in memory if that is possible."""
-    made = Path(tempfile.mkdtemp(prefix=f"bloomparquet-fuzz-{os.getpid()}-", dir=_parent_folder()))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
-
-
-def _parent_folder() -> Path:
-    memory = Path("/dev/shm")
-    return memory if memory.is_dir() else Path(tempfile.gettempdir())
-
-
-def no_wait() -> AbstractContextManager[object]:
-    """Plan without the wait for the clock after a file was written. No input changes a file, so no change is missed."""
-    return patch.object(cache_of_plans, "wait_for_clock", lambda *_: None)
-
-
-def remove_folder_of(process: int) -> None:
-    """Remove the directory of a process that has ended. libFuzzer ends a process without a chance to clean up."""
-    for left in _parent_folder().glob(f"bloomparquet-fuzz-{process}-*"):
-        shutil.rmtree(left, ignore_errors=True)
 
 
 @cache
@@ -117,7 +79,7 @@ def _run_file(data: bytes) -> None:
     """The number of the file and of the predicate; changes of bytes (place, byte); the footer."""
     head, changes, footer = split(data, 3)
     first, second = (head + b"\0\0")[:2]
-    body, where = bytearray(_files()[first % len(_files())][0]), WHERES[second % len(WHERES)]
+    body = bytearray(_files()[first % len(_files())][0])
     for i in range(0, len(changes) - 2, 3):
         body[int.from_bytes(changes[i : i + 2], "big") % len(body)] = changes[i + 2]
     number = next(_numbers)
@@ -127,36 +89,52 @@ def _run_file(data: bytes) -> None:
     path.write_bytes(bytes(body) + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     try:
         with no_wait():
-            _compare(str(path), where)
+            _compare(str(path), second % len(WHERES))
     finally:
         path.unlink()
 
 
-def _compare(path: str, where: bp.Predicate) -> None:
-    skipped: list[tuple[int, str]] = []
-    try:
-        plan = plan_with(path, where, strict=False)
-    except bp.BloomParquetError as error:
-        if path not in str(error):
-            raise AssertionError("the error does not name the file") from error
-    else:
-        assert plan.total == plan.kept + plan.skipped.total() == len(list(plan.row_groups))
-        skipped = [
-            (group.index, str(group.reason)) for group in plan.row_groups if group.index is not None and not group.kept
-        ]
-    answer = _oracle.ask(path, where, skipped)
-    if answer is None:  # pyarrow would end this process too
+def _compare(path: str, first: int) -> None:
+    """Plan with every predicate, and read with the `first`."""
+    wheres, questions = WHERES[first:] + WHERES[:first], []
+    dataset = bp.Dataset.open(path)
+    for where in wheres:
+        try:
+            skipped = _plan(dataset, where)
+        except bp.FormatError:  # of every predicate
+            questions.append((where, []))
+            break
+        except bp.BloomParquetError:
+            skipped = []
+        questions.append((where, skipped))
+    answers = _oracle.ask(path, questions)
+    if answers is None:  # pyarrow would end this process too
         return
-    assert not answer.lost, answer.lost
+    for answer in answers:
+        assert not answer.lost, answer.lost
+    expected = answers[0].rows
     try:
-        rows = bp.read_table(path, where)
+        rows = bp.read_table(dataset, wheres[0])
     except bp.BloomParquetError:
         return
     except (OSError, pa.ArrowException):
-        assert answer.rows is None
+        assert expected is None
         return
-    if answer.rows is not None:
-        assert _is_same(rows, answer.rows), (rows, answer.rows)
+    if expected is not None:
+        assert _is_same(rows, expected), (rows, expected)
+
+
+def _plan(dataset: bp.Dataset, where: bp.Predicate) -> list[tuple[int, str]]:
+    """The row groups that a plan skips, and the evidence."""
+    TALLY.predicates += 1
+    try:
+        plan = plan_with(dataset, where, strict=False)
+    except bp.BloomParquetError as error:
+        if dataset.files[0].path not in str(error):
+            raise AssertionError("the error does not name the file") from error
+        raise
+    assert plan.total == plan.kept + plan.skipped.total() == len(list(plan.row_groups))
+    return [(group.index, str(group.reason)) for group in plan.row_groups if group.index is not None and not group.kept]
 
 
 def _is_same(rows: pa.Table, expected: pa.Table) -> bool:
@@ -173,25 +151,6 @@ def _stored(column: pa.ChunkedArray) -> pa.Array:
     """A column in one piece, without an extension type: `read_table` gives JSON as text."""
     array = column.combine_chunks()
     return array.storage if isinstance(array, pa.ExtensionArray) else array
-
-
-@settings(database=None, deadline=None, max_examples=1, suppress_health_check=list(HealthCheck), print_blob=False)
-@given(st.data())
-def _check_table(draws: st.DataObject) -> None:
-    data = draws.draw(data_sets(spark=False, max_files=2))
-    check_cases(data, draws.draw(cases(data, spark=False)), Counter(), lambda _: None)
-
-
-def _run_table(data: bytes) -> None:
-    """Bytes that hypothesis makes a data set and predicates of; see :mod:`tests.differential.test_core`."""
-    with no_wait():
-        _check_table.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined]
-    if next(_numbers) % CACHED == 0:
-        process_cache.clear()
-
-
-def _table_seeds() -> list[bytes]:
-    return [Random(i).randbytes(6000) for i in range(8)]
 
 
 _CONVERTED, _PRECISION, _SCALE, _LOGICAL = 6, 7, 8, 10  # fields of SchemaElement
@@ -240,5 +199,4 @@ def _change_file(data: bytes, random: Random) -> bytes:
 
 TARGETS = [
     Target("file", _file_seeds, _run_file, _change_file, seconds=4.0, max_bytes=8192),
-    Target("table", _table_seeds, _run_table, change_bytes, seconds=30.0, max_bytes=8192),
 ]

@@ -31,8 +31,8 @@ from bloomparquet.planning.parquet.serialized import read_segment
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import LocalStorage, ReadCount
+from tests.fuzz.folder import folder
 from tests.fuzz.mutate import change_bytes, change_json, join, split
-from tests.fuzz.files import folder
 from tests.fuzz.target import Target
 from tests.support.files import write
 from tests.support.index import outcome, segments

@@ -11,10 +11,12 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,13 +29,18 @@ from tests.support.stored import lacking, leaf_arrays, plain
 _ALLOCATION = 2 << 30
 
 
+Skipped = Sequence[tuple[int, str]]
+"""The row groups that a plan skips, and the evidence."""
+Questions = Sequence[tuple[Any, Skipped]]
+"""Predicates, and what a plan skips for each."""
+
+
 @dataclass
 class Answer:
-    """`rows`: the matching rows that are not in skipped row groups; None after an `error`. `lost`: the skipped row
-    groups that should have been kept."""
+    """Of one predicate: `rows` that match and are not in skipped row groups; None if pyarrow raises an error. `lost`:
+    the skipped row groups that should have been kept."""
 
     rows: pa.Table | None = None
-    error: str = ""
     lost: list[str] = field(default_factory=list)
 
 
@@ -43,8 +50,8 @@ class Oracle:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, path: str, where: Any, skipped: Sequence[tuple[int, str]]) -> Answer | None:
-        """None if pyarrow ended the process. `skipped`: row groups that a plan skips, and the evidence."""
+    def ask(self, path: str, questions: Questions) -> list[Answer] | None:
+        """An answer to each question; None if pyarrow ended the process."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from tests.fuzz import oracle; oracle.main()"],
@@ -53,16 +60,15 @@ class Oracle:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            pickle.dump((path, where, list(skipped)), self._process.stdin)
+            pickle.dump((path, questions), self._process.stdin)
             self._process.stdin.flush()
-            answer = pickle.load(self._process.stdout)
+            answers: list[Answer] = pickle.load(self._process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             self._process.kill()
             self._process.communicate()
             self._process = None
             return None
-        assert isinstance(answer, Answer)
-        return answer
+        return answers
 
     def close(self) -> None:
         if self._process is not None:
@@ -70,21 +76,29 @@ class Oracle:
             self._process = None
 
 
-def answer(path: str, where: Any, skipped: Sequence[tuple[int, str]]) -> Answer:
+def answer(path: str, questions: Questions) -> list[Answer]:
     try:
         file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         groups = [file.read_row_group(i, use_threads=False) for i in range(file.metadata.num_row_groups)]
-        mask = bind_mask(where, file.schema_arrow)
-        matching = [group.filter(mask(group)) for group in groups]
-        without = {i for i, _ in skipped}
-        kept = [rows for i, rows in enumerate(matching) if i not in without]
-        result = Answer(pa.concat_tables([file.schema_arrow.empty_table(), *kept]))
-    except Exception as error:  # noqa: BLE001 - whatever pyarrow raises over damaged bytes
-        return Answer(error=repr(error))
+        everything = pa.concat_tables([file.schema_arrow.empty_table(), *groups])
+    except Exception:  # noqa: BLE001 - whatever pyarrow raises over damaged bytes
+        return [Answer()] * len(questions)
+    starts = np.cumsum([0, *(group.num_rows for group in groups)])
+    lies = cache(lambda i: _lies(path, file, i, groups[i]))
+    return [_answer(everything, starts, where, skipped, lies) for where, skipped in questions]
+
+
+def _answer(rows: pa.Table, starts: Any, where: Any, skipped: Skipped, lies: Callable[[int], bool]) -> Answer:
+    try:
+        matches = np.array(bind_mask(where, rows.schema)(rows).fill_null(False))
+    except Exception:  # noqa: BLE001 - a changed column may not be comparable
+        return Answer()
+    lost = []
     for i, reason in skipped:
-        if matching[i].num_rows and not _lies(path, file, i, groups[i]):
-            result.lost.append(f"row group {i} was skipped by {reason}, and has {matching[i].to_pylist()}")
-    return result
+        if matches[starts[i] : starts[i + 1]].any() and not lies(i):
+            lost.append(f"row group {i} was skipped by {reason} for {where}, and has matching rows")
+        matches[starts[i] : starts[i + 1]] = False
+    return Answer(rows.filter(pa.array(matches)), lost)
 
 
 def _lies(path: str, file: pq.ParquetFile, row_group: int, rows: pa.Table) -> bool:

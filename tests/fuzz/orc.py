@@ -36,8 +36,8 @@ from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.query.sql import parse_where
 from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.varint import read_varint
+from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.mutate import change_bytes, change_protobuf, join, split
-from tests.fuzz.files import CACHED, folder, no_wait
 from tests.fuzz.target import Target
 from tests.support.core import plan_with
 from tests.support.orc import bloom_message, filter_of

@@ -26,8 +26,9 @@ from bloomparquet.query.sql import parse_where
 from bloomparquet.query.substrait import implied_by
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame
+from tests.fuzz.files import TABLE
+from tests.fuzz.folder import folder
 from tests.fuzz.mutate import change_json, change_protobuf, change_some
-from tests.fuzz.files import TABLE, folder
 from tests.fuzz.target import Target
 
 _TOKENS = (

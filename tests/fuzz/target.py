@@ -55,6 +55,16 @@ class Find:
     report: str
 
 
+@dataclass
+class Tally:
+    """What the round trips of this process did."""
+
+    predicates: int = 0
+
+
+TALLY = Tally()
+
+
 class InputTimeoutError(BaseException):
     """An input took too long."""
 

@@ -24,7 +24,7 @@ from tests.fuzz.queries import _ARROW, frame_seeds, plan_of
 from tests.fuzz.target import CORPUS, Target, examine, minimise
 from tests.fuzz.targets import TARGETS
 
-MUTATIONS = {"file": 40, "table": 2, "orc": 50, "index": 20, "cache": 20, "where": 60, "frames": 60, "footer": 60}
+MUTATIONS = {"file": 40, "table": 30, "orc": 50, "index": 20, "cache": 20, "where": 60, "frames": 60, "footer": 60}
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,7 @@ def _absent(blocks: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 PLANTED: dict[str, tuple[str, object, str, Callable[..., object]]] = {
     "a filter that says absent": ("file", filters, "check_blocks", _absent),
+    "a filter that says absent of a random table": ("table", filters, "check_blocks", _absent),
     "a checksum that is not compared": ("segment", np, "array_equal", lambda *_: True),
     "a template that skips too little": ("footer", Template, "skip", lambda self, names, buffer, at: at + 1),
 }

@@ -1,0 +1,271 @@
+"""Target: random tables that are written, planned with tens of predicates, and read.
+
+An input is the kinds of the columns and the writer's options; the values of the rows; the predicates. A value and a
+literal are a number in a pool, so that what :mod:`tests.differential.oracle` says of a pair is computed once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import bloomparquet as bp
+from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.query.predicate import (
+    And,
+    Column,
+    Eq,
+    EqNullSafe,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    Not,
+    NotEq,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+)  # fmt: skip
+from tests.differential import literals, writers
+from tests.differential.cases import ROW_ID, Data, File, fits, narrowed
+from tests.differential.kinds import KINDS, Kind
+from tests.differential.oracle import truth
+from tests.fuzz.folder import CACHED, folder, no_wait
+from tests.fuzz.mutate import change_bytes, join, split
+from tests.fuzz.target import TALLY, Target
+
+_COLUMNS: list[Column] = [("a",), ("e.f",), ("s", "x")]
+_POOLS = 16
+_POOL_SIZE = 24
+_NULL = 255
+_MOST_ROWS = 24
+_MOST_PREDICATES = 64
+_MOST_LEAVES = 4
+_READ_EVERY = 16
+_HEAD = 8
+_STEP = 4  # bytes of a predicate
+_ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
+_OPERATORS = (Eq, Eq, Eq, In, In, EqNullSafe, NotEq, Lt, LtEq, Gt, GtEq, NotIn, IsNull, IsNotNull, StartsWith, Eq)
+_FALSE, _UNKNOWN, _TRUE = 0, 1, 2  # in this order AND is the minimum and OR the maximum
+_TRUTHS = {False: _FALSE, None: _UNKNOWN, True: _TRUE}
+_KINDS = list(KINDS.values())
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Values of a kind, and the literals that they are compared with."""
+
+    kind: Kind
+    values: list[Any]
+    literals: list[Any]
+
+
+@cache
+def _pool(kind: Kind, number: int) -> Pool:
+    values = list(itertools.islice(_examples(kind), number * _POOL_SIZE, (number + 1) * _POOL_SIZE))
+    forms: list[Any] = [None, *literals.foreign(kind)]
+    for value in values:
+        for near in (value, *kind.near(value)):
+            literal = literals.as_literal(kind, near)
+            if literal is not None:
+                forms += [literal, *literals.other_forms(kind, literal)]
+    return Pool(kind, values, forms)
+
+
+@cache
+def _examples(kind: Kind) -> list[Any]:
+    """Values for all pools of a kind, always the same."""
+    drawn: list[Any] = []
+
+    @settings(
+        derandomize=True, database=None, deadline=None, max_examples=2 * _POOLS, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.lists(kind.values, min_size=_POOL_SIZE, max_size=_POOL_SIZE))
+    def draw(values: list[Any]) -> None:
+        drawn.extend(values)
+
+    draw()
+    Random(1).shuffle(drawn)
+    return list(itertools.islice(itertools.cycle(drawn), _POOLS * _POOL_SIZE))
+
+
+@lru_cache(maxsize=200_000)
+def _truths(pool: Pool, operator: type[Predicate], chosen: int, zone: str) -> np.ndarray:
+    """Of each value of the pool and of NULL: whether the leaf predicate holds."""
+    column = ("v",)
+    leaf = _leaf(pool, operator, chosen, column)
+    rows = [*pool.values, None]
+    return np.array([_TRUTHS[truth(leaf, {column: value}, {column: pool.kind}, zone)] for value in rows], np.int8)
+
+
+def _leaf(pool: Pool, operator: type[Predicate], chosen: int, column: Column) -> Predicate:
+    """The leaf predicate over `column` whose literals are those at `chosen`."""
+    forms = pool.literals
+    literal = forms[chosen % len(forms)]
+    if operator in (IsNull, IsNotNull):
+        return operator(column)  # type: ignore[call-arg]
+    if operator in (In, NotIn):
+        others = (forms[chosen // 3 % len(forms)], forms[chosen * 7 % len(forms)])
+        return operator(column, (literal, *others[: chosen % 3]))  # type: ignore[call-arg, arg-type]
+    if operator is StartsWith:
+        if pool.kind.family not in ("string", "binary"):
+            return Eq(column, literal)
+        return StartsWith(column, None if literal is None else literal[: chosen % 4])
+    return operator(column, literal)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set of one or two files, and of each row the position of its values in the pools."""
+
+    data: Data
+    pools: dict[Column, Pool]
+    positions: dict[Column, np.ndarray]
+
+    @classmethod
+    def parse(cls, head: bytes, values: bytes) -> Table:
+        head = head.ljust(_HEAD, b"\0")
+        kinds = [_KINDS[each % len(_KINDS)] for each in head[: 1 + head[3] % len(_COLUMNS)]]
+        if any(kind.int96 for kind in kinds):  # a switch of the whole file
+            kinds = [KINDS["int96 UTC"] if kind.family in ("timestamp", "ntz") else kind for kind in kinds]
+        pools = {column: _pool(kind, head[4] % _POOLS) for column, kind in zip(_COLUMNS, kinds)}
+        size = min(len(values) // len(pools), _MOST_ROWS)
+        picked = {column: values[i * size : (i + 1) * size] for i, column in enumerate(pools)}
+        first = size if head[5] & 1 else size * (head[5] >> 1) // 128
+        files, positions = [], {column: np.zeros(0, np.int64) for column in pools}
+        for number, rows in enumerate((slice(0, first), slice(first, size))):
+            if number and first == size:
+                break
+            file_kinds, file_values = {}, {}
+            for column, pool in pools.items():
+                narrow = KINDS[pool.kind.narrower[-1]] if number and pool.kind.narrower else pool.kind
+                usable = [i for i, value in enumerate(pool.values) if narrow is pool.kind or fits(narrow, value)]
+                null = len(pool.values)
+                at = [
+                    null if each == _NULL or not usable else usable[each % len(usable)] for each in picked[column][rows]
+                ]
+                file_kinds[column] = narrow
+                file_values[column] = [None if i == null else narrowed(narrow, pool.kind, pool.values[i]) for i in at]
+                positions[column] = np.append(positions[column], np.array(at, np.int64))
+            files.append(_file(file_kinds, file_values, rows.stop - rows.start, head[6], head[7]))
+        data = Data(
+            {column: pool.kind for column, pool in pools.items()},
+            tuple(files),
+            timezone=_ZONES[(head[7] >> 6) % len(_ZONES)],
+        )
+        return cls(data, pools, positions)
+
+    def predicates(self, steps: bytes) -> list[tuple[Predicate, np.ndarray]]:
+        """Predicates, and whether each holds, by row. A step is a leaf predicate, which may be joined with the last
+        predicate."""
+        columns, zone = list(self.pools), self.data.timezone
+        found: list[tuple[Predicate, np.ndarray]] = []
+        leaves = 0
+        for at in range(0, min(len(steps), _STEP * _MOST_PREDICATES) - _STEP + 1, _STEP):
+            how, which, chosen = steps[at], steps[at + 1], int.from_bytes(steps[at + 2 : at + 4], "big")
+            operator, column = _OPERATORS[how & 15], columns[which % len(columns)]
+            pool = self.pools[column]
+            predicate = _leaf(pool, operator, chosen, column)
+            holds = _truths(pool, operator, chosen, zone)[self.positions[column]]
+            if how & 64:
+                predicate, holds = Not(predicate), _TRUE - holds
+            if how & 16 and 0 < leaves < _MOST_LEAVES:
+                last, held = found[-1]
+                predicate = (And if how & 32 else Or)(last, predicate)
+                holds = (np.minimum if how & 32 else np.maximum)(held, holds)
+                leaves += 1
+            else:
+                leaves = 1
+            if how & 128 and leaves > 1:
+                predicate, holds = Not(predicate), _TRUE - holds
+            found.append((predicate, holds))
+        return found
+
+
+def _file(kinds: dict[Column, Kind], values: dict[Column, list[Any]], rows: int, size: int, bits: int) -> File:
+    return File(
+        kinds, values, rows, group_size=1 + size % 8, required=bool(bits & 1), statistics=not bits & 2,
+        dictionary=bool(bits & 4), store_schema=not bits & 8, decimal_as_integer=bool(bits & 16),
+        page_version="2.0" if bits & 32 else "1.0", fpp=0.5 if size & 64 else 0.01,
+    )  # fmt: skip
+
+
+def _run(data: bytes) -> None:
+    head, values, steps = split(data, 3)
+    table = Table.parse(head, values)
+    number = next(_numbers)
+    if number % CACHED == 0:
+        process_cache.clear()
+    root = folder() / f"table-{number}"
+    try:
+        with no_wait():
+            _check(table, [str(path) for path in writers.write(table.data, root)], steps)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _check(table: Table, paths: list[str], steps: bytes) -> None:
+    """A row group with a matching row is kept, and a read returns the matching rows."""
+    data = table.data
+    groups: dict[tuple[str, int], slice] = {}
+    for number, file in enumerate(data.files):
+        first = data.first_rid(number)
+        for index, start in enumerate(range(0, file.rows, file.group_size)):
+            groups[paths[number], index] = slice(first + start, first + min(start + file.group_size, file.rows))
+    dataset = bp.Dataset.open(paths)
+    for number, (predicate, holds) in enumerate(table.predicates(steps)):
+        matches = holds == _TRUE
+        TALLY.predicates += 1
+        plan = bp.plan(dataset, predicate, timezone=data.timezone)
+        for group in plan.row_groups:
+            if not group.kept:
+                assert group.index is not None
+                rows = matches[
+                    groups.get((group.path, group.index), slice(0))
+                ]  # a file without rows may have a row group
+                assert not rows.any(), (
+                    f"{group} was skipped for {predicate}, and rows {np.flatnonzero(rows)} of it match"
+                )
+        if number % _READ_EVERY == 0:
+            read = bp.read_table(dataset, predicate, columns=[ROW_ID], merge_schema=True, timezone=data.timezone)
+            assert read.column(ROW_ID).to_pylist() == np.flatnonzero(matches).tolist(), predicate
+
+
+def _seeds() -> list[bytes]:
+    seeds = []
+    for i in range(len(_KINDS)):
+        random = Random(i)
+        head = bytes([i % len(_KINDS), *random.randbytes(_HEAD - 1)])
+        values = random.randbytes(random.choice((0, 3, 24, 72)))
+        seeds.append(join([head, values, random.randbytes(_STEP * 16)]))
+    return seeds
+
+
+def _change(data: bytes, random: Random) -> bytes:
+    """Another part of the input, at random: the head, the values, or all predicates."""
+    pieces = split(data, 3)
+    at = random.choice((0, 1, 2, 2))
+    if at == 2 or random.random() < 0.3:
+        size = (_HEAD, 3 * random.randrange(_MOST_ROWS + 1), _STEP * 32)[at]
+        pieces[at] = random.randbytes(size)
+    else:
+        pieces[at] = change_bytes(pieces[at], random)
+    return join(pieces)
+
+
+TARGETS = [Target("table", _seeds, _run, _change, seconds=30.0, max_bytes=512)]
