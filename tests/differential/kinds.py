@@ -299,3 +299,11 @@ _ALL = [
 ]  # fmt: skip
 
 KINDS = {kind.name: kind for kind in _ALL}
+
+_NO_ORC = ("large_string", "dictionary", "date64")
+ORC_NAMES = [
+    name for name, kind in KINDS.items()
+    if ((kind.spark and kind.family not in ("timestamp", "ntz") and not name.startswith("uint") and name not in _NO_ORC)
+    or name in ("timestamp[ns]", "timestamp[ns, UTC]"))
+]  # fmt: skip
+"""The kinds that ORC has and pyarrow reads: no unsigned integers, and only timestamps in nanoseconds."""

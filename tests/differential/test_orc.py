@@ -15,19 +15,11 @@ from hypothesis import strategies as st
 import bloomparquet as bp
 from tests.differential import writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
-from tests.differential.kinds import KINDS, NAN
+from tests.differential.kinds import KINDS, NAN, ORC_NAMES
 from tests.differential.test_core import check_cases, examples
 from tests.support.switches import is_on, require_used
 
 pytestmark = pytest.mark.slow
-
-# Types that ORC has and pyarrow reads: no unsigned ones, and only timestamps in nanoseconds.
-NAMES = [
-    name for name, kind in KINDS.items()
-    if (kind.spark and kind.family not in ("timestamp", "ntz") and not name.startswith("uint"))
-    or name in ("timestamp[ns]", "timestamp[ns, UTC]")
-]  # fmt: skip
-NAMES = [name for name in NAMES if name not in ("large_string", "dictionary", "date64")]
 
 
 @pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
@@ -37,7 +29,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     @examples(0.4)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
-        data = draws.draw(data_sets(spark=False, only=NAMES), label="data")
+        data = draws.draw(data_sets(spark=False, only=ORC_NAMES), label="data")
         if not statistics:
             data = dataclasses.replace(data, files=tuple(dataclasses.replace(f, statistics=False) for f in data.files))
         check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally, note, writers.write_orc)
@@ -52,7 +44,7 @@ def test_read_table_gives_exactly_the_rows_that_match(statistics: bool) -> None:
     assert tally["kept in vain"] < tally["row groups"] / 2 or not is_on("statistics", "bloom", "partitions")
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", ORC_NAMES)
 def test_every_type_is_judged_by_its_own_rules(kind: str) -> None:
     """One column of one type, and small stripes."""
     tally: Counter[str] = Counter()

@@ -16,9 +16,8 @@ import bloomparquet as bp
 from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Data, cases, data_sets
-from tests.differential.kinds import KINDS
+from tests.differential.kinds import KINDS, ORC_NAMES
 from tests.differential.test_core import examples
-from tests.differential.test_orc import NAMES
 from tests.support.orc_rewriting import drop_statistics
 from tests.support.spark import clock, conf
 from tests.support.switches import require_used
@@ -32,7 +31,7 @@ JAVA = [
     name for name, kind in KINDS.items()
     if kind.spark and not kind.int96 and name not in ("large_string", "dictionary", "date64")
 ]  # fmt: skip
-CPP = [name for name in NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # fractions before 1970 change
+CPP = [name for name in ORC_NAMES if KINDS[name].family not in ("timestamp", "ntz")]  # fractions before 1970 change
 
 
 def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_path: Path) -> None:

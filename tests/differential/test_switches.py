@@ -22,8 +22,8 @@ from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Eq, In, Or, Predicate
 from tests.differential import oracle, writers
 from tests.differential.cases import Data, cases, data_sets
+from tests.differential.kinds import ORC_NAMES
 from tests.differential.test_core import check_cases, check_law, examples, spelled
-from tests.differential.test_orc import NAMES as ORC_NAMES
 from tests.support import files
 from tests.support.switches import EVIDENCE, SWITCHES, require_off, without
 

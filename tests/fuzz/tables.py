@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,28 +21,10 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.query.predicate import (
-    And,
-    Column,
-    Eq,
-    EqNullSafe,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    IsNull,
-    Lt,
-    LtEq,
-    Not,
-    NotEq,
-    NotIn,
-    Or,
-    Predicate,
-    StartsWith,
-)  # fmt: skip
+from bloomparquet.query.predicate import Column
 from tests.differential import literals, writers
 from tests.differential.cases import ROW_ID, Data, File, fits, narrowed
-from tests.differential.kinds import KINDS, Kind
+from tests.differential.kinds import KINDS, ORC_NAMES, Kind
 from tests.differential.oracle import truth
 from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.mutate import change_bytes, join, split
@@ -57,12 +41,45 @@ _READ_EVERY = 16
 _HEAD = 8
 _STEP = 4  # bytes of a predicate
 _ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
-_OPERATORS = (Eq, Eq, Eq, In, In, EqNullSafe, NotEq, Lt, LtEq, Gt, GtEq, NotIn, IsNull, IsNotNull, StartsWith, Eq)
+_OPERATORS = (
+    bp.Eq,
+    bp.Eq,
+    bp.Eq,
+    bp.In,
+    bp.In,
+    bp.EqNullSafe,
+    bp.NotEq,
+    bp.Lt,
+    bp.LtEq,
+    bp.Gt,
+    bp.GtEq,
+    bp.NotIn,
+    bp.IsNull,
+    bp.IsNotNull,
+    bp.StartsWith,
+    bp.Eq,
+)
 _FALSE, _UNKNOWN, _TRUE = 0, 1, 2  # in this order AND is the minimum and OR the maximum
 _TRUTHS = {False: _FALSE, None: _UNKNOWN, True: _TRUE}
-_KINDS = list(KINDS.values())
 
 _numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: the kinds of columns that it has, and what writes its files."""
+
+    kinds: list[Kind]
+    write: Callable[[Data, Path], list[Path]]
+
+    def narrower(self, kind: Kind) -> Kind:
+        """A kind that some files may have in place of `kind`, which may be the only one."""
+        names = [name for name in kind.narrower if KINDS[name] in self.kinds]
+        return KINDS[names[-1]] if names else kind
+
+
+PARQUET = Format(list(KINDS.values()), writers.write)
+ORC = Format([KINDS[name] for name in ORC_NAMES], writers.write_orc)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +122,7 @@ def _examples(kind: Kind) -> list[Any]:
 
 
 @lru_cache(maxsize=200_000)
-def _truths(pool: Pool, operator: type[Predicate], chosen: int, zone: str) -> np.ndarray:
+def _truths(pool: Pool, operator: type[bp.Predicate], chosen: int, zone: str) -> np.ndarray:
     """Of each value of the pool and of NULL: whether the leaf predicate holds."""
     column = ("v",)
     leaf = _leaf(pool, operator, chosen, column)
@@ -113,19 +130,19 @@ def _truths(pool: Pool, operator: type[Predicate], chosen: int, zone: str) -> np
     return np.array([_TRUTHS[truth(leaf, {column: value}, {column: pool.kind}, zone)] for value in rows], np.int8)
 
 
-def _leaf(pool: Pool, operator: type[Predicate], chosen: int, column: Column) -> Predicate:
+def _leaf(pool: Pool, operator: type[bp.Predicate], chosen: int, column: Column) -> bp.Predicate:
     """The leaf predicate over `column` whose literals are those at `chosen`."""
     forms = pool.literals
     literal = forms[chosen % len(forms)]
-    if operator in (IsNull, IsNotNull):
+    if operator in (bp.IsNull, bp.IsNotNull):
         return operator(column)  # type: ignore[call-arg]
-    if operator in (In, NotIn):
+    if operator in (bp.In, bp.NotIn):
         others = (forms[chosen // 3 % len(forms)], forms[chosen * 7 % len(forms)])
         return operator(column, (literal, *others[: chosen % 3]))  # type: ignore[call-arg, arg-type]
-    if operator is StartsWith:
+    if operator is bp.StartsWith:
         if pool.kind.family not in ("string", "binary"):
-            return Eq(column, literal)
-        return StartsWith(column, None if literal is None else literal[: chosen % 4])
+            return bp.Eq(column, literal)
+        return bp.StartsWith(column, None if literal is None else literal[: chosen % 4])
     return operator(column, literal)  # type: ignore[call-arg]
 
 
@@ -138,9 +155,9 @@ class Table:
     positions: dict[Column, np.ndarray]
 
     @classmethod
-    def parse(cls, head: bytes, values: bytes) -> Table:
+    def parse(cls, file_format: Format, head: bytes, values: bytes) -> Table:
         head = head.ljust(_HEAD, b"\0")
-        kinds = [_KINDS[each % len(_KINDS)] for each in head[: 1 + head[3] % len(_COLUMNS)]]
+        kinds = [file_format.kinds[each % len(file_format.kinds)] for each in head[: 1 + head[3] % len(_COLUMNS)]]
         if any(kind.int96 for kind in kinds):  # a switch of the whole file
             kinds = [KINDS["int96 UTC"] if kind.family in ("timestamp", "ntz") else kind for kind in kinds]
         pools = {column: _pool(kind, head[4] % _POOLS) for column, kind in zip(_COLUMNS, kinds)}
@@ -153,7 +170,7 @@ class Table:
                 break
             file_kinds, file_values = {}, {}
             for column, pool in pools.items():
-                narrow = KINDS[pool.kind.narrower[-1]] if number and pool.kind.narrower else pool.kind
+                narrow = file_format.narrower(pool.kind) if number else pool.kind
                 usable = [i for i, value in enumerate(pool.values) if narrow is pool.kind or fits(narrow, value)]
                 null = len(pool.values)
                 at = [
@@ -170,11 +187,11 @@ class Table:
         )
         return cls(data, pools, positions)
 
-    def predicates(self, steps: bytes) -> list[tuple[Predicate, np.ndarray]]:
+    def predicates(self, steps: bytes) -> list[tuple[bp.Predicate, np.ndarray]]:
         """Predicates, and whether each holds, by row. A step is a leaf predicate, which may be joined with the last
         predicate."""
         columns, zone = list(self.pools), self.data.timezone
-        found: list[tuple[Predicate, np.ndarray]] = []
+        found: list[tuple[bp.Predicate, np.ndarray]] = []
         leaves = 0
         for at in range(0, min(len(steps), _STEP * _MOST_PREDICATES) - _STEP + 1, _STEP):
             how, which, chosen = steps[at], steps[at + 1], int.from_bytes(steps[at + 2 : at + 4], "big")
@@ -183,16 +200,16 @@ class Table:
             predicate = _leaf(pool, operator, chosen, column)
             holds = _truths(pool, operator, chosen, zone)[self.positions[column]]
             if how & 64:
-                predicate, holds = Not(predicate), _TRUE - holds
+                predicate, holds = bp.Not(predicate), _TRUE - holds
             if how & 16 and 0 < leaves < _MOST_LEAVES:
                 last, held = found[-1]
-                predicate = (And if how & 32 else Or)(last, predicate)
+                predicate = (bp.And if how & 32 else bp.Or)(last, predicate)
                 holds = (np.minimum if how & 32 else np.maximum)(held, holds)
                 leaves += 1
             else:
                 leaves = 1
             if how & 128 and leaves > 1:
-                predicate, holds = Not(predicate), _TRUE - holds
+                predicate, holds = bp.Not(predicate), _TRUE - holds
             found.append((predicate, holds))
         return found
 
@@ -205,16 +222,16 @@ def _file(kinds: dict[Column, Kind], values: dict[Column, list[Any]], rows: int,
     )  # fmt: skip
 
 
-def _run(data: bytes) -> None:
+def _run(file_format: Format, data: bytes) -> None:
     head, values, steps = split(data, 3)
-    table = Table.parse(head, values)
+    table = Table.parse(file_format, head, values)
     number = next(_numbers)
     if number % CACHED == 0:
         process_cache.clear()
     root = folder() / f"table-{number}"
     try:
         with no_wait():
-            _check(table, [str(path) for path in writers.write(table.data, root)], steps)
+            _check(table, [str(path) for path in file_format.write(table.data, root)], steps)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -246,11 +263,11 @@ def _check(table: Table, paths: list[str], steps: bytes) -> None:
             assert read.column(ROW_ID).to_pylist() == np.flatnonzero(matches).tolist(), predicate
 
 
-def _seeds() -> list[bytes]:
+def _seeds(file_format: Format) -> list[bytes]:
     seeds = []
-    for i in range(len(_KINDS)):
+    for i in range(len(file_format.kinds)):
         random = Random(i)
-        head = bytes([i % len(_KINDS), *random.randbytes(_HEAD - 1)])
+        head = bytes([i, *random.randbytes(_HEAD - 1)])
         values = random.randbytes(random.choice((0, 3, 24, 72)))
         seeds.append(join([head, values, random.randbytes(_STEP * 16)]))
     return seeds
@@ -268,4 +285,8 @@ def _change(data: bytes, random: Random) -> bytes:
     return join(pieces)
 
 
-TARGETS = [Target("table", _seeds, _run, _change, seconds=30.0, max_bytes=512)]
+def _target(name: str, file_format: Format) -> Target:
+    return Target(name, partial(_seeds, file_format), partial(_run, file_format), _change, seconds=30.0, max_bytes=512)
+
+
+TARGETS = [_target("table", PARQUET), _target("orc_table", ORC)]

@@ -24,7 +24,17 @@ from tests.fuzz.queries import _ARROW, frame_seeds, plan_of
 from tests.fuzz.target import CORPUS, Target, examine, minimise
 from tests.fuzz.targets import TARGETS
 
-MUTATIONS = {"file": 40, "table": 30, "orc": 50, "index": 20, "cache": 20, "where": 60, "frames": 60, "footer": 60}
+MUTATIONS = {
+    "file": 40,
+    "table": 30,
+    "orc_table": 20,
+    "orc": 50,
+    "index": 20,
+    "cache": 20,
+    "where": 60,
+    "frames": 60,
+    "footer": 60,
+}
 
 
 @pytest.fixture(autouse=True)
