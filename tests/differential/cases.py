@@ -204,8 +204,8 @@ def fits(kind: Kind, value: Any) -> bool:
 
 
 def narrowed(kind: Kind, wide: Kind, value: Any) -> Any:
-    """`value` in the file's own kind."""
-    if kind is wide:
+    """`value`, or None, in the file's own kind."""
+    if kind is wide or value is None:
         return value
     if kind.family == "integer":
         return int(value)

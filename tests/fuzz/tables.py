@@ -42,23 +42,9 @@ _HEAD = 8
 _STEP = 4  # bytes of a predicate
 _ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 _OPERATORS = (
-    bp.Eq,
-    bp.Eq,
-    bp.Eq,
-    bp.In,
-    bp.In,
-    bp.EqNullSafe,
-    bp.NotEq,
-    bp.Lt,
-    bp.LtEq,
-    bp.Gt,
-    bp.GtEq,
-    bp.NotIn,
-    bp.IsNull,
-    bp.IsNotNull,
-    bp.StartsWith,
-    bp.Eq,
-)
+    bp.Eq, bp.Eq, bp.Eq, bp.Eq, bp.In, bp.In, bp.EqNullSafe, bp.NotEq, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq, bp.NotIn,
+    bp.IsNull, bp.IsNotNull, bp.StartsWith,
+)  # fmt: skip
 _FALSE, _UNKNOWN, _TRUE = 0, 1, 2  # in this order AND is the minimum and OR the maximum
 _TRUTHS = {False: _FALSE, None: _UNKNOWN, True: _TRUE}
 
@@ -89,6 +75,13 @@ class Pool:
     kind: Kind
     values: list[Any]
     literals: list[Any]
+
+    def positions(self, narrow: Kind, chosen: bytes) -> list[int]:
+        """Of each chosen value, the position in the pool; of NULL, the position after the last. Only of values that
+        `narrow` holds."""
+        usable = [i for i, value in enumerate(self.values) if narrow is self.kind or fits(narrow, value)]
+        null = len(self.values)
+        return [null if each == _NULL or not usable else usable[each % len(usable)] for each in chosen]
 
 
 @cache
@@ -148,7 +141,8 @@ def _leaf(pool: Pool, operator: type[bp.Predicate], chosen: int, column: Column)
 
 @dataclass(frozen=True)
 class Table:
-    """A data set of one or two files, and of each row the position of its values in the pools."""
+    """A data set of one or two files, and by column the position of each row's value in the pool. The second file may
+    have narrower kinds."""
 
     data: Data
     pools: dict[Column, Pool]
@@ -156,36 +150,28 @@ class Table:
 
     @classmethod
     def parse(cls, file_format: Format, head: bytes, values: bytes) -> Table:
-        head = head.ljust(_HEAD, b"\0")
-        kinds = [file_format.kinds[each % len(file_format.kinds)] for each in head[: 1 + head[3] % len(_COLUMNS)]]
+        """`head`: three kinds, the number of columns, the number of the pools, the share of rows in the first file, the
+        size of row groups, the writer's options. `values`: a byte for each value, column by column."""
+        *chosen, columns, number, share, size, bits = head[:_HEAD].ljust(_HEAD, b"\0")
+        kinds = [file_format.kinds[each % len(file_format.kinds)] for each in chosen[: 1 + columns % len(chosen)]]
         if any(kind.int96 for kind in kinds):  # a switch of the whole file
             kinds = [KINDS["int96 UTC"] if kind.family in ("timestamp", "ntz") else kind for kind in kinds]
-        pools = {column: _pool(kind, head[4] % _POOLS) for column, kind in zip(_COLUMNS, kinds)}
-        size = min(len(values) // len(pools), _MOST_ROWS)
-        picked = {column: values[i * size : (i + 1) * size] for i, column in enumerate(pools)}
-        first = size if head[5] & 1 else size * (head[5] >> 1) // 128
-        files, positions = [], {column: np.zeros(0, np.int64) for column in pools}
-        for number, rows in enumerate((slice(0, first), slice(first, size))):
-            if number and first == size:
-                break
-            file_kinds, file_values = {}, {}
-            for column, pool in pools.items():
-                narrow = file_format.narrower(pool.kind) if number else pool.kind
-                usable = [i for i, value in enumerate(pool.values) if narrow is pool.kind or fits(narrow, value)]
-                null = len(pool.values)
-                at = [
-                    null if each == _NULL or not usable else usable[each % len(usable)] for each in picked[column][rows]
-                ]
-                file_kinds[column] = narrow
-                file_values[column] = [None if i == null else narrowed(narrow, pool.kind, pool.values[i]) for i in at]
+        pools = {column: _pool(kind, number % _POOLS) for column, kind in zip(_COLUMNS, kinds)}
+        rows = min(len(values) // len(pools), _MOST_ROWS)
+        first = rows if share & 1 else rows * (share >> 1) // 128
+        positions = {column: np.zeros(0, np.int64) for column in pools}
+        files = []
+        for start, end in [(0, first), (first, rows)][: 1 if first == rows else 2]:
+            in_file: dict[Column, Kind] = {}
+            stored: dict[Column, list[Any]] = {}
+            for i, (column, pool) in enumerate(pools.items()):
+                in_file[column] = file_format.narrower(pool.kind) if start else pool.kind
+                at = pool.positions(in_file[column], values[i * rows + start : i * rows + end])
+                stored[column] = [narrowed(in_file[column], pool.kind, (*pool.values, None)[each]) for each in at]
                 positions[column] = np.append(positions[column], np.array(at, np.int64))
-            files.append(_file(file_kinds, file_values, rows.stop - rows.start, head[6], head[7]))
-        data = Data(
-            {column: pool.kind for column, pool in pools.items()},
-            tuple(files),
-            timezone=_ZONES[(head[7] >> 6) % len(_ZONES)],
-        )
-        return cls(data, pools, positions)
+            files.append(_file(in_file, stored, end - start, size, bits))
+        every = {column: pool.kind for column, pool in pools.items()}
+        return cls(Data(every, tuple(files), timezone=_ZONES[(bits >> 6) % len(_ZONES)]), pools, positions)
 
     def predicates(self, steps: bytes) -> list[tuple[bp.Predicate, np.ndarray]]:
         """Predicates, and whether each holds, by row. A step is a leaf predicate, which may be joined with the last
@@ -252,9 +238,8 @@ def _check(table: Table, paths: list[str], steps: bytes) -> None:
         for group in plan.row_groups:
             if not group.kept:
                 assert group.index is not None
-                rows = matches[
-                    groups.get((group.path, group.index), slice(0))
-                ]  # a file without rows may have a row group
+                # A file without rows may have a row group.
+                rows = matches[groups.get((group.path, group.index), slice(0))]
                 assert not rows.any(), (
                     f"{group} was skipped for {predicate}, and rows {np.flatnonzero(rows)} of it match"
                 )
