@@ -148,8 +148,10 @@ def _is_same(rows: pa.Table, expected: pa.Table) -> bool:
 
 
 def _stored(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece, without an extension type: `read_table` gives JSON as text."""
+    """A column in one piece, as it is stored: `read_table` gives JSON as text, and INT96 the time zone UTC."""
     array = column.combine_chunks()
+    if pa.types.is_timestamp(array.type):
+        return array.cast(pa.timestamp(array.type.unit))
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 

@@ -51,7 +51,7 @@ class Oracle:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, path: str, questions: Questions) -> list[Answer] | None:
-        """An answer to each question; None if pyarrow ended the process."""
+        """An answer to each question; None if pyarrow ended the process, or made a table that cannot be sent."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from tests.fuzz import oracle; oracle.main()"],
@@ -63,7 +63,7 @@ class Oracle:
             pickle.dump((path, questions), self._process.stdin)
             self._process.stdin.flush()
             answers: list[Answer] = pickle.load(self._process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError):
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):  # such as a field that no schema may have
             self._process.kill()
             self._process.communicate()
             self._process = None

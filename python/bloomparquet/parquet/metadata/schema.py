@@ -8,6 +8,8 @@ Source: parquet-format ``parquet.thrift`` (SchemaElement, LogicalType, Converted
 
 from __future__ import annotations
 
+import math
+
 from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
@@ -27,6 +29,7 @@ MAX_VALUES = 1 << 20
 
 _UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
 _OTHER = Annotation("OTHER")
+_INT32, _INT64, _FIXED = (PHYSICAL_TYPES.index(name) for name in ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"))
 _CONVERTED_DECIMAL = 5
 _CONVERTED: dict[int, Annotation] = {
     0: Annotation("STRING"), 1: Annotation("MAP"), 2: Annotation("MAP"), 3: Annotation("LIST"), 4: Annotation("ENUM"),
@@ -83,13 +86,23 @@ def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNod
 
 
 def _annotation(element: SchemaElement) -> Annotation | None:
-    """The logical type, or else the converted type. If they contradict each other, pyarrow uses the logical type and
-    parquet-java the converted one, so the type is unknown."""
-    converted = _converted(element)
-    if not element.logical_type:
-        return converted
-    logical = _logical(element.logical_type)
-    return logical if converted is None or _identity(converted) == _identity(logical) else _OTHER
+    """The logical type, or else the converted type. The type is unknown if they contradict each other: then pyarrow
+    uses the logical type and parquet-java the converted one. It is also unknown if it is a DECIMAL that the physical
+    type does not hold: then pyarrow shows the physical type."""
+    annotation = converted = _converted(element)
+    if element.logical_type:
+        annotation = _logical(element.logical_type)
+        if converted is not None and _identity(converted) != _identity(annotation):
+            return _OTHER
+    return annotation if annotation is None or _is_storable(annotation, element) else _OTHER
+
+
+def _is_storable(annotation: Annotation, element: SchemaElement) -> bool:
+    """Whether the physical type holds every number of a DECIMAL; True for other types."""
+    sizes: dict[int | None, int] = {_INT32: 4, _INT64: 8, _FIXED: element.type_length or 0}
+    if annotation.kind != "DECIMAL" or element.type not in sizes:
+        return True
+    return (annotation.precision or 0) <= (8 * sizes[element.type] - 1) * math.log10(2)
 
 
 def _identity(annotation: Annotation) -> tuple[object, ...]:
