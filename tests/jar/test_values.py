@@ -20,6 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark users give it
 
+import bloomparquet as bp
+from tests.support.core import Field, edit_footer
 from tests.support.scenarios import Readers, texts
 from tests.support.spark import conf, write
 from tests.support.spark_rows import assert_same_rows, one_value_per_group
@@ -87,6 +89,25 @@ def test_decimals_read_without_their_point_lose_no_row(readers: Readers, tmp_pat
     kind, values = CONVERTED[stored]
     path = one_value_per_group(tmp_path, "c", [*values, None], kind, store_decimal_as_integer=True)
     assert assert_reads_lose_no_row(readers, path, ("INT", "BIGINT", "DOUBLE"), "true") > 0
+
+
+def test_decimals_beyond_their_digits_lose_no_row(readers: Readers, tmp_path: Path) -> None:
+    """Spark keeps a DECIMAL of 9 digits in 32 bits: it shows 2^40, stored in 64 bits, as 0."""
+    path = one_value_per_group(tmp_path, "c", [1, 2**40, 70_000, -(2**63), None], pa.int64())
+    numbers = [Field(5, 2), Field(5, 9)]  # scale and precision
+
+    def annotate(tree: dict[int, Field]) -> None:
+        element = tree[2].value.values[1]
+        element.update({6: Field(5, 5), 7: numbers[0], 8: numbers[1]})
+        element[10] = Field(12, {5: Field(12, dict(enumerate(numbers, 1)))})
+        tree[2].value.values[1] = dict(sorted(element.items()))
+
+    edit_footer(path, annotate)
+    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
+        assert [tuple(row) for row in readers.oracle(path).where("c = 0").distinct().collect()] == [(Decimal("0.00"),)]
+    wheres = [f"c {operator} {value}" for value in ("0.00", "0.01", "700.00", "5") for operator in ("=", "<", ">=")]
+    assert_same_rows(readers, path, wheres)
+    assert bp.plan(path, "c = 5").kept == 2  # those whose min and max do not fit
 
 
 STORED = ("ntz", "utc", "int96")

@@ -27,7 +27,7 @@ from bloomparquet.parquet.values.encoding import (
 )
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.literals import Family
-from bloomparquet.query.ordering import Point
+from bloomparquet.query.ordering import INT32_RANGE, INT64_RANGE, Point
 
 SPARK = WriterTraits(spark=True, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(True,))
 OTHER = WriterTraits(spark=False, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(False,))
@@ -322,3 +322,18 @@ def test_the_range_of_narrow_integers() -> None:
     assert all(isinstance(limit, int) for limits in ranges if limits is not None for limit in limits)
     for other in (INT32, INT64, UINT64, DATE, TEXT, leaf("INT32", "TIME", bit_width=8, unit="ms")):
         assert narrow_range(other) is None
+
+
+@pytest.mark.parametrize(
+    ("physical", "length", "precision", "expected"),
+    [
+        ("INT32", None, 9, None), ("INT64", None, 9, INT32_RANGE), ("INT64", None, 10, None),
+        (FIXED, 4, 9, None), (FIXED, 5, 9, INT32_RANGE),
+        (FIXED, 8, 18, None), (FIXED, 16, 18, INT64_RANGE),
+        (FIXED, 16, 19, None), (FIXED, 16, None, None), ("BYTE_ARRAY", None, 9, None),
+    ],
+)  # fmt: skip
+def test_the_range_of_decimals(
+    physical: str, length: int | None, precision: int | None, expected: tuple[int, int] | None
+) -> None:
+    assert narrow_range(leaf(physical, "DECIMAL", length=length, precision=precision, scale=2)) == expected

@@ -28,6 +28,7 @@ from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family
 from bloomparquet.query.ordering import (
     BYTES_FAMILIES,
+    INT32_RANGE,
     INT64_RANGE,
     OLDEST_TIMESTAMP,
     Bounds,
@@ -138,16 +139,27 @@ def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: s
 
 
 def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
-    """The least and the greatest number of an INTEGER of 8 or 16 bits; None for other columns.
+    """The least and the greatest number that readers show as it is stored, if their type may be narrower than the
+    physical type; else None.
 
-    These are stored in 32 bits. If a writer stores another number, readers show as many of its bits as the type has:
-    300 as 44.
+    If a writer stores another number, they show the low bits. An INTEGER of 8 or 16 bits is stored in 32 bits: 300 is
+    shown as 44. Spark has 32 bits for a DECIMAL of at most 9 digits, and 64 bits for one of at most 18.
     """
-    annotation = leaf.node.annotation
-    if annotation is None or annotation.kind != "INTEGER" or annotation.bit_width not in (8, 16):
+    node, annotation = leaf.node, leaf.node.annotation
+    if annotation is None:
         return None
-    numbers = 1 << annotation.bit_width
-    return (0, numbers - 1) if _unsigned(leaf.node) else (-numbers // 2, numbers // 2 - 1)
+    if annotation.kind == "INTEGER" and annotation.bit_width in (8, 16):
+        return _integer_range(annotation.bit_width, unsigned=_unsigned(node))
+    precision = annotation.precision
+    if annotation.kind != "DECIMAL" or precision is None or precision > 18 or node.physical_type == "BYTE_ARRAY":
+        return None
+    shown = INT32_RANGE if precision <= 9 else INT64_RANGE
+    return shown if _physical_range(node)[0] < shown[0] else None
+
+
+def _integer_range(bits: int, *, unsigned: bool) -> tuple[int, int]:
+    numbers = 1 << bits
+    return (0, numbers - 1) if unsigned else (-numbers // 2, numbers // 2 - 1)
 
 
 def has_order(leaf: LeafColumn) -> bool:
@@ -279,12 +291,10 @@ def _physical_range(node: SchemaNode) -> tuple[int, int]:
     if node.physical_type == "BOOLEAN":
         return 0, 1
     if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        half = 1 << (8 * (node.type_length or 1) - 1)
-        return -half, half - 1
+        return _integer_range(8 * (node.type_length or 1), unsigned=False)
     if node.physical_type not in ("INT32", "INT64"):
         raise _unexpected(node)
-    bits = 8 * _WIDTHS[node.physical_type]
-    return (0, (1 << bits) - 1) if _unsigned(node) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return _integer_range(8 * _WIDTHS[node.physical_type], unsigned=_unsigned(node))
 
 
 def _unexpected(node: SchemaNode) -> TypeError:
