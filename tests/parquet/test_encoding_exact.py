@@ -331,6 +331,7 @@ def test_the_range_of_narrow_integers() -> None:
         (FIXED, 4, 9, None), (FIXED, 5, 9, INT32_RANGE),
         (FIXED, 8, 18, None), (FIXED, 16, 18, INT64_RANGE),
         (FIXED, 16, 19, None), (FIXED, 16, None, None), ("BYTE_ARRAY", None, 9, None),
+        ("DOUBLE", None, 9, None),
     ],
 )  # fmt: skip
 def test_the_range_of_decimals(

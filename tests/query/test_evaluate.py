@@ -33,6 +33,7 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
+from bloomparquet.query.sql import parse_where
 from tests.support.row_oracle import COLUMNS, EPOCH, UTC, ZONE, Kleene, oracle, tables, trees
 
 
@@ -217,3 +218,21 @@ def test_long_in_list_is_one_lookup(kind):
     assert time.process_time() - began < 2
     assert result.combine_chunks().true_count == 100_000
     assert result.null_count == 20
+
+
+@pytest.mark.parametrize("wide", [pa.decimal128(5, 2), pa.decimal256(5, 2)])
+def test_decimals_beyond_their_precision_are_compared(wide: pa.DataType) -> None:
+    """No type checks that a file's numbers have at most as many digits as the file says."""
+    narrow = pa.decimal128(4, 2) if pa.types.is_decimal128(wide) else pa.decimal256(4, 2)
+    column = pa.array([Decimal("700.00"), Decimal("1.00"), None], wide).view(narrow)
+    for table in (pa.table({"x": column}), pa.record_batch({"x": column})):
+        for predicate, expected in (
+            (Lt("x", Decimal("100.00")), [False, True, None]),
+            (Gt("x", Decimal(100)), [True, False, None]),
+            (Eq("x", Decimal("700.00")), [True, False, None]),
+            (In("x", (Decimal("700.00"), 5)), [True, False, None]),
+            (Lt("x", 10**80), [True, True, None]),
+        ):
+            assert mask(predicate, table).to_pylist() == expected, predicate
+    pairs = pa.table({"x": column, "y": pa.array([700, 0, 1], pa.int16())})
+    assert mask(parse_where("x = y"), pairs).to_pylist() == [True, False, None]

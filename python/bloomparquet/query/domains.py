@@ -24,6 +24,7 @@ from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECO
 Test = Callable[[Any], Any]
 """A function of a column in its comparable type. Returns booleans, null where the column is null."""
 
+_DIGITS_128, _DIGITS_256 = 38, 76
 _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -162,7 +163,7 @@ def domain_of(kind: pa.DataType) -> Domain:
     if family == "float":
         return _Floats()
     if family == "decimal":
-        return _Discrete(plain, 1 - 10**kind.precision, 10**kind.precision - 1, Fraction(10) ** kind.scale)
+        return _Discrete(plain, 1 - 10**plain.precision, 10**plain.precision - 1, Fraction(10) ** kind.scale)
     if family in ("string", "binary", "uuid"):
         return _Bytes(plain)
     if family == "boolean":
@@ -197,8 +198,9 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
         return pa.uint8()
     if types.is_floating(kind):
         return pa.float64()
-    if types.is_decimal32(kind) or types.is_decimal64(kind):
-        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_decimal(kind):  # with all digits: a file may hold numbers beyond the precision
+        wide = types.is_decimal256(kind)
+        return pa.decimal256(_DIGITS_256, kind.scale) if wide else pa.decimal128(_DIGITS_128, kind.scale)
     if types.is_string_view(kind):
         return pa.large_string()
     if types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
@@ -213,7 +215,12 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
 def comparable(column: Any) -> Any:
     """`column` in its comparable type."""
     column = decoded(column)
-    return column.cast(_comparable_type(column.type))
+    kind = _comparable_type(column.type)
+    if not pa.types.is_decimal(kind) or kind.bit_width != column.type.bit_width:
+        return column.cast(kind)
+    if isinstance(column, pa.ChunkedArray):  # a cast copies
+        return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+    return column.view(kind)
 
 
 def decoded(column: Any) -> Any:

@@ -92,7 +92,7 @@ def _to_common_type(left: pa.DataType, right: pa.DataType) -> tuple[_Convert, _C
         digits = [_whole_digits_and_scale(kind) for kind in (left, right)]
         whole, scale = (max(each) for each in zip(*digits, strict=True))
         if whole + scale <= _MOST_DIGITS:
-            return _casts(pa.decimal128(whole + scale, scale))
+            return _casts(pa.decimal128(_MOST_DIGITS, scale))
     return None
 
 

@@ -151,7 +151,8 @@ def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
     if annotation.kind == "INTEGER" and annotation.bit_width in (8, 16):
         return _integer_range(annotation.bit_width, unsigned=_unsigned(node))
     precision = annotation.precision
-    if annotation.kind != "DECIMAL" or precision is None or precision > 18 or node.physical_type == "BYTE_ARRAY":
+    is_wide = node.physical_type in ("INT64", "FIXED_LEN_BYTE_ARRAY")
+    if annotation.kind != "DECIMAL" or precision is None or precision > 18 or not is_wide:
         return None
     shown = INT32_RANGE if precision <= 9 else INT64_RANGE
     return shown if _physical_range(node)[0] < shown[0] else None
