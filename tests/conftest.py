@@ -124,8 +124,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A process cannot detach the jar, so tests without it run first, and pytest must not reorder modules.
     items.sort(key=lambda item: "tests/jar/" in item.path.as_posix())
     for item in items:
-        room = item.path.relative_to(ROOT / "tests").parts[0]
-        if room == "jar" or item.path.name == "test_build.py":
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        if folder == "jar" or item.path.name == "test_build.py":
             item.add_marker("jar")
-        elif room in ("spark", "docs") or "spark" in getattr(item, "fixturenames", ()) or "[of_spark" in item.name:
+        elif folder in ("spark", "docs") or "spark" in getattr(item, "fixturenames", ()) or "[of_spark" in item.name:
             item.add_marker("spark")

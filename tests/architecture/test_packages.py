@@ -1,6 +1,6 @@
-"""Which room may import which: imports point down only, in every file, and there is no circle.
+"""Which package may import which: imports point down only, in every file, and there is no circle.
 
-A *room* is a package. An import counts wherever it stands: at the top of a module, in a function, under
+An import counts wherever it stands: at the top of a module, in a function, under
 ``TYPE_CHECKING``, and as a string that is the dotted name of a module (``importlib.import_module``).
 """
 
@@ -20,8 +20,8 @@ import bloomparquet
 ROOT = Path(bloomparquet.__file__).parents[1]
 CORE, SPARK_PACKAGE = "bloomparquet", "pyspark_bloomparquet"
 
-# Each room may import itself and these. `public` is the core's own `__init__`: what `import bloomparquet` gives.
-TOP_ROOMS = {
+# Each package may import itself and these. `public` is the core's own `__init__`: what `import bloomparquet` gives.
+TOP_PACKAGES = {
     "bloomparquet.errors": set[str](),
     "bloomparquet.storage": {"errors"},
     "bloomparquet.query": {"errors"},
@@ -63,8 +63,8 @@ TOP_ROOMS = {
     "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "reading", "tables"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
-# Rooms within a room, from the bottom up. Modules that lie directly in the room itself come where it is named.
-INNER_ROOMS = {
+# Packages within a package, from the bottom up. The package's own modules come where it is named.
+INNER_PACKAGES = {
     "bloomparquet.parquet": {
         "thrift": set[str](),
         "encryption": {"thrift"},
@@ -133,55 +133,55 @@ def _named(node: ast.AST) -> Iterator[str]:
 IMPORTS = {module: _imports(module) for module in MODULES}
 
 
-def _room_of(module: str) -> str:
+def _package_of(module: str) -> str:
     """``parquet`` for ``bloomparquet.parquet.thrift.reader``; ``public`` for the core's own ``__init__``."""
     parts = module.split(".")
     return "public" if module == CORE else parts[1] if parts[0] == CORE else parts[0]
 
 
-def _inner_room_of(module: str, room: str) -> str:
-    """``thrift`` for ``bloomparquet.parquet.thrift.reader`` in ``bloomparquet.parquet``; the room's own last name for
-    a module directly in it."""
-    inner = module.removeprefix(f"{room}.").split(".")
-    is_package = f"{room}.{inner[0]}" in MODULES and MODULES[f"{room}.{inner[0]}"].name == "__init__.py"
-    return inner[0] if module != room and is_package else room.rpartition(".")[2]
+def _inner_package_of(module: str, package: str) -> str:
+    """``thrift`` for ``bloomparquet.parquet.thrift.reader`` in ``bloomparquet.parquet``. For a module directly in the
+    package, the last part of the package's name."""
+    inner = module.removeprefix(f"{package}.").split(".")
+    is_package = f"{package}.{inner[0]}" in MODULES and MODULES[f"{package}.{inner[0]}"].name == "__init__.py"
+    return inner[0] if module != package and is_package else package.rpartition(".")[2]
 
 
-def _in(room: str) -> list[str]:
-    return [module for module in MODULES if module == room or module.startswith(f"{room}.")]
+def _in(package: str) -> list[str]:
+    return [module for module in MODULES if module == package or module.startswith(f"{package}.")]
 
 
-@pytest.mark.parametrize("room", TOP_ROOMS)
-def test_a_room_imports_only_rooms_below_it(room: str) -> None:
-    """The rooms of `pyspark_bloomparquet` may know one another; `INNER_ROOMS` says how."""
-    own = SPARK_PACKAGE if room.startswith(SPARK_PACKAGE) else room.rpartition(".")[2]
-    allowed = {own, *TOP_ROOMS[room]}
+@pytest.mark.parametrize("package", TOP_PACKAGES)
+def test_a_package_imports_only_packages_below_it(package: str) -> None:
+    """The packages of `pyspark_bloomparquet` may know one another; `INNER_PACKAGES` says how."""
+    own = SPARK_PACKAGE if package.startswith(SPARK_PACKAGE) else package.rpartition(".")[2]
+    allowed = {own, *TOP_PACKAGES[package]}
     upward = [
         f"{module} -> {name}"
-        for module in _in(room)
+        for module in _in(package)
         for name in sorted(IMPORTS[module] & MODULES.keys())
-        if _room_of(name) not in allowed
+        if _package_of(name) not in allowed
     ]
     assert not upward, "\n".join(upward)
 
 
-@pytest.mark.parametrize("room", INNER_ROOMS)
-def test_inner_rooms_import_only_rooms_below_them(room: str) -> None:
-    modules = _in(room)
+@pytest.mark.parametrize("package", INNER_PACKAGES)
+def test_inner_packages_import_only_packages_below_them(package: str) -> None:
+    modules = _in(package)
     upward = [
         f"{module} -> {name}"
         for module in modules
-        for name in sorted(IMPORTS[module] & set(modules) - {room})
-        if (own := _inner_room_of(module, room)) != (other := _inner_room_of(name, room))
-        and other not in INNER_ROOMS[room][own]
+        for name in sorted(IMPORTS[module] & set(modules) - {package})
+        if (own := _inner_package_of(module, package)) != (other := _inner_package_of(name, package))
+        and other not in INNER_PACKAGES[package][own]
     ]
     assert not upward, "\n".join(upward)
 
 
-def test_every_room_is_in_the_tables() -> None:
-    rooms = {module for module, file in MODULES.items() if file.name == "__init__.py"} - LOOSE.keys()
-    inner = {f"{room}.{name}" for room, names in INNER_ROOMS.items() for name in names}
-    assert rooms - inner - TOP_ROOMS.keys() == {"bloomparquet.parquet.encryption.keys"}
+def test_every_package_is_in_the_tables() -> None:
+    packages = {module for module, file in MODULES.items() if file.name == "__init__.py"} - LOOSE.keys()
+    inner = {f"{package}.{name}" for package, names in INNER_PACKAGES.items() for name in names}
+    assert packages - inner - TOP_PACKAGES.keys() == {"bloomparquet.parquet.encryption.keys"}
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
@@ -198,13 +198,13 @@ def test_no_module_lies_loose(package: str) -> None:
 
 
 @pytest.mark.parametrize("module", [name for name, file in MODULES.items() if file.name == "__init__.py"])
-def test_a_room_says_what_it_owns(module: str) -> None:
+def test_a_package_says_what_it_owns(module: str) -> None:
     says = ast.get_docstring(ast.parse(MODULES[module].read_text())) or ""
     if module in LOOSE:
         assert says
         return
     assert says.startswith("Owns ")
-    if module in TOP_ROOMS and module.startswith(f"{CORE}."):
+    if module in TOP_PACKAGES and module.startswith(f"{CORE}."):
         assert "\nMust not " in says
 
 

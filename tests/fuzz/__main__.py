@@ -28,7 +28,7 @@ _TALLY_EVERY = 256  # executions
 _ALLOCATION = 3 << 30  # bytes of address space
 _RAW_SHARE = 0.25  # of the mutations: those of atheris, which know no structure
 HYPOTHESIS = "hypothesis"
-_HYPOTHESIS_ROOMS = ["tests/parquet", "tests/query", "tests/orc", "tests/planning", "tests/storage", "tests/writing"]
+_HYPOTHESIS_FOLDERS = ["tests/parquet", "tests/query", "tests/orc", "tests/planning", "tests/storage", "tests/writing"]
 
 
 def main() -> int:
@@ -102,7 +102,7 @@ def run_hypothesis(seconds: int) -> int:
         # The default profile always has the same cases.
         environment = {**os.environ, "HYPOTHESIS_PROFILE": "long"}
         process = subprocess.Popen(
-            [*command, *_HYPOTHESIS_ROOMS], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
+            [*command, *_HYPOTHESIS_FOLDERS], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
         try:
@@ -113,7 +113,7 @@ def run_hypothesis(seconds: int) -> int:
             os.killpg(process.pid, signal.SIGINT)
             process.wait()
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "found"}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis and not spark and not jar", *_HYPOTHESIS_ROOMS]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis and not spark and not jar", *_HYPOTHESIS_FOLDERS]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     print(f"{HYPOTHESIS}: {seconds} seconds; the tests with the inputs that failed: {done.stdout[-2000:]}", flush=True)
     return done.returncode

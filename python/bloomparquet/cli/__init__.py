@@ -1,4 +1,4 @@
 """Owns the commands, and everything that prints.
 
-Must not be imported by any other room.
+Must not be imported by any other package.
 """

@@ -1,4 +1,4 @@
-"""Surviving mutants of Python files that no test can kill, and why: a file for each room."""
+"""Surviving mutants of Python files that no test can kill, and why: a file for each package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One explanation of mutants that survive, and reasons that several rooms have."""
+"""One explanation of mutants that survive, and reasons that mutants of several packages have."""
 
 from __future__ import annotations
 
