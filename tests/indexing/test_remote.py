@@ -139,11 +139,11 @@ def test_plans_go_on_when_segments_vanish(s3: S3Server, small: str, caplog: pyte
     bp.build_index(url)
     where = f"x = '{text(1)}'"
     assert Planned(s3, small, "x IS NULL").plan.indexed == 3  # opens the segment, without the filters
-    seen = dict(lookup._seen)
+    seen = dict(lookup._lookups)
     for path in s3.names(f"{small}/{DIRECTORY}"):
         if path.endswith(".segment"):
             s3.filesystem.delete_file(f"bucket/{small}/{DIRECTORY}/{path}")
-    assert dict(lookup._seen) == seen
+    assert dict(lookup._lookups) == seen
     with caplog.at_level(logging.WARNING, "bloomparquet"):
         planned = Planned(s3, small, where)
     assert planned.kept == [(f"bucket/{small}/1.parquet", 0)]

@@ -92,7 +92,7 @@ class FakeChunks:
     """The chunks of a column of integers."""
 
     family = "integer"
-    distrust = ""
+    why_filters_unusable = ""
     has_order = True
     order = ValueOrder("integer", "x")
 

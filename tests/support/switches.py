@@ -156,7 +156,7 @@ def _without_caches() -> _Patches:
     process_cache.clear()
     yield PlanCache, "_remember", lambda *_: None
     yield opening, "_remember", lambda *_: None
-    yield lookup, "_seen", _Forgetful()
+    yield lookup, "_lookups", _Forgetful()
 
 
 def _without_planning() -> _Patches:

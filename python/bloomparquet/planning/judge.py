@@ -239,7 +239,7 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 
 
 class Equality(NamedTuple):
-    """An equality as a question to Bloom filters: `candidates`, in the `chunks` of one schema.
+    """An equality on the `chunks` of one schema, with the `candidates` that their Bloom filters decide about.
 
     ``conclusive[i]`` is whether a proof that chunk i holds none of the values excludes its row range.
     """

@@ -196,9 +196,9 @@ class _ChunkReasons:
         if candidates is None and self._chunks.family == "boolean":
             yield kept, self._why(WhyNot.BOOLEAN)
             return
-        distrust = self._chunks.distrust
-        if candidates is None and distrust:
-            yield kept, self._why(WhyNot.DISTRUSTED_FILTER, distrust)
+        unusable = self._chunks.why_filters_unusable
+        if candidates is None and unusable:
+            yield kept, self._why(WhyNot.DISTRUSTED_FILTER, unusable)
             return
         if candidates is None:
             reason = WhyNot.TYPE if self._proves_nothing() or self._is_hashless() else WhyNot.LITERAL
@@ -209,7 +209,7 @@ class _ChunkReasons:
         usable = np.array([int(i) not in errors for i in kept], np.bool_)
         for i in kept[present & ~usable].tolist():
             yield np.array([i]), self._why_error(i)
-        yield kept[~present], self._why(WhyNot.DISTRUSTED_FILTER if distrust else WhyNot.NO_FILTER, distrust)
+        yield kept[~present], self._why(WhyNot.DISTRUSTED_FILTER if unusable else WhyNot.NO_FILTER, unusable)
         yield from self._asked(candidates, kept[present & usable])
 
     def _is_hashless(self) -> bool:

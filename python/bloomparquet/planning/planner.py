@@ -141,7 +141,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         return _plan(dataset, where, options, footer_reads, filter_reads, evidence_reads)
 
 
-class _Judged(NamedTuple):
+class _JudgedRowGroups(NamedTuple):
     """The verdicts on the row groups of a table, and the predicate and its conditions with the names of the files'
     columns (`paths`)."""
 
@@ -181,7 +181,7 @@ def _plan(
     if conditions:
         judged = _judge_row_groups(table, predicate, conditions, excluded, unreadable, request, evidence_reads)
     else:
-        judged = _Judged(np.full(len(table), KEPT, np.uint8), None, predicate, (), {}, request)
+        judged = _JudgedRowGroups(np.full(len(table), KEPT, np.uint8), None, predicate, (), {}, request)
     footer_reads.requests += index_reads.requests
     footer_reads.bytes += index_reads.bytes
     return ScanPlan(
@@ -270,7 +270,7 @@ def _judge_row_groups(
     unreadable: Collection[FileInfo],
     request: Request,
     evidence_reads: EvidenceReads,
-) -> _Judged:
+) -> _JudgedRowGroups:
     """Judge the row groups of `table`. Keeps those of files that changed since they were listed."""
     dataset, options = request.dataset, request.options
     unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
@@ -285,7 +285,7 @@ def _judge_row_groups(
         changed = evidence_reads.find_changed_files(table)
     codes[np.isin(table.file, changed)] = KEPT
     named = None if predicate is None else rename(predicate, paths)
-    return _Judged(codes, row_group_counts, named, provable, paths, request)
+    return _JudgedRowGroups(codes, row_group_counts, named, provable, paths, request)
 
 
 def plan_row_groups(

@@ -30,8 +30,8 @@ from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, Schem
 from bloomparquet.query.resolve import list_element, map_part
 from bloomparquet.storage.files import ReadCount
 
-_Found: TypeAlias = list[tuple["TableField", SchemaNode]]
-_Find: TypeAlias = Callable[[Sequence[SchemaNode], Sequence["TableField"]], _Found]
+_Pairs: TypeAlias = list[tuple["TableField", SchemaNode]]
+_Find: TypeAlias = Callable[[Sequence[SchemaNode], Sequence["TableField"]], _Pairs]
 
 _UNMAPPED = ""
 """The name of a column that a file has and the table does not have. No predicate can name it."""
@@ -209,16 +209,16 @@ def _map_children(node: SchemaNode, fields: Sequence[TableField], find: _Find) -
     return replace(node, children=tuple(children))
 
 
-def _find_by_id(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
+def _find_by_id(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Pairs:
     ids = {field.field_id: field for field in fields if field.field_id is not None}
     return [(ids[node.field_id], node) for node in nodes if node.field_id in ids]
 
 
-def _find_by_exact_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
+def _find_by_exact_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Pairs:
     return [(field, node) for field in fields for node in nodes if node.name in field.names]
 
 
-def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Found:
+def _find_by_name(nodes: Sequence[SchemaNode], fields: Sequence[TableField]) -> _Pairs:
     """The nodes whose name is exactly one of a field, and for the other fields those that differ only by case."""
     pairs = _find_by_exact_name(nodes, fields)
     known = {field.name for field, _ in pairs}

@@ -25,7 +25,7 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to the Bloom filters of n chunks: might chunk ``chunks[k]`` hold one of ``hashes[first[k]:last[k]]``?
+    """A question to n Bloom filters: might chunk ``chunks[k]`` hold one of ``hashes[first[k]:last[k]]``?
 
     `chunks`, `first` and `last` have shape (n,). `hashes` is shared by all. `reads` counts what is read to answer.
     """
@@ -83,7 +83,7 @@ class Chunks(Protocol):
     @property
     def family(self) -> Family: ...
     @property
-    def distrust(self) -> str:
+    def why_filters_unusable(self) -> str:
         """The reason why filters of the files' writer on this column prove nothing; empty if they prove something."""
 
     @property
@@ -177,8 +177,11 @@ class Table(Units, Protocol):
 
 
 class ReadAmount(NamedTuple):
-    """The amount of reads for a table in this process: the number of `columns`, and the `evidence` about them out of
-    the `known` evidence. Each format measures evidence in its own way; only the share matters."""
+    """How much this process has read for a table. By it, the cache decides whether to store the table again.
+
+    `columns`: the number of columns that were read. `evidence`: what was read about columns, as a part of all that is
+    `known`. Each format measures evidence in its own way; only the share matters.
+    """
 
     columns: int
     evidence: int

@@ -5,10 +5,12 @@ own checksum, so that a reader checks and reads only what it needs; a tile has o
 files are mapped into memory, others are read in ranges. A file that another version of its writer wrote counts as
 absent; it is not an error.
 
-    magic (8 bytes) | format (u32) | size of the index (u32) | XXH3 of the index and the 16 bytes before (u64)
-    index: JSON {"writer": version, "seed": number, "bytes": of the file,
-                 "sections": {name: [offset, bytes, XXH3, [[array, dtype, shape, offset in the section], …]]},
-                 "tiles": {name: [offset, filters, slices]}}, padded with spaces
+    magic (8 bytes) | format (u32) | size of the table of contents (u32) | XXH3 of it and of the 16 bytes before (u64)
+    table of contents: JSON {
+        "writer": version, "seed": number, "bytes": of the file,
+        "sections": {name: [offset, bytes, XXH3, [[array, dtype, shape, offset in the section], …]]},
+        "tiles": {name: [offset, filters, slices]}
+    }, padded with spaces
     sections and tiles, one after another; each array and tile begins at a multiple of 64 bytes; the padding of sections
     is included in the checksum
 
@@ -45,7 +47,7 @@ _DTYPE = re.compile("[<|][biuf][1248]")
 
 
 class _SectionEntry(NamedTuple):
-    """The entry of a section in the index of a file."""
+    """The entry of a section in the table of contents of a file."""
 
     offset: int
     size: int
@@ -80,23 +82,23 @@ class SectionFile:
             with source.read(_HEAD, size, reads) as rest:
                 raw = bytes(rest)
         if xxhash.xxh3_64_intdigest(head[:16] + raw) != int.from_bytes(head[16:], "little"):
-            raise DamagedFileError(f"{self.path}: its index is damaged")
+            raise DamagedFileError(f"{self.path}: its table of contents is damaged")
         try:
-            index = json.loads(raw)
-            if index["writer"] != writer or index["bytes"] != source.size:
+            contents = json.loads(raw)
+            if contents["writer"] != writer or contents["bytes"] != source.size:
                 raise DamagedFileError(f"{self.path}: written by another version of the code, or truncated")
-            self.seed = index["seed"] & (1 << 64) - 1
-            self._sections = {name: _SectionEntry(*each) for name, each in index["sections"].items()}
+            self.seed = contents["seed"] & (1 << 64) - 1
+            self._sections = {name: _SectionEntry(*each) for name, each in contents["sections"].items()}
             self._tiles = {
                 name: _TileEntry(offset, SliceLayout(filters, slices))
-                for name, (offset, filters, slices) in index["tiles"].items()
+                for name, (offset, filters, slices) in contents["tiles"].items()
             }
             for section in self._sections.values():
                 _require_within(source.size, section.offset, section.size)
             for tile in self._tiles.values():
                 _require_within(source.size, tile.offset, tile.layout.num_bytes)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"{self.path}: its index is damaged: {error}") from error
+            raise DamagedFileError(f"{self.path}: its table of contents is damaged: {error}") from error
 
     def warn(self, message: str) -> None:
         """Log what is wrong with this file, unless the same was logged before."""
@@ -152,7 +154,7 @@ def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, 
     body: list[bytes | memoryview] = []
     section_entries: dict[str, _SectionEntry] = {}
     tile_entries: dict[str, list[int]] = {}
-    end = 0  # of what lies behind the index
+    end = 0  # of what lies behind the table of contents
     for name, section in sections.items():
         section_entries[name], arrays = _serialise_section(section, end)
         body += arrays
@@ -163,7 +165,7 @@ def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, 
         tile_entries[name] = [end, tile.layout.filters, tile.layout.n_slices]
         end += _padded(tile.layout.num_bytes)
 
-    def index(first: int, total: int) -> bytes:
+    def table_of_contents(first: int, total: int) -> bytes:
         return json.dumps(
             {
                 "writer": writer, "seed": seed, "bytes": total,
@@ -172,9 +174,9 @@ def serialise(sections: Mapping[str, Section], writer: str, tiles: Mapping[str, 
             }
         ).encode()  # fmt: skip
 
-    # The offsets depend on the size of the index, which depends on the digits of the offsets: leave room.
-    room = _padded(_HEAD + len(index(0, end)) + 20 * (len(section_entries) + len(tile_entries) + 1))
-    raw = index(room, room + end).ljust(room - _HEAD)
+    # The offsets depend on the size of the table, which depends on the digits of the offsets: leave room.
+    room = _padded(_HEAD + len(table_of_contents(0, end)) + 20 * (len(section_entries) + len(tile_entries) + 1))
+    raw = table_of_contents(room, room + end).ljust(room - _HEAD)
     head = MAGIC + _FORMAT.to_bytes(4, "little") + len(raw).to_bytes(4, "little")
     checksum = xxhash.xxh3_64_intdigest(head + raw).to_bytes(8, "little")
 

@@ -49,8 +49,8 @@ def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
 
 
 class Candidates(NamedTuple):
-    """The question to Bloom filters about an equality: the values with ``hashes[first[i]:last[i]]`` are those within
-    the bounds of chunk i. A chunk cannot hold the others."""
+    """The values of an equality that chunks may hold, by their bounds: for chunk i, those with the hashes
+    ``hashes[first[i]:last[i]]``. What is left to ask the `filters` about."""
 
     filters: ChunkFilters
     hashes: NDArray[np.uint64]
@@ -79,7 +79,7 @@ def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
 
 
 def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
-    """Verdicts (n,) on `leaf` for n `chunks`; and what to ask their filters if `leaf` is an equality.
+    """Verdicts (n,) on `leaf` for n `chunks`; and the candidates for their filters if `leaf` is an equality.
 
     Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
     """
@@ -119,8 +119,8 @@ def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[V
 
 
 def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Candidates | None:
-    """The question to the filters of ``lower(column)`` or ``upper(column)``. None unless all values of `leaf` are
-    ASCII.
+    """The candidates for the filters of ``lower(column)`` or ``upper(column)``: all values, or None unless all of them
+    are ASCII.
 
     Bounds of the column prove nothing about the mapped values. The filters hold what the ASCII letters are mapped to,
     on which all readers agree, also under a Turkish locale. They say nothing about other letters, even for an ASCII

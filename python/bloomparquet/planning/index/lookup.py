@@ -63,9 +63,12 @@ class OpenIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """The result of a look. `version` differs from that of any other manifest, and is None if there was none. `opened`:
-    the index; `problem`: why it cannot be used; `segments`: their files, if they are local."""
+class _Lookup:
+    """The result of looking for an index.
+
+    `version` differs from that of any other manifest, and is None if there was none. `opened`: the index; `problem`:
+    why it cannot be used; `segments`: their files, if they are local.
+    """
 
     version: FileInfo | str | None
     opened: OpenIndex | None
@@ -73,7 +76,7 @@ class _Seen:
     segments: tuple[FileInfo | None, ...] = ()
 
 
-_seen: OrderedDict[tuple[Hashable, str, str], tuple[_Seen, float]] = OrderedDict()  # the last look, and its time
+_lookups: OrderedDict[tuple[Hashable, str, str], tuple[_Lookup, float]] = OrderedDict()  # the last look, and its time
 _lock = threading.Lock()
 
 
@@ -91,24 +94,24 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     directory = directory.rstrip("/")
     key = storage.access, directory, root
     with _lock:
-        last, at = _seen.get(key, (None, 0.0))
+        last, at = _lookups.get(key, (None, 0.0))
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
         return last.opened
-    seen = _look(storage, directory, root, has_local_data, reads, last)
-    if seen.version is None and seen.problem is None and location != "auto" and (last is None or seen != last):
+    current = _look(storage, directory, root, has_local_data, reads, last)
+    if current.version is None and current.problem is None and location != "auto" and (last is None or current != last):
         log.warning(
             "%s: there is no index here, so plans use none; correct index=, or build it there with bloomparquet index "
             "build --to",
             directory,
         )
-    if seen.problem is not None and (last is None or seen.problem != last.problem):
-        log.warning("%s; plans do not use the index", seen.problem)
+    if current.problem is not None and (last is None or current.problem != last.problem):
+        log.warning("%s; plans do not use the index", current.problem)
     with _lock:
-        _seen[key] = seen, time.monotonic()
-        _seen.move_to_end(key)
-        while len(_seen) > _REMEMBERED:
-            _seen.popitem(last=False)
-    return seen.opened
+        _lookups[key] = current, time.monotonic()
+        _lookups.move_to_end(key)
+        while len(_lookups) > _REMEMBERED:
+            _lookups.popitem(last=False)
+    return current.opened
 
 
 def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
@@ -122,8 +125,8 @@ def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
 
 
 def _look(
-    storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Seen | None
-) -> _Seen:
+    storage: Storage, directory: str, root: str, has_local_data: bool, reads: ReadCount, last: _Lookup | None
+) -> _Lookup:
     """Look for the index in `directory`. Returns `last` if its files did not change since."""
     version: FileInfo | str | None = None
     try:
@@ -140,10 +143,10 @@ def _look(
             if last is not None and version == last.version and last.problem is None:
                 return last
         opened = None if manifest is None else _open(storage, directory, root, has_local_data, manifest)
-        return _Seen(version, opened, None, () if opened is None else _segment_files(opened))
+        return _Lookup(version, opened, None, () if opened is None else _segment_files(opened))
     except UNUSABLE as error:
         # Another error may be gone at the next look.
-        return _Seen(version if isinstance(error, DamagedFileError) else None, None, _message(directory, error))
+        return _Lookup(version if isinstance(error, DamagedFileError) else None, None, _message(directory, error))
 
 
 def _segment_files(index: OpenIndex) -> tuple[FileInfo | None, ...]:
@@ -163,7 +166,7 @@ def _segment_files(index: OpenIndex) -> tuple[FileInfo | None, ...]:
 def forget_indexes() -> None:
     """Look for every index again."""
     with _lock:
-        _seen.clear()
+        _lookups.clear()
 
 
 def _open(storage: Storage, directory: str, root: str, has_local_data: bool, manifest: Manifest) -> OpenIndex:

@@ -190,7 +190,8 @@ class OrcChunks:
     """A column of stripes, or of row groups, that share a schema; see
     :class:`bloomparquet.planning.evidence.interface.Chunks`.
 
-    `name` is for messages. `zones` are the time zones of the writers. `distrust` says why their filters prove nothing.
+    `name` is for messages. `zones` are the time zones of the writers. `why_filters_unusable`: why their filters
+    prove nothing.
     """
 
     name: str
@@ -203,7 +204,7 @@ class OrcChunks:
     filters: ChunkFilters
     unreadable: Sequence[BloomParquetError]
     zones: frozenset[str]
-    distrust: str
+    why_filters_unusable: str
 
     @classmethod
     def of(
@@ -216,7 +217,7 @@ class OrcChunks:
         zones: Sequence[str | None] | None,
         filters: ChunkFilters,
         errors: Sequence[BloomParquetError],
-        distrust: str = "",
+        why_filters_unusable: str = "",
     ) -> OrcChunks:
         """The chunks with these `statistics`. `zones` are the time zones of their writers: if the zone is unknown, the
         bounds of a chunk prove nothing."""
@@ -236,7 +237,7 @@ class OrcChunks:
             filters,
             errors,
             named_zones,
-            distrust,
+            why_filters_unusable,
         )
 
     @property

@@ -106,7 +106,7 @@ class OrcFilters(FilterStore):
 
     The row groups of stripe s are ``first[s]`` to ``first[s + 1]``. ``read_footers(stripes, reads)`` gives the footers
     of stripes. ``why_unusable(stripe)`` says why the filters of a stripe prove nothing; None if they prove something.
-    `distrust` is such a reason, of a stripe that was looked up; empty if there is none.
+    `why_some_unusable` is the last such reason of a stripe that was looked up; empty if there is none.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class OrcFilters(FilterStore):
         self._storage, self._column, self._name, self._first = storage, column, name, first
         self._read_footers, self._why_unusable = read_footers, why_unusable
         self._stripes: dict[int, StripeIndexes] = {}
-        self.distrust = ""
+        self.why_some_unusable = ""
         n = int(first[-1])
         # The filter of row group i is row ``_row[i]`` of the matrix ``_matrices[_key[i]]``.
         self._key, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
@@ -132,21 +132,22 @@ class OrcFilters(FilterStore):
         self.cached_bytes = self.read_bytes = 0
         super().__init__(TiledFilters.none(n), {})
 
-    def present(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
-        """Whether each of `groups` has a filter; ``stripe[i]`` is the stripe of ``groups[i]``."""
+    def look_up(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
+        """Whether each of `groups` has a usable filter; ``stripe[i]`` is the stripe of ``groups[i]``. Reads footers of
+        stripes."""
         unknown = np.unique(stripe[self._present[groups] < 0])
         for number, footer in zip(unknown.tolist(), self._read_footers(unknown, reads), strict=True):
             self._present[self._first[number] : self._first[number + 1]] = (
                 isinstance(footer, StripeIndexes)
                 and footer.row_groups > 0
                 and footer.filter_kind(self._column) is not None
-                and not self._is_distrusted(footer)
+                and not self._is_unusable(footer)
             )
         return self._present[groups] > 0
 
-    def _is_distrusted(self, footer: StripeIndexes) -> bool:
+    def _is_unusable(self, footer: StripeIndexes) -> bool:
         reason = self._why_unusable(footer)
-        self.distrust = reason or self.distrust
+        self.why_some_unusable = reason or self.why_some_unusable
         return reason is not None
 
     def read_so_far(self, groups: NDArray[np.int64]) -> ReadFilters:
@@ -235,7 +236,7 @@ class OrcFilters(FilterStore):
         for stripe, footer in zip(stripes.tolist(), self._read_footers(stripes, reads), strict=True):
             if not isinstance(footer, StripeIndexes):
                 self._invalidate_stripe(stripe, footer)
-            elif self._is_distrusted(footer):
+            elif self._is_unusable(footer):
                 self._key[self._first[stripe] : self._first[stripe + 1]] = _NO_FILTER
             else:
                 self._stripes[stripe] = footer

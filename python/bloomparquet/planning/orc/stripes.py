@@ -382,17 +382,17 @@ class StripeRowGroups:
         stripe_positions = np.searchsorted(stripes, of)
         zones = None if by_stripe is None else [by_stripe[i] for i in stripe_positions.tolist()]
         present = np.zeros(len(members), np.bool_)
-        distrust = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) or ""
-        if not distrust and len(stripes):
-            present = column.filters.present(at, of, reads) & statistics.sound
-            distrust = column.filters.distrust
+        unusable = why_filters_unusable(table.profiles[profile].tail, table.column_of(profile, leaf)) or ""
+        if not unusable and len(stripes):
+            present = column.filters.look_up(at, of, reads) & statistics.sound
+            unusable = column.filters.why_some_unusable
         if zones is not None:
             in_zone = np.array([zone is not None for zone in zones], np.bool_)
             if (present & ~in_zone).any():
-                distrust = "timestamps are hashed in the writer's time zone, which is not known"
+                unusable = "timestamps are hashed in the writer's time zone, which is not known"
             present &= in_zone
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
         filters = FiltersOfGroups(column.filters, at, present)
         errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
         orc_type = table.type_of(profile, leaf)
-        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors, distrust)
+        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors, unusable)

@@ -49,7 +49,7 @@ class ColumnChunks:
         return parquet_family(self.leaf.node)
 
     @property
-    def distrust(self) -> str:
+    def why_filters_unusable(self) -> str:
         return ""  # each filter of a Parquet file names its hash function
 
     @property
