@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import bloomparquet as bp
 from bloomparquet.indexing.build import build_with, locate_index, make_segments
 from bloomparquet.indexing.columns import IndexColumns
-from bloomparquet.indexing.segment import Report
+from bloomparquet.indexing.segment import BuildReport
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet import build_index, refresh_index
@@ -138,7 +138,7 @@ def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:
         payload = pickle.dumps((str(table), str(table), target.directory, target.root, target.build, columns, None))
         files = [tuple(file) for file in dataset.files]
         attempts = [make_on_executor(payload, files) for _ in range(2)]
-        next(make_segments(target, dataset, columns, Report()))
+        next(make_segments(target, dataset, columns, BuildReport()))
         (table / DIRECTORY / f".{target.build}-half.segment.bloomparquet-tmp").write_bytes(b"half")
         assert len(names(table)) == 5
         return attempts[1]

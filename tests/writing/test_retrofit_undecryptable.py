@@ -13,7 +13,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit.change import AddFilters, Job, change_file
+from bloomparquet.writing.retrofit.change import AddFilters, FileJob, change_file
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
@@ -143,7 +143,7 @@ def test_unnamed_columns_without_a_key_are_skipped(tmp_path: Path) -> None:
     """An executor may have fewer keys than the driver that chose the columns."""
     path = write(tmp_path / "a.parquet")
     storage = LocalStorage()
-    job = Job(storage.list_files(path, recursive=False)[0])
+    job = FileJob(storage.list_files(path, recursive=False)[0])
     both = {("id",): bp.Bloom(), ("name",): bp.Bloom()}
     with pytest.raises(bp.EncryptionError, match="column name"):
         change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job, keys=WITHOUT_NAME)

@@ -18,8 +18,8 @@ from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.parquet import PARQUET
 from bloomparquet.indexing.segment import (
     MOST_ROW_GROUPS,
-    Reader,
-    Report,
+    BuildReport,
+    EvidenceReader,
     SegmentWriter,
     Target,
 )
@@ -71,15 +71,15 @@ class IndexInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocatedIndex:
     """A data set, and the location of its index.
 
-    `recorded` is the root of the data as the index's manifest names it; None for an index beside the data.
+    `recorded_root`: the root of the data as the index's manifest names it; None for an index beside the data.
     """
 
     dataset: Dataset
     target: Target
-    recorded: str | None
+    recorded_root: str | None
 
 
 def build_index(
@@ -170,39 +170,39 @@ def read_index_info(
     >>> (info.covered, info.outdated)
     (1, 0)
     """
-    place = locate_index(path, to, filesystem, table_log)
-    manifest = _require_manifest(place.target)
-    opened = OpenIndex(place.target.storage, place.target.directory, place.target.root, manifest)
-    files = place.dataset.files
-    _, segment = _find_files(opened, place.dataset.storage, files)
+    index = locate_index(path, to, filesystem, table_log)
+    manifest = _require_manifest(index.target)
+    opened = OpenIndex(index.target.storage, index.target.directory, index.target.root, manifest)
+    files = index.dataset.files
+    _, segment = _find_files(opened, index.dataset.storage, files)
     others = [files[i] for i in np.flatnonzero(segment < 0).tolist()]
-    report = Report()
-    outdated, _ = _reader_of(manifest.format).read_files(place.dataset.storage, others, report)
-    return replace(_info(place.target, manifest, report), covered=len(files) - len(others), outdated=len(outdated))
+    report = BuildReport()
+    outdated, _ = _reader_of(manifest.format).read_files(index.dataset.storage, others, report)
+    return replace(_info(index.target, manifest, report), covered=len(files) - len(others), outdated=len(outdated))
 
 
-Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], Report]]
+Make = Callable[[Target, Dataset, IndexColumns], tuple[list[SegmentEntry], BuildReport]]
 """Writes segments of the files of a data set."""
 
 
-def build_with(make: Make, place: Place, columns: IndexColumns) -> IndexInfo:
-    """Build the index of `place` of segments that `make` writes."""
-    with begin_build(place.target) as build:
-        dataset = replace(place.dataset, format=_find_format(place.dataset))
+def build_with(make: Make, index: LocatedIndex, columns: IndexColumns) -> IndexInfo:
+    """Build `index` of segments that `make` writes."""
+    with begin_build(index.target) as build:
+        dataset = replace(index.dataset, format=_find_format(index.dataset))
         if columns.needs_row_groups and dataset.format is FileFormat.PARQUET:
             columns = columns.for_row_groups(_count_row_groups(dataset))
-        segments, report = make(place.target, dataset, replace(columns, table=dataset.columns))
+        segments, report = make(index.target, dataset, replace(columns, table=dataset.columns))
         if report.missing:
             raise PlanError(
-                f"no file below {place.target.root or './'} has the columns {join_names(sorted(report.missing))}; name "
+                f"no file below {index.target.root or './'} has the columns {join_names(sorted(report.missing))}; name "
                 "columns as bloomparquet inspect does, elements of a list as tags.list.element"
             )
-        return _info(place.target, build.commit(_find_format(dataset), place.recorded, columns, segments), report)
+        return _info(index.target, build.commit(_find_format(dataset), index.recorded_root, columns, segments), report)
 
 
-def refresh_with(make: Make, place: Place) -> IndexInfo:
-    """Refresh the index of `place` by segments that `make` writes."""
-    target, dataset = place.target, place.dataset
+def refresh_with(make: Make, index: LocatedIndex) -> IndexInfo:
+    """Refresh `index` by segments that `make` writes."""
+    target, dataset = index.target, index.dataset
     _require_manifest(target)  # before anything is created
     with begin_build(target) as build:
         manifest = build.former or _require_manifest(target)
@@ -214,19 +214,21 @@ def refresh_with(make: Make, place: Place) -> IndexInfo:
             ) from error
         kept, new = _kept_segments(target, manifest, dataset)
         dataset = _with_files(replace(dataset, format=manifest.format), new)
-        made, report = make(target, dataset, replace(wanted, table=place.dataset.columns)) if new else ([], Report())
-        return _info(target, build.commit(manifest.format, place.recorded, wanted, [*kept, *made]), report)
+        made, report = (
+            make(target, dataset, replace(wanted, table=index.dataset.columns)) if new else ([], BuildReport())
+        )
+        return _info(target, build.commit(manifest.format, index.recorded_root, wanted, [*kept, *made]), report)
 
 
 def _make_here(
     progress: Progress | None, target: Target, dataset: Dataset, columns: IndexColumns
-) -> tuple[list[SegmentEntry], Report]:
-    report = Report()
+) -> tuple[list[SegmentEntry], BuildReport]:
+    report = BuildReport()
     return list(make_segments(target, dataset, columns, report, progress)), report
 
 
 def make_segments(
-    target: Target, dataset: Dataset, columns: IndexColumns, report: Report, progress: Progress | None = None
+    target: Target, dataset: Dataset, columns: IndexColumns, report: BuildReport, progress: Progress | None = None
 ) -> Iterator[SegmentEntry]:
     """Write segments of the files of `dataset`. No plan uses a segment before it is committed.
 
@@ -252,7 +254,7 @@ def make_segments(
             progress(min(done + len(report.left_out), total), total)
 
 
-def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> Place:
+def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> LocatedIndex:
     """The data set at `path`, and the location of its index."""
     if isinstance(path, Dataset):
         dataset = path
@@ -261,8 +263,8 @@ def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, ta
     if isinstance(path, str | os.PathLike):
         _require_all_partitions(os.fspath(path), filesystem, dataset)
     if to is None:
-        return Place(dataset, Target(dataset.storage, dataset.root + DIRECTORY, dataset.root), None)
-    return _place_elsewhere(dataset, os.fspath(to))
+        return LocatedIndex(dataset, Target(dataset.storage, dataset.root + DIRECTORY, dataset.root), None)
+    return _locate_elsewhere(dataset, os.fspath(to))
 
 
 def _require_all_partitions(path: str, filesystem: Any, dataset: Dataset) -> None:
@@ -276,22 +278,22 @@ def _require_all_partitions(path: str, filesystem: Any, dataset: Dataset) -> Non
         )
 
 
-def _place_elsewhere(dataset: Dataset, to: str) -> Place:
-    """The place of an index in the directory `to`. OptionError if its files would be read as data."""
+def _locate_elsewhere(dataset: Dataset, to: str) -> LocatedIndex:
+    """The index of `dataset` in the directory `to`. OptionError if its files would be read as data."""
     storage, directory = open_storage(to)
     if to in ("auto", "off"):
         raise OptionError(f"to is {to!r}; expected a directory")
     if isinstance(storage, LocalStorage):
         directory = os.path.abspath(directory)
-    recorded = absolute_directory(dataset.root) if isinstance(dataset.storage, LocalStorage) else dataset.root
+    recorded_root = absolute_directory(dataset.root) if isinstance(dataset.storage, LocalStorage) else dataset.root
     below = directory.rstrip("/") + "/"
-    inner = below.removeprefix(recorded)
+    inner = below.removeprefix(recorded_root)
     if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
         raise OptionError(
-            f"to is {to!r}, which is inside the data at {recorded}: the files of the index would be read as "
+            f"to is {to!r}, which is inside the data at {recorded_root}: the files of the index would be read as "
             "data; expected a directory elsewhere, or a name that begins with _"
         )
-    return Place(dataset, Target(storage, directory.rstrip("/"), dataset.root), recorded)
+    return LocatedIndex(dataset, Target(storage, directory.rstrip("/"), dataset.root), recorded_root)
 
 
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
@@ -306,7 +308,7 @@ def _find_format(dataset: Dataset) -> FileFormat:
     return FileFormat.ORC if 2 * len(orc) >= min(len(dataset.files), _FILES_OF_A_FORMAT) else FileFormat.PARQUET
 
 
-def _reader_of(file_format: FileFormat) -> Reader:
+def _reader_of(file_format: FileFormat) -> EvidenceReader:
     if file_format is FileFormat.PARQUET:
         return PARQUET
     from bloomparquet.indexing.orc import ORC  # lazy import: keeps ORC off the start-up path
@@ -321,12 +323,12 @@ def _count_row_groups(dataset: Dataset) -> int:
     return sum(
         PARQUET.row_groups(footer)
         for some in files
-        for footer in PARQUET.read_files(dataset.storage, some, Report())[1]
+        for footer in PARQUET.read_files(dataset.storage, some, BuildReport())[1]
     )
 
 
 def _portions(
-    storage: Storage, files: Sequence[FileInfo], report: Report, reader: Reader
+    storage: Storage, files: Sequence[FileInfo], report: BuildReport, reader: EvidenceReader
 ) -> Iterator[tuple[list[FileInfo], list[Any]]]:
     """The files of each segment, with their footers."""
     some: list[FileInfo] = []
@@ -390,7 +392,7 @@ def _find_files(
     return entries, positions.find(files)[0]
 
 
-def _info(target: Target, manifest: Manifest, report: Report) -> IndexInfo:
+def _info(target: Target, manifest: Manifest, report: BuildReport) -> IndexInfo:
     segments = manifest.segments
     files, row_groups, size = (sum(map(attrgetter(name), segments)) for name in ("files", "row_groups", "bytes"))
     columns = manifest.columns.get("named")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import unless_error
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet, readable
-from bloomparquet.indexing.segment import Contents, Reader, Report, require_room
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
@@ -31,7 +31,7 @@ _STRIPES_AT_ONCE = 16  # bounds the memory that streams of filters take, which m
 _DIVISORS = (2, 3, 5, 7, 11, 13)
 
 
-def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Tail]]:
+def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> tuple[list[FileInfo], list[Tail]]:
     opened = read_stripes(storage, files, report.reads)
     report.left_out.update((file.path, readable(error)) for file, error in opened.errors.items())
     kept: list[FileInfo] = []
@@ -56,8 +56,8 @@ def _contents(
     tails: Sequence[Tail],
     root: str,
     columns: IndexColumns,
-    report: Report,
-) -> Contents:
+    report: BuildReport,
+) -> SegmentContents:
     require_room(sum(stripe.index_length for tail in tails for stripe in tail.stripes), files)
     table = Stripes.of_tails(storage, files, tails)
     footers = list(map(unless_error, table.footers.read(np.arange(len(table)), report.reads)))
@@ -73,7 +73,7 @@ def _contents(
                 name = column_name((number, index))
                 sections[name], made = _column(table, number, leaf, name, footers, report.reads)
                 tiles |= made
-    return Contents(sections, tiles, len(files), int(table.first_group[-1]))
+    return SegmentContents(sections, tiles, len(files), int(table.first_group[-1]))
 
 
 def _column(
@@ -134,4 +134,4 @@ def _folded(bloom: OrcBloomFilter) -> NDArray[np.uint64]:
     return words
 
 
-ORC = Reader(_read_files, _row_groups, _contents)
+ORC = EvidenceReader(_read_files, _row_groups, _contents)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
-from bloomparquet.indexing.segment import Contents, Reader, Report, require_room
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
@@ -23,7 +23,9 @@ from bloomparquet.storage.files import FileInfo, Storage
 from bloomparquet.storage.staleness import may_be_cached
 
 
-def _read_files(storage: Storage, files: Sequence[FileInfo], report: Report) -> tuple[list[FileInfo], list[Footer]]:
+def _read_files(
+    storage: Storage, files: Sequence[FileInfo], report: BuildReport
+) -> tuple[list[FileInfo], list[Footer]]:
     """The `files` that can be indexed, and their footers.
 
     `report` notes the others: encrypted files, whose evidence must not be stored in clear, and files that cannot be
@@ -58,8 +60,8 @@ def _contents(
     footers: Sequence[Footer],
     root: str,
     columns: IndexColumns,
-    report: Report,
-) -> Contents:
+    report: BuildReport,
+) -> SegmentContents:
     table = RowGroups.of_footers(storage, files, footers, None)
     table.fill_extents()
     relative = [file._replace(path=file.path.removeprefix(root)) for file in table.files]
@@ -84,11 +86,11 @@ def _contents(
             section |= tile_arrays(expression, tile, at, list(made))
             tiles |= made
         sections[name] = section
-    return Contents(sections, tiles, len(files), len(table))
+    return SegmentContents(sections, tiles, len(files), len(table))
 
 
 def _columns_of(
-    table: RowGroups, columns: IndexColumns, report: Report
+    table: RowGroups, columns: IndexColumns, report: BuildReport
 ) -> list[tuple[str, ColumnChunks, list[FilterToMake]]]:
     """The columns of a segment: the name of the section, the chunks in the footers, and the filters to make."""
     chosen = []
@@ -105,4 +107,4 @@ def _columns_of(
     return chosen
 
 
-PARQUET = Reader(_read_files, _row_groups, _contents)
+PARQUET = EvidenceReader(_read_files, _row_groups, _contents)

@@ -24,7 +24,7 @@ _BATCH_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class Report:
+class BuildReport:
     """The outcome of a build, or of a part of it.
 
     `left_out` has the reason for each file that stays without an index. `missing` are the names of columns that no file
@@ -39,7 +39,7 @@ class Report:
     def note_missing(self, names: set[str]) -> None:
         self.missing = names if self.missing is None else self.missing & names
 
-    def add(self, other: Report) -> None:
+    def add(self, other: BuildReport) -> None:
         """Add the report of another part of the build."""
         self.left_out |= other.left_out
         if other.missing is not None:
@@ -61,7 +61,7 @@ class Target:
     build: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
-class Contents(NamedTuple):
+class SegmentContents(NamedTuple):
     """The contents of a segment: the evidence of some files."""
 
     sections: dict[str, Section]
@@ -70,7 +70,7 @@ class Contents(NamedTuple):
     row_groups: int
 
 
-class Reader(NamedTuple):
+class EvidenceReader(NamedTuple):
     """The functions that read files of one format for an index.
 
     ``read_files(storage, files, report)`` gives the footers of the files that can be indexed, and notes the others in
@@ -79,9 +79,9 @@ class Reader(NamedTuple):
     read, and :class:`TooLargeError`.
     """
 
-    read_files: Callable[[Storage, Sequence[FileInfo], Report], tuple[list[FileInfo], list[Any]]]
+    read_files: Callable[[Storage, Sequence[FileInfo], BuildReport], tuple[list[FileInfo], list[Any]]]
     row_groups: Callable[[Any], int]
-    contents: Callable[[Storage, Sequence[FileInfo], Sequence[Any], str, IndexColumns, Report], Contents]
+    contents: Callable[[Storage, Sequence[FileInfo], Sequence[Any], str, IndexColumns, BuildReport], SegmentContents]
 
 
 class TooLargeError(Exception):
@@ -100,9 +100,9 @@ class SegmentWriter:
 
     target: Target
     storage: Storage
-    reader: Reader
+    reader: EvidenceReader
     columns: IndexColumns
-    report: Report
+    report: BuildReport
 
     def write(self, files: Sequence[FileInfo], footers: Sequence[Any]) -> Iterator[SegmentEntry]:
         """Write one segment of `files`, or more if their filters are large. May raise ``OSError``."""
@@ -152,14 +152,14 @@ class SegmentWriter:
     def _is_sound(self, file: FileInfo, footer: Any) -> bool:
         """Whether the evidence of one file can be read. If not, the report notes the error."""
         try:
-            self.reader.contents(self.storage, [file], [footer], "", self.columns, Report(reads=self.report.reads))
+            self.reader.contents(self.storage, [file], [footer], "", self.columns, BuildReport(reads=self.report.reads))
         except BloomParquetError as error:
             self.report.left_out[file.path] = readable(error)
             return False
         return True
 
 
-def _write_file(target: Target, contents: Contents) -> SegmentEntry:
+def _write_file(target: Target, contents: SegmentContents) -> SegmentEntry:
     name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
     pieces, size, start_bytes = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"

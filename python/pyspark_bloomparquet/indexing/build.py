@@ -12,9 +12,9 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import BloomParquetError, OptionError
-from bloomparquet.indexing.build import IndexInfo, Place, build_with, locate_index, make_segments, refresh_with
+from bloomparquet.indexing.build import IndexInfo, LocatedIndex, build_with, locate_index, make_segments, refresh_with
 from bloomparquet.indexing.columns import Columns, IndexColumns
-from bloomparquet.indexing.segment import MOST_ROW_GROUPS, Report, Target
+from bloomparquet.indexing.segment import MOST_ROW_GROUPS, BuildReport, Target
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.index.manifest import SegmentEntry
 from bloomparquet.storage.files import FileInfo, LocalStorage, open_storage
@@ -57,8 +57,8 @@ def build_index(
     """
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     wanted = IndexColumns.parse(columns, case_sensitive=case_sensitive)
-    job = _Job(spark, path, to, files_per_task, table_log)
-    return build_with(job.make, job.place, wanted)
+    call = _Call(spark, path, to, files_per_task, table_log)
+    return build_with(call.make, call.index, wanted)
 
 
 def refresh_index(
@@ -74,11 +74,11 @@ def refresh_index(
     This is :func:`bloomparquet.refresh_index` for large data sets. See :func:`build_index` for the arguments and
     errors.
     """
-    job = _Job(spark, path, to, files_per_task, table_log)
-    return refresh_with(job.make, job.place)
+    call = _Call(spark, path, to, files_per_task, table_log)
+    return refresh_with(call.make, call.index)
 
 
-class _Job:
+class _Call:
     """The files of a call of :func:`build_index` or :func:`refresh_index`, and the location of their index."""
 
     def __init__(
@@ -91,9 +91,9 @@ class _Job:
         paths = locate_all(spark, path)
         index = None if to is None else locate(spark, os.fspath(to))
         self._location, self._to = paths[0], paths[0] if index is None else index
-        self.place: Place = locate_index(paths, index, None, table_log)
+        self.index: LocatedIndex = locate_index(paths, index, None, table_log)
 
-    def make(self, target: Target, dataset: Dataset, columns: IndexColumns) -> tuple[list[SegmentEntry], Report]:
+    def make(self, target: Target, dataset: Dataset, columns: IndexColumns) -> tuple[list[SegmentEntry], BuildReport]:
         """Write segments of the files of `dataset` on executors. Returns the segments, and the reports of all tasks as
         one."""
         files = dataset.files
@@ -109,7 +109,7 @@ class _Job:
             inputs,
         )
         segments: list[SegmentEntry] = []
-        report = Report()
+        report = BuildReport()
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -144,7 +144,9 @@ def split(files: tuple[FileInfo, ...], tasks: int, least: int) -> list[tuple[Fil
     return portions
 
 
-def make_on_executor(payload: bytes, files: list[tuple[Any, ...]]) -> tuple[list[SegmentEntry], Report] | Exception:
+def make_on_executor(
+    payload: bytes, files: list[tuple[Any, ...]]
+) -> tuple[list[SegmentEntry], BuildReport] | Exception:
     """Write segments of `files`, on an executor. Errors are returned, so that the driver raises them as they are.
 
     A remote storage may fail for a moment: then Spark runs the task again, if it may.
@@ -153,7 +155,7 @@ def make_on_executor(payload: bytes, files: list[tuple[Any, ...]]) -> tuple[list
     storage, _ = open_storage(location)
     index_storage, _ = open_storage(to)
     dataset = Dataset(storage, tuple(map(FileInfo._make, files)), (), ((),) * len(files), format=file_format)
-    report = Report()
+    report = BuildReport()
     try:
         return list(make_segments(Target(index_storage, directory, root, build), dataset, columns, report)), report
     except BloomParquetError as error:

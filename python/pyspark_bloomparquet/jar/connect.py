@@ -64,7 +64,7 @@ def server_has_jar(spark: SparkSession) -> bool:
         return False
 
 
-def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
+def plans_in_metrics(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     """The plans, from the metrics that the server sent with the rows of a DataFrame."""
     session = getattr(query, "sparkSession", None)
     if session is None:

@@ -65,7 +65,7 @@ def main() -> None:
     logging.getLogger("bloomparquet").addHandler(logging.NullHandler())  # warnings are in the answers
     logging.getLogger("bloomparquet.index").addHandler(_index_warnings)
     np.unique(np.zeros(1))  # the first call imports more of numpy
-    code_fingerprint()
+    code_fingerprint()  # cached: the first plan need not read all sources
     failed = False
     try:
         Worker(answers).serve(requests)

@@ -132,7 +132,7 @@ def last_plan(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     """
     execution = _execution(query)
     if execution is None:
-        return Pictures(connect.last_plan(query))
+        return Pictures(connect.plans_in_metrics(query))
     return Pictures(summarize(plan) for plan in json.loads(_bridge_of(execution).plans(execution)))
 
 

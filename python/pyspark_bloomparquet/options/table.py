@@ -273,9 +273,9 @@ WRITING: tuple[Option, ...] = (
 )
 OPTIONS = (*LOADING, *WRITING)
 
-_OF_LOADS = ("onFilterError", "cache", "index", "keyProvider", "storageOptions")
+_SENT_TO_PLANNER = ("onFilterError", "cache", "index", "keyProvider", "storageOptions")
 PLANNER = (
-    *(option for option in LOADING if option.name in _OF_LOADS),
+    *(option for option in LOADING if option.name in _SENT_TO_PLANNER),
     Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),
     Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
     Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),

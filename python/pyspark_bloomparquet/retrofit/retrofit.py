@@ -22,7 +22,7 @@ from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.filters.spec import BloomSpec, Fpp, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
-from bloomparquet.writing.retrofit.change import Change, Job, change_file
+from bloomparquet.writing.retrofit.change import Change, FileJob, change_file
 from bloomparquet.writing.retrofit.retrofit import plan_filters, plan_shrinking
 from pyspark_bloomparquet.jobs.executors import locate_all, require_executors, run_tasks
 from pyspark_bloomparquet.options.key_provider import provided_keys
@@ -80,11 +80,11 @@ def add_filters(
     tables of Delta Lake, Iceberg and Hudi, whose logs contain file sizes, and for Spark Connect. Raises
     UnsupportedError if the Python of an executor does not have this package.
     """
-    table = _Table.find(spark, path, files_per_task, key_provider)
+    call = _Call.find(spark, path, files_per_task, key_provider)
     asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom, counts_row_groups=True).items()}
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    change = plan_filters(table.dataset, asked, replace, case_sensitive=case_sensitive)
-    return table.run(change, "add Bloom filters to", dry_run)
+    change = plan_filters(call.dataset, asked, replace, case_sensitive=case_sensitive)
+    return call.run(change, "add Bloom filters to", dry_run)
 
 
 def shrink_filters(
@@ -104,13 +104,13 @@ def shrink_filters(
     file, so DataFrames that were planned, explained or run before must be loaded again. Otherwise see
     :func:`add_filters`.
     """
-    table = _Table.find(spark, path, files_per_task, key_provider)
-    change = plan_shrinking(table.dataset, fpp, drop_above)
-    return table.run(change, "shrink the Bloom filters of", dry_run)
+    call = _Call.find(spark, path, files_per_task, key_provider)
+    change = plan_shrinking(call.dataset, fpp, drop_above)
+    return call.run(change, "shrink the Bloom filters of", dry_run)
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Call:
     """The files of a call of :func:`add_filters` or :func:`shrink_filters`."""
 
     spark: SparkSession
@@ -120,7 +120,7 @@ class _Table:
     key_provider: str | None
 
     @classmethod
-    def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Table:
+    def find(cls, spark: SparkSession, path: Paths, files_per_task: int, key_provider: str | None) -> _Call:
         """List the files at `path`. Raises UnsupportedError with Spark Connect."""
         require_executors(spark, "bloomparquet.add_filters")
         if files_per_task < 1:
@@ -180,15 +180,15 @@ def change_on_executor(payload: bytes, path: str) -> FileOutcome:
         file = None
         try:
             (file,) = storage.list_files(path, recursive=False)
-            return change_file(change, storage, storage, Job(file), keys=keys, dry_run=dry_run)
+            return change_file(change, storage, storage, FileJob(file), keys=keys, dry_run=dry_run)
         except Exception as error:  # noqa: BLE001 - the other files are changed all the same
             if isinstance(error, FileBusyError) and time.monotonic() < until:
                 time.sleep(0.2)
-            elif file is None or attempts >= _ATTEMPTS or not _may_pass(error, storage, file, attempts):
+            elif file is None or attempts >= _ATTEMPTS or not _may_succeed(error, storage, file, attempts):
                 return _failed(path, 0 if file is None else file.size, _message(error))
 
 
-def _may_pass(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
+def _may_succeed(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
     """Whether another try may succeed: the file has changed since it was listed, or a remote request failed."""
     if isinstance(error, OSError) and not isinstance(storage, LocalStorage) and attempts == 1:
         return True

@@ -43,7 +43,7 @@ from bloomparquet.writing.rewrite import Filters, Rewrite, rewrite
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FileJob:
     """One file, and the path of its new version. If that is None, the file is replaced."""
 
     file: FileInfo
@@ -178,7 +178,7 @@ def change_file(
     change: Change,
     storage: Storage,
     target_storage: Storage,
-    job: Job,
+    job: FileJob,
     *,
     keys: Keys | None,
     dry_run: bool = False,

@@ -22,7 +22,7 @@ from bloomparquet.storage.table_formats import directories_of, require_copyable,
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
 from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, Fpp, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
-from bloomparquet.writing.retrofit.change import AddFilters, Change, Job, ShrinkFilters, change_file, read_footer
+from bloomparquet.writing.retrofit.change import AddFilters, Change, FileJob, ShrinkFilters, change_file, read_footer
 
 OnError = Literal["raise", "report"]
 Progress = Callable[[FileOutcome, int], object]
@@ -208,7 +208,7 @@ def _run(
     target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
     require_writable(target_storage, directories_of(target_storage, (job.target or job.file.path for job in jobs)))
 
-    def work(job: Job) -> FileOutcome:
+    def work(job: FileJob) -> FileOutcome:
         # Without a modification time, nothing tells whether the file was replaced since its footer was read.
         footer = footers.pop(job.file, None) if job.file.mtime_ns else None
         try:
@@ -227,14 +227,16 @@ def _run(
     return outcomes
 
 
-def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None) -> tuple[Storage, list[Job]]:
+def jobs_of(
+    dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None
+) -> tuple[Storage, list[FileJob]]:
     """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job."""
     if dst is None:
         resolve = os.path.realpath if isinstance(dataset.storage, LocalStorage) else str
         files: dict[str, FileInfo] = {}
         for file in dataset.files:
             files.setdefault(resolve(file.path), file)
-        return dataset.storage, [Job(file) for file in files.values()]
+        return dataset.storage, [FileJob(file) for file in files.values()]
     if not isinstance(src, str) and isinstance(src, Sequence):
         raise OptionError("dst needs a single src, a file or a directory; give one src, or leave out dst")
     if not isinstance(dst, str | os.PathLike):
@@ -243,9 +245,11 @@ def jobs_of(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any 
     _, root = open_storage(str(src), filesystem)
     if len(dataset.files) == 1 and dataset.files[0].path == root:
         into = target.endswith("/") or storage.is_directory(target)
-        return storage, [Job(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)]
+        return storage, [
+            FileJob(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)
+        ]
     root = root.rstrip("/") + "/"
     if not all(file.path.startswith(root) for file in dataset.files):  # src is a glob
         root = os.path.commonprefix([root, *(file.path for file in dataset.files)])  # noqa: RUF071 (of characters)
         root = root[: root.rfind("/") + 1]
-    return storage, [Job(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
+    return storage, [FileJob(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
