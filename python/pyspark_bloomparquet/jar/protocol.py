@@ -1,63 +1,77 @@
 """The frames between the jar and its planner process, and the grammar of predicates in them.
 
 A frame is a length (4 bytes, big-endian) and that many bytes of JSON, then a length and that many bytes of data.
-Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request.
+Requests arrive on standard input. Answers go to standard output, in any order, with the `id` of the request. All
+numbers in data are big-endian, 8 bytes each.
 
-A request is ``{"id": 7, "version": 10, "format": "parquet", "files": 1000, "listing": "1f0c…", "revision": 4,
-"predicate": …, "readerTypes": …, "caseSensitive": false, "timeZone": null, "offsets": […], "options": {…},
-"hadoop": {…}, "explain": false, "execution": "12"}``. With `explain`, the counts of the answer have an `explanation`,
-the result of ``ScanPlan.explain``. `format` is ``parquet`` or ``orc``. `listing` is the SHA-256 of the files of the
-scan: all sizes and all modification times in milliseconds (8 bytes each, big-endian), then all paths in UTF-8, each
-followed by a zero byte. The planner remembers the latest listings. The data of a request are empty; if the planner does
-not know the listing, it answers ``{"id": 7, "unknown": "listing"}``, and the jar sends the request again with the
-listing as data.
+A request to plan has these fields, and no data:
 
-`revision` is the planner's name for the versions of these files that the jar knows; 0 if it knows none. `timeZone` is
-the zone of the reader, or null if it is unknown or not needed; `offsets` are pairs: an instant in microseconds, and the
-milliseconds by which the reader's clock is then ahead of UTC. They show whether Java's and Python's data for `timeZone`
-agree. `options` has the options of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts. `hadoop` has
-Hadoop's settings for the bucket or account of the files, by their general names; it is empty for local files.
-`readerTypes` follow the grammar of predicates below.
+- ``"id": 7, "version": 10``: the number of the request; :data:`VERSION`
+- ``"format": "parquet"``: or ``orc``
+- ``"files": 1000, "listing": "1f0c…"``: the number of files, and the SHA-256 of their listing: all sizes, all
+  modification times in milliseconds, then all paths in UTF-8, each followed by a zero byte
+- ``"revision": 4``: the planner's name for the versions of these files that the jar knows; 0 if it knows none
+- ``"execution": "12"``: the running query; null if there is none
+- ``"predicate": …``: see below
+- ``"readerTypes": [[["address", "city"], "string"], …]``: the types that Spark reads the columns of the predicate as,
+  by Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types
+  in the files may differ. VARIANT columns are left out.
+- ``"caseSensitive": false``
+- ``"timeZone": "Europe/Berlin"``: the zone of the reader; null if it is unknown or not needed
+- ``"offsets": [[…, …], …]``: pairs of an instant in microseconds and the milliseconds by which the reader's clock is
+  then ahead of UTC. They show whether Java's and Python's data for `timeZone` agree.
+- ``"options": {…}``: those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts
+- ``"hadoop": {…}``: Hadoop's settings for the bucket or account of the files, by their general names; empty for local
+  files
+- ``"explain": false``: whether `plan` in the answer gets an `explanation`, the result of ``ScanPlan.explain``
 
-An answer is ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``. `plan` has the metrics
-of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the ranges, -1 if unknown;
-`requests`, the reads of the storage; `warnings`, the texts to log; and `withoutFilters`, the columns of equalities that
-no file has a filter on. The answer's data (8 bytes each, big-endian) are
-the byte ranges to read, sorted by file: the index of each range's file in the listing, all starts, all lengths.
-`revision` names the versions of the files that were planned, because local files may have changed since Spark listed
-them. If it is not the revision of the request, the data continue with these versions: all sizes, all modification times
-in milliseconds, all inodes, all change times in nanoseconds. For files that are not local `revision` is 0, and there
-are no versions.
+The answer is one of these:
 
-`execution` names the running query; null if there is none. ``{"version": 10, "look": "1f0c…", "execution": "12"}`` says
-that a plan of the listing `look` will be asked for in that query. The planner looks at the present versions of the
-files at once, so that the next plan of that query need not. There is no answer.
+- ``{"id": 7, "unknown": "listing"}``: the planner does not know the listing. It remembers the latest ones. The jar
+  sends the request again, with the listing as its data.
+- ``{"id": 7, "plan": {"numRowGroupsTotal": 4000, …}, "ranges": 3, "revision": 5}``, a plan
+- ``{"id": 7, "unplanned": "…"}``, a reason to read everything: only filters of ``lower(column)`` or ``upper(column)``
+  could skip something, and no index has them
+- ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail
 
-If only filters of ``lower(column)`` or ``upper(column)`` could skip something, and no index has them, the answer is
-``{"id": 7, "unplanned": "…"}`` with the reason, and everything is read. An error is ``{"id": 7, "error": "…"}``, with
-``"fatal": true`` if the query must fail. While requests are being planned, ``{"id": 0}`` says every few seconds that
-the process is alive.
+A plan has the metrics of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the
+ranges, -1 if unknown; `requests`, the reads of the storage; `warnings`, the texts to log; and `withoutFilters`, the
+columns of equalities that no file has a filter on. Its data are the byte ranges to read, sorted by file: the index of
+each range's file in the listing, all starts, all lengths.
 
-A predicate is JSON: ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column":
-["address", "city"], "type": "string", "value": "Basel"}``. `op` is one of ``= <=> < <= > >=``, ``starts with``, ``in``
-(with ``values``), ``is null`` and ``is not null`` (without type and value), and ``contains`` (with ``values``): the
-elements of a list, or the keys or values of a map, have one of the values. `part` is then ``element``, ``key`` or
-``value``, and `column` may lead through a list to a field of its structs. With ``"case": "lower"`` or
-``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. With ``"variant": {"path": "$.a",
-"type": "bigint"}``, a leaf compares that field of a VARIANT column, cast to Spark's type. A condition that only Spark
-understands is ``{"op": "opaque", "sql": "…", "reason": "FUNCTION"}`` in requests to explain; `reason` is a name of
-:class:`bloomparquet.query.why_not.WhyNot`. A value is null, or by `type`:
+`revision` names the versions of the files that were planned: local files may have changed since Spark listed them. If
+it is not the revision of the request, the data continue with these versions: all sizes, all modification times in
+milliseconds, all inodes, all change times in nanoseconds. For files that are not local it is 0, and there are no
+versions.
 
-- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is
-  ``{"base64": "…"}``
+While requests are being planned, the answer ``{"id": 0}`` says every few seconds that the process is alive.
+
+The request ``{"version": 10, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
+will be asked for in this query. The planner looks at the present versions of the files at once, so that the next plan
+of that query need not.
+
+A predicate is ``{"and": […]}``, ``{"or": […]}``, ``{"not": …}``, or a leaf such as ``{"op": "=", "column": ["address",
+"city"], "type": "string", "value": "Basel"}``. The `op` is
+
+- one of ``= <=> < <= > >=``, or ``starts with``
+- ``in``, with `values`
+- ``is null`` or ``is not null``, without type and value
+- ``contains``, with `values` and `part` (``element``, ``key`` or ``value``): the elements of a list, or the keys or
+  values of a map, have one of the values; `column` may lead through a list to a field of its structs
+- ``opaque``, only in requests to explain: ``{"op": "opaque", "sql": "…", "reason": "FUNCTION"}``, a condition that only
+  Spark understands; `reason` is a name of :class:`bloomparquet.query.why_not.WhyNot`
+
+With ``"case": "lower"`` or ``"upper"``, a leaf ``= <=> in`` compares ``lower(column)`` or ``upper(column)``. With
+``"variant": {"path": "$.a", "type": "bigint"}``, a leaf compares that field of a VARIANT column, cast to Spark's type.
+
+A value is null, or by `type`:
+
+- ``boolean``, ``int8``, ``int16``, ``int32``, ``int64``, ``string``: itself; a string that is not UTF-8 is ``{"base64":
+  "…"}``
 - ``float``: the text of the double; ``decimal``: its text
 - ``binary``: base64
 - ``date``: days since 1970-01-01
 - ``timestamp``, ``timestamp_ntz``: microseconds since 1970-01-01T00:00, in UTC or of the wall clock
-
-A request also has the types that Spark reads the predicate's columns as: ``[[["address", "city"], "string"], …]``, by
-Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types in
-the files may differ. VARIANT columns are left out.
 """
 
 from __future__ import annotations
