@@ -146,7 +146,9 @@ def test_files_that_are_left_out_are_named_with_the_reason(run: Run, data: Path)
         (("build", "--columns", "id", "--fpp", "2"), 2, "neither auto nor a number"),
     ],
 )
-def test_mistakes_are_told(run: Run, data: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_mistakes_have_a_message_and_an_exit_code(
+    run: Run, data: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
     result = run("index", arguments[0], data, *arguments[1:])
     assert result.code == code
     assert message in result.err

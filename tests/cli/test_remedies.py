@@ -82,7 +82,7 @@ def test_the_command_below_a_plan_plans_the_same(run: Run, tmp_path: Path) -> No
     assert pasted(run, last).out.startswith("ID = 7 AND LENGTH(name) = 3")
 
 
-def test_full_filters_are_named_by_every_command_in_the_same_words(run: Run, tmp_path: Path) -> None:
+def test_all_commands_name_full_filters_in_the_same_words(run: Run, tmp_path: Path) -> None:
     full = {"ndv": 1, "fpp": 0.5}
     good = {"ndv": 1000, "fpp": 0.01}
     path = files.write(tmp_path / "x y.parquet", {"a b": IDS, "id": IDS}, {"a b": full, "id": good})
@@ -191,7 +191,7 @@ def test_names_that_inspect_shows_can_be_probed(run: Run, tmp_path: Path) -> Non
         assert run("probe", path, "--column", row["column"], "--value", 10**9).code == 3
 
 
-def test_row_groups_of_orc_are_said_to_be_numbered_through_all_stripes(run: Run, tmp_path: Path) -> None:
+def test_row_groups_of_orc_are_numbered_through_all_stripes(run: Run, tmp_path: Path) -> None:
     make_inputs(tmp_path)
     says = "numbered from 0, through all its stripes"
     assert says in run("probe", tmp_path / "x.orc", *PROBE).out

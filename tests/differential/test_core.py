@@ -149,7 +149,7 @@ def test_read_table_gives_exactly_the_matching_rows(statistics: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_type(kind: str) -> None:
+def test_random_files_of_every_type_lose_no_row(kind: str) -> None:
     """One column of one type in small row groups."""
     tally: Counter[str] = Counter()
 
@@ -234,6 +234,6 @@ _RARE = {
 
 
 @pytest.mark.parametrize("name", list(_RARE))
-def test_rare_cases(name: str) -> None:
+def test_rare_cases_lose_no_row(name: str) -> None:
     data, predicate = _RARE[name]
     check_cases(data, [Case(predicate, style) for style in range(3)], Counter())

@@ -103,9 +103,7 @@ def test_a_failed_build_removes_the_directory_that_it_made(root: Path, tmp_path:
     assert sorted(os.listdir(root)) == [f"{number}.parquet" for number in range(4)]
 
 
-def test_a_build_goes_on_when_another_one_removes_the_empty_directory(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_survives_the_removal_of_its_empty_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, left = locks.create_locked, iter(range(3))
 
     def create_locked(path: str, mode: int) -> int:

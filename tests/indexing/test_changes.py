@@ -224,7 +224,7 @@ def random_file(random: Random, path: Path) -> None:
     write(path, kept, bloom, rows_per_group=rows, write_statistics=random.random() < 0.5)
 
 
-def test_random_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_steps_of_files_and_index_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files come, change and go between builds, refreshes and plans of some of the files, in any order."""
     random = Random(3)
     indexed = 0

@@ -66,7 +66,7 @@ def test_location_says_which_index_is_used(storage: Storage, tmp_path: Path, mon
         ("s3", "s3://", None),
     ],
 )
-def test_an_index_in_the_bucket_of_the_data_is_read_with_its_options(
+def test_an_index_in_the_bucket_of_the_data_has_its_options(
     location: str, key: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = ArrowStorage(ROOTED, key)

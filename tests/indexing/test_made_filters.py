@@ -62,7 +62,7 @@ def test_every_type_is_pruned_as_by_filters_in_the_files(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.float16()])
-def test_zeros_and_nan(kind: pa.DataType, tmp_path: Path) -> None:
+def test_made_filters_find_both_zeros_and_nan(kind: pa.DataType, tmp_path: Path) -> None:
     groups = [[-0.0, 5.0], [0.0, 7.0], [float("nan"), 8.0], [None, None], [1.5, None]]
     write_groups(tmp_path / "x.parquet", [{"x": pa.array(group, kind)} for group in groups])
     bp.build_index(tmp_path, columns={"x": bp.Bloom(fpp=0.0001)})

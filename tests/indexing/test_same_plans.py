@@ -196,7 +196,7 @@ def test_any_number_of_row_groups(count: int, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("arrangement", ["sorted", "random"])
-def test_lists_of_values(arrangement: str, tmp_path: Path) -> None:
+def test_lists_of_values_have_the_same_plan_by_the_index(arrangement: str, tmp_path: Path) -> None:
     """With bounds, each row group is asked for the values within its own bounds."""
     values = np.arange(20_000) * 2
     if arrangement == "random":
@@ -254,7 +254,7 @@ def test_an_index_of_some_columns(tmp_path: Path) -> None:
     assert_same_plans(tmp_path, "x = 4", indexed=3)  # a build that fails leaves the index
 
 
-def test_hive_partitions(tmp_path: Path) -> None:
+def test_hive_partitions_have_the_same_plan_by_the_index(tmp_path: Path) -> None:
     days = {f"day=2026-01-0{d}/hour={h}": {"x": [10 * d + h, 7]} for d in (1, 2, 3) for h in (1, 2)}
     hive(tmp_path, days, ["x"], rows_per_group=1)
     bp.build_index(tmp_path)

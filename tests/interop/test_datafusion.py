@@ -106,7 +106,7 @@ def test_a_filter_is_written_for_every_type(written: str) -> None:
 
 
 @pytest.mark.parametrize("column", STORED_AS)
-def test_physical_types(written: str, column: str) -> None:
+def test_datafusion_stores_the_expected_physical_types(written: str, column: str) -> None:
     assert interop.physical(written, column) == STORED_AS[column]
 
 
@@ -125,7 +125,7 @@ def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
     interop.assert_same_bits(written, column, COLUMNS[column])
 
 
-def test_filter_for_one_column(folder: Path) -> None:
+def test_a_filter_for_one_column_leaves_the_others_without(folder: Path) -> None:
     """arrow-rs sizes filters for a million values; newer versions fold them."""
     columns = {"int64": interop.INT64, "string": interop.STRING}
     path = copy(interop.table(columns), folder / "one.parquet", {"format.bloom_filter_enabled::string": "true"})

@@ -110,7 +110,7 @@ def test_which_types_have_a_filter(written: str, version_2: str) -> None:
 
 
 @pytest.mark.parametrize("column", STORED_AS)
-def test_physical_types(written: str, column: str) -> None:
+def test_duckdb_stores_the_expected_physical_types(written: str, column: str) -> None:
     assert interop.physical(written, column) == STORED_AS[column]
 
 

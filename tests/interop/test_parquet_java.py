@@ -121,7 +121,7 @@ def test_a_filter_is_written_for_every_type(files: dict[str, str], file: str) ->
 
 
 @pytest.mark.parametrize(("file", "column"), STORED_AS)
-def test_physical_types(files: dict[str, str], file: str, column: str) -> None:
+def test_parquet_java_stores_the_expected_physical_types(files: dict[str, str], file: str, column: str) -> None:
     assert interop.physical(files[file], column) == STORED_AS[file, column]
 
 

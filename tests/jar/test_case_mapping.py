@@ -78,7 +78,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("where", WHERES)
-def test_all_readers_agree(where: str, path: str, readers: Readers) -> None:
+def test_all_readers_agree_on_lower_and_upper(where: str, path: str, readers: Readers) -> None:
     """The condition on `id` has evidence, so that there is a plan."""
     ran = readers.ask(path, f"({where}) AND id < 39", by_python="where")
     assert ran.plan.planned

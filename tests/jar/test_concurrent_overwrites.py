@@ -163,9 +163,7 @@ def test_the_later_overwrite_has_its_own_rows_only(jar_spark: SparkSession, tabl
     assert not (table / "_temporary").exists()
 
 
-def test_overwrites_of_different_partitions_do_not_disturb_each_other(
-    jar_spark: SparkSession, table: Path, slow_rows: Make
-) -> None:
+def test_overwrites_of_different_partitions_all_commit(jar_spark: SparkSession, table: Path, slow_rows: Make) -> None:
     slow = slow_rows(2, 100)
     first = Running(lambda: insert(slow.frame, 1))
     wait_until(lambda: slow.started() and has_committed_task(table))
@@ -178,7 +176,7 @@ def test_overwrites_of_different_partitions_do_not_disturb_each_other(
 
 
 @pytest.mark.parametrize("second", ["the partition", "the table"])
-def test_an_overwrite_of_a_partition_fails_if_another_one_of_it_starts(
+def test_the_later_overwrite_of_a_partition_wins(
     jar_spark: SparkSession, table: Path, slow_rows: Make, second: str
 ) -> None:
     slow = slow_rows(2, 100)
@@ -194,7 +192,7 @@ def test_an_overwrite_of_a_partition_fails_if_another_one_of_it_starts(
     assert current(jar_spark, table) == sorted([*kept, (50, 1), (51, 1)], key=repr)
 
 
-def test_an_overwrite_of_the_table_fails_if_one_of_a_partition_starts(
+def test_a_later_partition_overwrite_fails_one_of_the_table(
     jar_spark: SparkSession, table: Path, slow_rows: Make
 ) -> None:
     slow = slow_rows(2, 100)

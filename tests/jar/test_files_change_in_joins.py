@@ -56,7 +56,7 @@ def test_a_broadcast_reads_nothing_newer_than_the_plan(jar_spark: SparkSession, 
                     joined.collect()
 
 
-def test_without_adaptive_execution_both_sides_of_a_join_are_checked(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_joins_without_adaptive_execution_check_both_sides(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Spark plans the left scan and then waits for the broadcast of the right side, before any task begins."""
     path = tmp_path / "t" / "x.parquet"
     path.parent.mkdir()

@@ -163,7 +163,7 @@ def test_a_float_key_matches_both_zeros(readers: Readers, lake: Path) -> None:
     assert any("-0.0" in row for row in ran.rows)
 
 
-def test_a_star_join_with_two_dimensions(readers: Readers, lake: Path) -> None:
+def test_a_star_join_is_pruned_by_both_dimensions(readers: Readers, lake: Path) -> None:
     ran = ask(
         readers,
         lake,
@@ -197,7 +197,7 @@ def test_one_scan_in_two_joins_with_other_keys(readers: Readers, lake: Path) -> 
     assert kept(ran) == [1, 1, 1]
 
 
-def test_a_self_join(readers: Readers, lake: Path) -> None:
+def test_a_self_join_prunes_both_scans(readers: Readers, lake: Path) -> None:
     ran = ask(readers, lake, "SELECT a.id, b.s FROM f a JOIN f b ON a.id = b.id WHERE a.s = 's044'")
     assert ran.rows == ["(44, 's044')"]
     assert kept(ran) == [1, 1]
@@ -228,7 +228,7 @@ def test_a_view_that_replaces_another(readers: Readers, lake: Path) -> None:
     assert [texts(frame.collect()) for frame in reversed(frames)] == [["(48,)"], ["(44,)"]]
 
 
-def test_a_cached_dimension(readers: Readers, lake: Path) -> None:
+def test_a_join_with_a_cached_dimension_loses_no_row(readers: Readers, lake: Path) -> None:
     facts = readers.jar(lake / "facts")
     dimension = readers.oracle(lake / "dimension").where("name = 'n44'").cache()
     try:

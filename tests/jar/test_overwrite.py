@@ -205,7 +205,7 @@ def test_a_partition_that_is_not_read_is_overwritten(jar_spark: SparkSession, lo
     ]  # fmt: skip
 
 
-def test_the_option_where_may_leave_out_the_partition_that_is_overwritten(jar_spark: SparkSession, loaded: str) -> None:
+def test_a_where_may_leave_out_the_overwritten_partition(jar_spark: SparkSession, loaded: str) -> None:
     frame = jar_spark.read.format("bloomparquet").option("where", "p = 1").load(loaded)
     with pytest.raises(AnalysisException, match="UNSUPPORTED_OVERWRITE"):
         save_as_parquet(frame, f"{loaded}/p=1")
@@ -224,9 +224,7 @@ def test_a_partition_that_is_a_link_is_not_overwritten(
     assert jar_spark.read.parquet(loaded).count() == 6
 
 
-def test_dynamic_partitions_that_are_read_are_overwritten_by_sparks_formats(
-    jar_spark: SparkSession, loaded: str
-) -> None:
+def test_sparks_formats_overwrite_dynamic_partitions_they_read(jar_spark: SparkSession, loaded: str) -> None:
     with conf(jar_spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
         frame = jar_spark.sql(f"SELECT id + 10 AS id, p FROM bloomparquet.`{loaded}` WHERE p = 1")
         frame.write.mode("overwrite").partitionBy("p").parquet(loaded)

@@ -99,7 +99,7 @@ def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.mark.parametrize("columns", ["", "k1:id", "k2:key"])
 @pytest.mark.parametrize("plaintext", ["true", "false"])
-def test_encrypted_files(kms: SparkSession, tmp_path: Path, columns: str, plaintext: str) -> None:
+def test_encrypted_files_are_pruned(kms: SparkSession, tmp_path: Path, columns: str, plaintext: str) -> None:
     table = pa.table({"id": range(GROUPS * ROWS), "key": [i * 7919 % 100_003 for i in range(GROUPS * ROWS)]})
     keys = {"column.keys": columns, "footer.key": "kf"} if columns else {"uniform.key": "kf"}
     options = {f"parquet.encryption.{name}": text for name, text in keys.items()}

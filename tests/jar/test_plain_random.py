@@ -47,7 +47,7 @@ SETTINGS = {
 }
 
 
-def test_random_predicates(jar_spark: SparkSession, tmp_path: Path) -> None:
+def test_random_predicates_lose_no_row(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
     @settings(max_examples=-(-CASES // (PER_DATA_SET - 8)))  # some predicates are left out

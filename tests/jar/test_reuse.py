@@ -42,7 +42,7 @@ def kept(frame: DataFrame) -> list[int]:
     return [plan.kept if plan.planned else plan.total for plan in last_plan(frame)]
 
 
-def test_filtered_then_unfiltered(frame: DataFrame) -> None:
+def test_filtered_and_unfiltered_queries_of_one_load_differ(frame: DataFrame) -> None:
     one, two = frame.where("id = 1"), frame.where("id IN (2, 3)")
     assert one.count() == 1
     assert frame.count() == 4

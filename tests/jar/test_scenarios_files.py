@@ -50,7 +50,7 @@ def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path, content: by
     assert ran.plan.skipped.total() == 3
 
 
-def test_a_truncated_file(readers: Readers, tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error_unless_ignored(readers: Readers, tmp_path: Path) -> None:
     whole = Path(even(tmp_path / "a.parquet")).read_bytes()
     even(tmp_path / "b.parquet")
     (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
@@ -146,7 +146,7 @@ def test_an_all_zero_filter_excludes_nothing(readers: Readers, tmp_path: Path) -
 # -- no rows -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_without_rows(readers: Readers, tmp_path: Path) -> None:
+def test_files_without_rows_are_read_beside_others(readers: Readers, tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64())])
     pq.ParquetWriter(tmp_path / "a.parquet", schema).close()
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 0

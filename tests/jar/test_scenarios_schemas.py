@@ -166,7 +166,7 @@ def test_columns_that_some_files_lack(readers: Readers, tmp_path: Path) -> None:
         readers.agree(tmp_path, **options)
 
 
-def test_merged_schemas(readers: Readers, tmp_path: Path) -> None:
+def test_merged_schemas_are_pruned_by_every_column(readers: Readers, tmp_path: Path) -> None:
     files.write(tmp_path / "1.parquet", pa.table({"a": pa.array([1], pa.int32()), "s": [{"x": 1}]}), ["a"])
     files.write(tmp_path / "2.parquet", pa.table({"B": ["b"], "s": [{"y": 2}], "A": pa.array([2], pa.int32())}), ["A"])
     readers.agree(tmp_path, mergeSchema="true")
@@ -198,7 +198,7 @@ def test_every_type_written_by_pyarrow(readers: Readers, tmp_path: Path, store_s
     assert (len(ran.rows), ran.plan.kept) == (1, 1)
 
 
-def test_nanoseconds_as_numbers(readers: Readers, tmp_path: Path) -> None:
+def test_nanoseconds_that_spark_reads_as_numbers_are_found(readers: Readers, tmp_path: Path) -> None:
     path = column(tmp_path / "t.parquet", [v * 1001 for v in EVEN], pa.timestamp("ns"), k=pa.array(range(20)))
     with conf(readers.spark, {"spark.sql.legacy.parquet.nanosAsLong": "true"}):
         for where, count in (("c = 18018", 1), ("c = 18", 0), ("c = 19019", 0), ("c IN (0, 38038)", 2)):

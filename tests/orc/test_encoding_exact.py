@@ -129,7 +129,7 @@ def test_the_longest_char_is_known() -> None:
     assert encode(OrcType(Kind.CHAR, maximum_length=1), ["a"]).hashes.tolist() == hash_bytes([b"a"]).tolist()
 
 
-def test_zero_has_two_hashes_and_a_value_of_another_kind_is_an_error() -> None:
+def test_zero_has_two_hashes_and_other_kinds_are_errors() -> None:
     assert encode(OrcType(Kind.DOUBLE), [0]).hashes.tolist() == hash_doubles(np.array([-0.0, 0.0])).tolist()
     for column in (INT, CLOCK, INSTANT, OrcType(Kind.BOOLEAN), DATE, DECIMAL):
         for convert in (encode, lambda column, values: point(column, values[0]), encode_one):
@@ -277,13 +277,13 @@ FAMILIES = {
 }
 
 
-def test_families() -> None:
+def test_each_type_compares_with_literals_of_its_family() -> None:
     assert {name: [orc_family(column) for column in columns] for name, columns in FAMILIES.items()} == {
         name: [name] * len(columns) for name, columns in FAMILIES.items()
     }
 
 
-def test_lossless_readers() -> None:
+def test_only_lossless_reader_types_are_trusted() -> None:
     types = [
         "tinyint",
         "smallint",

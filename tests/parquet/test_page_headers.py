@@ -123,7 +123,7 @@ def test_any_bytes_give_pages_or_an_error_of_ours(raw: bytes, values: int) -> No
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_pages_by_arrow(tmp_path: Path, version: str, codec: str) -> None:
+def test_pages_that_arrow_wrote_are_walked_to_the_end(tmp_path: Path, version: str, codec: str) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({
         "few": pa.array(rng.integers(0, 9, 5_000)),

@@ -43,7 +43,7 @@ def test_the_type_of_an_integer() -> None:
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("wider", [8, 16, 32, 64])
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_integers(bits: int, signed: bool, wider: int, wider_signed: bool) -> None:
+def test_integers_hold_what_their_limits_say(bits: int, signed: bool, wider: int, wider_signed: bool) -> None:
     def limits(bits: int, signed: bool) -> tuple[int, int]:
         return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
@@ -65,7 +65,9 @@ def test_integers(bits: int, signed: bool, wider: int, wider_signed: bool) -> No
         (DOUBLE, 38, 0, False), (TEXT, 38, 0, False), (DATE, 38, 0, False),
     ],
 )  # fmt: skip
-def test_decimals(stored: SchemaNode, precision: int, scale: int, held: bool) -> None:
+def test_decimals_hold_only_values_with_room_for_all_digits(
+    stored: SchemaNode, precision: int, scale: int, held: bool
+) -> None:
     assert is_held_by_decimal(stored, precision, scale) == held
     assert is_held_by(stored, decimal(precision, scale)) == held
 
@@ -74,7 +76,7 @@ def test_a_decimal_without_a_precision_holds_nothing() -> None:
     assert not is_held_by(decimal(1, 0), decimal(None, None))
 
 
-def test_floats() -> None:
+def test_floats_hold_narrower_floats_and_small_integers() -> None:
     floats = (FLOAT16, FLOAT, DOUBLE)
     for i, stored in enumerate(floats):
         assert [is_held_by(stored, wider) for wider in floats] == [j >= i for j in range(3)]
@@ -93,7 +95,7 @@ def test_floats() -> None:
     ("kind", "details"),
     [("TIME", {}), ("TIMESTAMP", {"adjusted_to_utc": True}), ("TIMESTAMP", {"adjusted_to_utc": False})],
 )
-def test_units_of_time(kind: str, details: dict[str, bool]) -> None:
+def test_a_unit_of_time_holds_the_coarser_ones(kind: str, details: dict[str, bool]) -> None:
     units = times(kind, **details)
     for i, stored in enumerate(units):
         assert [is_held_by(stored, wider) for wider in units] == [j >= i for j in range(3)]

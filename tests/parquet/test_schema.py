@@ -67,7 +67,7 @@ def test_a_dot_in_a_name_does_not_split_the_path(everything: str) -> None:
     assert ("a", "b") in paths
 
 
-def test_annotations(everything: str) -> None:
+def test_annotations_have_the_parameters_that_were_written(everything: str) -> None:
     annotations = {leaf.path[0]: leaf.node.annotation for leaf in schema_of(everything).leaves}
     assert annotations["i8"] == Annotation("INTEGER", bit_width=8, signed=True)
     assert annotations["u64"] == Annotation("INTEGER", bit_width=64, signed=False)

@@ -151,7 +151,7 @@ def test_a_filter_is_shown_by_its_size_and_bits() -> None:
     assert repr(SplitBlockBloomFilter.from_bytes(b"\x01" * 64)) == "SplitBlockBloomFilter(n_blocks=2, bits_set=64)"
 
 
-def test_empty_and_full_filters() -> None:
+def test_empty_filters_hold_nothing_and_full_ones_all() -> None:
     assert not SplitBlockBloomFilter.empty(7).check(values(0, 1000)).any()
     assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 * 7).check(values(0, 1000)).all()
 

@@ -45,7 +45,7 @@ def count(dataset: bp.Dataset) -> int | str:
         return type(error).__name__
 
 
-def test_a_plan_does_not_use_what_another_reads_of_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_ignores_what_another_reads_of_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = bp.Dataset.open(path)
     assert bp.plan(dataset, f"id = {IDS[1000] + 1}").kept == 0, "the plans know where the filter was"
     replace(path)

@@ -267,7 +267,7 @@ def test_first_of_equal_keys_counts(tmp_path: Path) -> None:
     assert [bp.read_table(path, f"m['k'] = {value}").num_rows for value in (1, 2)] == [1, 0]
 
 
-def test_probe_of_elements(path: str) -> None:
+def test_probe_asks_the_filters_of_elements(path: str) -> None:
     def answers(column: str, value: Any) -> list[bool]:
         return [answer.verdict is bp.Verdict.MIGHT_MATCH for answer in bp.probe(path, column=column, value=value)]
 

@@ -136,7 +136,7 @@ def test_only_filters_that_are_read_fill_a_batch() -> None:
     assert column.storage.take_reads()[-2:] == spans(column, [[1, 2], [3]], column.header[1], 32 * LARGE)
 
 
-def test_a_filter_is_read_whole_when_its_blocks_have_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_is_read_whole_once_its_blocks_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """In all lookups together. A copy is kept then. Filters in memory need none, and take no part of the bound."""
     cost, n_lookups = 8_192, 32 * LARGE // 8_192
     monkeypatch.setattr(parquet_filters, "_COPIED_BYTES", 32 * LARGE)

@@ -61,7 +61,7 @@ def test_no_value_of_a_filter_is_excluded(shapes: list[tuple[int, int]], data: s
     assert not copies.excluded(asked).any()
 
 
-def test_a_copy_is_half_full_at_most_and_excludes_nearly_all_other_values() -> None:
+def test_a_copy_is_half_full_and_excludes_most_absent_values() -> None:
     copies = folded_copies([500] * 4, [1024, 512, 63, 1])
     others = [question([chunk], [3_000 + i], [3_001 + i]) for chunk in range(4) for i in range(500)]
     excluded = np.array([copies.excluded(each)[0] for each in others]).reshape(4, 500).mean(axis=1)
@@ -146,7 +146,7 @@ def bytes_of_lookups(path: Path, values: range) -> list[int]:
     return [plan.bloom_bytes_read for plan in plans]
 
 
-def test_filters_that_are_asked_often_are_read_once_more_and_then_no_more(tmp_path: Path) -> None:
+def test_filters_that_are_asked_often_are_read_once_more(tmp_path: Path) -> None:
     process_cache.clear()
     for i in range(3):
         many(tmp_path / f"{i}.parquet", 0)

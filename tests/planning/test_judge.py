@@ -68,7 +68,7 @@ def test_a_timestamp_in_a_name_has_the_time_zone_of_the_reader(dataset: bp.Datas
     assert verdicts(dataset, bp.Eq("n", 2), timezone=None) == [False, True, False]
 
 
-def test_a_literal_of_the_wrong_type_excludes_no_file_unless_it_is_an_error(dataset: bp.Dataset) -> None:
+def test_a_wrong_literal_type_excludes_no_file_or_is_an_error(dataset: bp.Dataset) -> None:
     assert verdicts(dataset, bp.Eq("n", "x"), strict=False) == [True, True, True]
     with pytest.raises(bp.PlanError, match="column 'n'"):
         verdicts(dataset, bp.Eq("n", "x"))

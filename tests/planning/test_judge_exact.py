@@ -86,7 +86,7 @@ def expected_code(each: Range, conditions: list[Predicate], oracle: Oracle) -> i
 
 
 @SEEDS
-def test_no_match_is_skipped_and_all_else_that_evidence_excludes_is(seed: int, dataset: bp.Dataset) -> None:
+def test_evidence_skips_exactly_what_it_excludes(seed: int, dataset: bp.Dataset) -> None:
     for ranges, conditions in cases(seed, in_parts=False):
         request = make_request(dataset)
         table, codes, counts = judged(ranges, conditions, request)
@@ -229,7 +229,7 @@ def test_names_in_another_case(dataset: bp.Dataset) -> None:
         assert judged(simple(0), [bp.Eq("A", 3)], request)[1].tolist() == [expected]
 
 
-def test_a_literal_of_the_wrong_type_is_an_error_if_the_condition_is_strict(dataset: bp.Dataset) -> None:
+def test_a_strict_literal_of_the_wrong_type_is_an_error(dataset: bp.Dataset) -> None:
     table: Any = FakeRanges(simple(0, 1))
     conditions = [RowCondition(bp.Eq("a", "x"), strict=False), RowCondition(bp.Eq("b", 9), strict=True)]
     assert judge(table, conditions, make_request(dataset))[0].tolist() == [2, 2]
@@ -251,7 +251,7 @@ def test_evidence_that_cannot_be_read_is_an_error_of_the_plan(dataset: bp.Datase
         judged(simple(0), [bp.Eq("a", 3)], make_request(dataset, on_filter_error="fail"), unreadable={"a": error})
 
 
-def test_columns_are_read_once_and_columns_without_filters_are_known(dataset: bp.Dataset) -> None:
+def test_columns_are_read_once_and_those_without_filters_known(dataset: bp.Dataset) -> None:
     ranges = [*simple(0), Range(1, {name: Chunk((2, 4), has_filter=False) for name in "abc"})]
     for where, reads, has_filters in (
         (bp.Or(bp.Eq("a", 3), bp.In("a", [3, 5])), 2, {("a",): True}),

@@ -266,7 +266,7 @@ def test_literals_of_the_wrong_type_are_errors(leaf: Predicate) -> None:
         judged(leaf, INTEGERS, upwards=False)
 
 
-def test_values_of_equalities() -> None:
+def test_only_equalities_have_values_to_look_up() -> None:
     assert equality_values(bp.Eq("x", 1)) == equality_values(bp.EqNullSafe("x", 1)) == (1,)
     assert equality_values(bp.In("x", [1, 2])) == (1, 2)
     assert equality_values(bp.NotEq("x", 1)) is None

@@ -238,7 +238,7 @@ def test_leaves_of_a_tree():
         (Not(ItemIn("a", "k", [None])), Not(ItemIn("a", "k", [None]))),
     ],
 )
-def test_normal_form(given, expected):
+def test_normal_form_has_no_not_above_and_or_or(given, expected):
     assert normalize(given) == expected
 
 

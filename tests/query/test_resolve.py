@@ -157,7 +157,7 @@ def test_names_equal_only_under_unicode_case_folding_never_skip(tmp_path: Path) 
     assert ("2.parquet", 0) in row_groups
 
 
-def test_a_name_in_backticks_outside_of_sql_is_named_without_them(tmp_path: Path) -> None:
+def test_backticks_outside_of_sql_get_a_suggestion_without(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"a.b": [1]})
     for where in (bp.Eq("`a.b`", 1), [("`a.b`", "=", 1)]):
         with pytest.raises(bp.PlanError, match=r"'`a\.b`' is in none of the files; did you mean 'a\.b'"):

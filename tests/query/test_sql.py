@@ -240,7 +240,7 @@ def test_long_chains_and_lists_are_parsed():
         ([["a", ">", 1], ["b", "=", 2]], And(Gt("a", 1), Eq("b", 2))),
     ],
 )  # fmt: skip
-def test_pyarrow_style_lists(where, expected):
+def test_lists_as_in_pyarrow_are_parsed(where, expected):
     assert parse_where(where) == expected
 
 

@@ -211,7 +211,7 @@ def test_two_changes_within_a_tick_of_the_clock(
         assert bp.read_table(tmp_path, "id = 5").num_rows == 1
 
 
-def test_evidence_waits_for_the_clock_only_if_a_file_changed_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_waits_only_for_a_file_that_just_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     monkeypatch.setattr(time, "time_ns", lambda: 5_000_000_000)

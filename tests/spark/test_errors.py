@@ -18,7 +18,7 @@ from tests.support import files
 pytestmark = pytest.mark.slow
 
 
-def test_an_unknown_option(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unknown_option_is_an_error_with_a_suggestion(spark: SparkSession, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})
     with pytest.raises(Exception, match="no option 'mergeschemas'; did you mean 'mergeSchema'"):
         load(spark, path, mergeSchemas="true")

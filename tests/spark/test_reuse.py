@@ -53,7 +53,7 @@ def test_union_of_two_filters(frame: DataFrame) -> None:
     assert ids(frame.where("id = 1").union(frame.where("id = 3"))) == [1, 3]
 
 
-def test_self_join(frame: DataFrame) -> None:
+def test_both_sides_of_a_self_join_keep_their_filters(frame: DataFrame) -> None:
     left, right = frame.where("id >= 3").alias("l"), frame.where("id <= 3").alias("r")
     assert [tuple(row) for row in left.join(right, "id").select("id", "r.name").collect()] == [(3, "n3")]
 

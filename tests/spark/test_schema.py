@@ -282,7 +282,7 @@ def test_names_that_differ_by_case(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.4", "2.6"])
-def test_every_format_version_of_pyarrow(spark: SparkSession, tmp_path: Path, version: Any) -> None:
+def test_files_of_every_format_version_have_sparks_schema(spark: SparkSession, tmp_path: Path, version: Any) -> None:
     table = pa.table(
         {"i": np.arange(100), "t": pa.array(range(100), pa.timestamp("us")), "u": pa.array(range(100), pa.uint32())}
     )

@@ -162,7 +162,7 @@ def test_a_copy_that_cannot_be_looked_at_is_kept(old: bytes, monkeypatch: pytest
     assert azure.names() == [TEMPORARY, PATH]
 
 
-def test_an_interrupt_while_a_copy_is_awaited_keeps_the_new_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_for_a_copy_keeps_the_new_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     azure = Azure(None)
     azure.pipe_file(PATH, old)
 

@@ -351,9 +351,7 @@ def test_a_directory_that_cannot_be_flushed_is_no_error(
     assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
 
 
-def test_a_directory_that_fails_to_be_flushed_is_an_error_that_says_so(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_that_cannot_be_flushed_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync, before = os.fsync, parquet.read_bytes()
 
     def failing(descriptor: int) -> None:

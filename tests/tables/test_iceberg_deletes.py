@@ -93,7 +93,7 @@ def test_equality_deletes_are_refused_while_they_matter(catalog: SqlCatalog) -> 
     assert ids_of(bp.Dataset.from_iceberg(table)) == [0, 1]
 
 
-def test_equality_deletes_are_global_if_all_partition_fields_were_removed(catalog: SqlCatalog) -> None:
+def test_equality_deletes_of_an_emptied_spec_are_global(catalog: SqlCatalog) -> None:
     """A table of version 1 keeps a removed partition field as ``void``."""
     table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"), version=1)
     table.append(rows(0, 2))

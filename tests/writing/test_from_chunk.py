@@ -205,7 +205,7 @@ def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
     assert all(bloom is not None and bloom.bits_set for bloom in filters.values())
 
 
-def test_value_only_in_the_last_row_group(tmp_path: Path) -> None:
+def test_each_row_group_gets_a_filter_of_its_own_values(tmp_path: Path) -> None:
     groups = [pa.table({"v": [f"{i}-{j}" for j in range(50)]}) for i in range(5)]
     filters = assert_complete(write_groups(tmp_path / "a.parquet", groups))
     last = np.array([xxhash.xxh64_intdigest(f"4-{j}".encode()) for j in range(50)], np.uint64)
