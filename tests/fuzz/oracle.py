@@ -37,8 +37,11 @@ Questions = Sequence[tuple[Any, Skipped]]
 
 @dataclass
 class Answer:
-    """Of one predicate: `rows` that match and are not in skipped row groups; None if pyarrow raises an error. `lost`:
-    the skipped row groups that should have been kept."""
+    """The answer to one predicate.
+
+    `rows`: those that match and are not in skipped row groups; None if pyarrow raises an error. `lost`: the skipped row
+    groups that should have been kept.
+    """
 
     rows: pa.Table | None = None
     lost: list[str] = field(default_factory=list)

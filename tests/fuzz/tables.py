@@ -116,7 +116,7 @@ def _examples(kind: Kind) -> list[Any]:
 
 @lru_cache(maxsize=200_000)
 def _truths(pool: Pool, operator: type[bp.Predicate], chosen: int, zone: str) -> np.ndarray:
-    """Of each value of the pool and of NULL: whether the leaf predicate holds."""
+    """Whether the leaf predicate holds, for each value of the pool and for NULL."""
     column = ("v",)
     leaf = _leaf(pool, operator, chosen, column)
     rows = [*pool.values, None]

@@ -57,7 +57,7 @@ class Find:
 
 @dataclass
 class Tally:
-    """What the round trips of this process did."""
+    """Counts of the round trips of this process."""
 
     predicates: int = 0
 

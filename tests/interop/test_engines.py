@@ -145,7 +145,7 @@ def schema_cases() -> dict[str, list[pa.Array]]:
 @pytest.mark.parametrize("merge_schema", [False, True])
 @pytest.mark.parametrize("int96", [False, True])
 def test_a_data_set_has_the_rows_of_read_table(int96: bool, merge_schema: bool, tmp_path: Path) -> None:
-    """The same table, or an error of both."""
+    """`read_table` and the data set give the same table, or both raise an error."""
     for case, columns in schema_cases().items():
         for i, column in enumerate(columns):
             data = pa.table({"c" if column.null_count < len(column) else "other": column})

@@ -36,7 +36,7 @@ _LADDER = 2_043
 """Values of a type with room for them: 1,022 are written, 512 in each row group, and 1,021 are absent."""
 
 ROWS = 520
-"""Of a row group: each of the 512 values, and nulls."""
+"""The rows of a row group: each of the 512 values, and nulls."""
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -58,7 +58,7 @@ class Kind:
 
     @cached_property
     def literals(self) -> tuple[list[Any], list[Any]]:
-        """The same, as a predicate names them."""
+        """The values of :attr:`groups` as literals of predicates."""
         first, second = self.groups
         return [self.literal(value) for value in first], [self.literal(value) for value in second]
 

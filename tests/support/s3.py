@@ -22,8 +22,8 @@ _ERRORS = {
     "forbidden": ("403 Forbidden", "InvalidAccessKeyId"),
 }
 FAULTS = ("throttled", "failed", "slow", "torn", "short", "reset")
-"""What the server may do instead of a right answer: 503 or 500; answer after SLOW_SECONDS; close the connection in the
-middle of the body; send half of the body, and say that this is all; reset the connection."""
+"""Faults of the server, in this order: 503 or 500; answer after SLOW_SECONDS; close the connection in the middle of the
+body; send half of the body, and say that this is all; reset the connection."""
 
 
 class S3Server:

@@ -1,6 +1,6 @@
 """Parses the statistics of a column in a stripe or a row group: bounds, and whether there are nulls.
 
-The writer decides which statistics can be believed: see :mod:`bloomparquet.orc.writer_quirks`.
+Which statistics are usable depends on the writer: see :mod:`bloomparquet.orc.writer_quirks`.
 
 Source: apache/orc-format ``orc_proto.proto`` (ColumnStatistics); ORC specification, "Column Statistics".
 """
@@ -47,8 +47,8 @@ _UNBOUNDED = (StatisticsKind.BOOLEAN, StatisticsKind.BINARY, StatisticsKind.COLL
 class Statistics:
     """The statistics of a column as the file has them; those that it lacks are None.
 
-    `non_nulls` counts the values that are not null. Every value v except NaN has ``minimum <= v <= maximum``, as far as
-    the writer can be believed. `total` is the sum of floating-point values, NaN if one of them may be NaN.
+    `non_nulls` counts the values that are not null. Every value v except NaN has ``minimum <= v <= maximum``, if the
+    writer's bounds are usable. `total` is the sum of floating-point values, NaN if one of them may be NaN.
     """
 
     kind: StatisticsKind

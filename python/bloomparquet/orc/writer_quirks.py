@@ -1,4 +1,4 @@
-"""The hashed bytes of each writer of ORC files, and which of its filters and bounds can be believed.
+"""The hashed bytes of each writer of ORC files, and which of its filters and bounds are usable.
 
 **Whatever is not proven by a file of that writer is unknown**, and then nothing is skipped. The table shows ORC Java
 2.3.0 (Spark 4.3), ORC C++ 2.2.2 (pyarrow 26), and the files in apache/orc's ``examples``. "long" is Thomas Wang's hash
@@ -158,8 +158,8 @@ def are_bounds_usable(tail: Tail, column: int) -> bool:
 
 
 def usable_bounds(tail: Tail, column: int, statistics: Statistics | None) -> tuple[Any, Any]:
-    """The minimum and the maximum of a column, as in :class:`Statistics`. A bound that is unknown or not to be believed
-    is None.
+    """The minimum and the maximum of a column, as in :class:`Statistics`. A bound that is unknown or not usable is
+    None.
 
     NaN may lie outside the bounds. If there may be a NaN, ``statistics.total`` is NaN.
     """

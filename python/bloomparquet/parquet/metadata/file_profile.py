@@ -31,7 +31,7 @@ _SPARK, _LEGACY_INT96, _REWRITTEN = _TRAIT_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class WriterTraits:
-    """The traits of a file's writer that decide how values are hashed and which bounds are trusted.
+    """The traits of a file's writer that decide how values are hashed and which bounds are usable.
 
     `spark`: Apache Spark wrote the file. Other writers copy Spark's key-value metadata, but not its created_by.
     parquet-java's ParquetRewriter, which merges files by several writers, has a created_by like Spark's and a key of

@@ -1,7 +1,7 @@
 """Statistics of one ORC column in many stripes or row groups, as arrays.
 
 Bounds are keys in the order of :func:`bloomparquet.orc.encoding.encode_values`, and only those that
-:func:`bloomparquet.orc.writer_quirks.usable_bounds` believes.
+:func:`bloomparquet.orc.writer_quirks.usable_bounds` returns.
 
 Source: ORC specification, "Column Statistics".
 """
