@@ -44,8 +44,7 @@ class BuildReport:
         self.left_out |= other.left_out
         if other.missing is not None:
             self.note_missing(other.missing)
-        self.reads.requests += other.reads.requests
-        self.reads.bytes += other.reads.bytes
+        self.reads.add(other.reads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,8 +182,7 @@ def _plan(
         judged = _judge_row_groups(table, predicate, conditions, excluded, unreadable, request, evidence_reads)
     else:
         judged = _JudgedRowGroups(np.full(len(table), KEPT, np.uint8), None, predicate, (), {}, request)
-    footer_reads.requests += index_reads.requests
-    footer_reads.bytes += index_reads.bytes
+    footer_reads.add(index_reads)
     return ScanPlan(
         dataset=dataset,
         where=judged.predicate,

@@ -74,6 +74,11 @@ class ReadCount:
     requests: int = 0
     bytes: int = 0
 
+    def add(self, other: ReadCount) -> None:
+        """Count the reads of another thread, or of another part of the work."""
+        self.requests += other.requests
+        self.bytes += other.bytes
+
 
 class Storage(Protocol):
     """A file system as the package uses it. Paths have no scheme."""

@@ -109,8 +109,7 @@ class TiledFilters:
         hashes = question.hashes[int(question.first.min()) : int(question.last.max())]
         numbers = [number for number, _ in _by_tile(self.tile[question.chunks])]
         for count in in_threads(self.tiles[0].slices.records.threads, fetch, numbers):
-            question.reads.requests += count.requests
-            question.reads.bytes += count.bytes
+            question.reads.add(count)
 
     def _ask_tile(self, tile: Tile, question: Question) -> NDArray[np.bool_]:
         first, last, at = question.first, question.last, self.at[question.chunks]

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bloomparquet.planning.index.listing import NUMBERS
 from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.staleness import are_same_times
-
-_IDENTITY = ("sizes", "mtimes", "inodes", "ctimes")
 
 
 class FilePositions:
@@ -30,7 +29,7 @@ class FilePositions:
         above = root.encode("utf-8", "surrogatepass")
         joined = b"\0".join(listing["paths"].tobytes() for listing in listings)
         self._joined = above + joined.replace(b"\0", b"\0" + above) if above else joined
-        numbers = {name: [each[name] for each in listings] for name in _IDENTITY} if listings else {}
+        numbers = {name: [each[name] for each in listings] for name in NUMBERS} if listings else {}
         self._identity = {name: np.concatenate(arrays) for name, arrays in numbers.items()}
         counts = [len(listing["sizes"]) for listing in listings]
         self._segment = np.repeat(np.arange(len(counts)), counts)

@@ -20,6 +20,9 @@ from bloomparquet.storage.files import FileInfo, Storage, data_root
 TABLE = "table"
 """The section that says which files there are."""
 
+NUMBERS = ("sizes", "mtimes", "inodes", "ctimes")
+"""The arrays of a listing that, beside the paths, say which versions of the files were listed."""
+
 
 class Listing:
     """A list of files on one storage as arrays."""
@@ -65,7 +68,7 @@ class StoredFiles(Sequence[FileInfo]):
 
     def __init__(self, arrays: Section, root: str) -> None:
         self.arrays, self._root = arrays, root
-        numbers = [arrays[name] for name in ("sizes", "mtimes", "inodes", "ctimes")]
+        numbers = [arrays[name] for name in NUMBERS]
         if {len(array) for array in numbers} != {np.count_nonzero(arrays["paths"] == 0) + 1}:
             raise ValueError("its listing is inconsistent")
 
@@ -73,7 +76,7 @@ class StoredFiles(Sequence[FileInfo]):
     def _files(self) -> list[FileInfo]:
         texts = self.arrays["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
         paths = [self._root + text for text in texts] if self._root else texts
-        numbers = (self.arrays[name].tolist() for name in ("sizes", "mtimes", "inodes", "ctimes"))
+        numbers = (self.arrays[name].tolist() for name in NUMBERS)
         return list(map(FileInfo._make, zip(paths, *numbers, strict=True)))
 
     def __len__(self) -> int:

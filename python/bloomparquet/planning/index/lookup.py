@@ -57,8 +57,8 @@ class OpenIndex:
 
         counts: list[ReadCount] = []
         opened = list(in_threads(self.storage.threads, open_segment, self.manifest.segments))
-        reads.requests += sum(count.requests for count in counts)
-        reads.bytes += sum(count.bytes for count in counts)
+        for count in counts:
+            reads.add(count)
         return [segment for segment in opened if segment is not None]
 
 

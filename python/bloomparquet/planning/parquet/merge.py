@@ -146,9 +146,9 @@ class _ProfileColumns:
             return part[0].cached_arrays((part[1], leaf), count), count
 
         loaded = list(in_threads(self._parts[0][0].storage.threads, load_part, self._parts))
-        reads.requests += sum(count.requests for _, count in loaded)
-        reads.bytes += sum(count.bytes for _, count in loaded)
         known, chosen = [], list(self._chosen)
+        for _, count in loaded:
+            reads.add(count)
         for i, (arrays, _) in enumerate(loaded):
             if arrays is None:
                 if extract is None:
