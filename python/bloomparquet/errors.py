@@ -113,6 +113,11 @@ def shorten(text: str, most: int = _MOST_NAME_CHARACTERS) -> str:
     return f"{text[:end]}…({len(text) - 2 * end:,} characters left out)…{text[-end:]}"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; the name of its class if it has none."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def quoted(value: object) -> str:
     """The ``repr`` of a name or a literal, shortened for a message."""
     return shorten(repr(value))

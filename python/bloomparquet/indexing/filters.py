@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError
 from bloomparquet.indexing.columns import FilterToMake
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
@@ -102,8 +101,3 @@ def _in_case(case: str, values: pa.Array) -> pa.Array:
         raise NotAsciiError
     changed = pc.ascii_lower(text) if case == "lower" else pc.ascii_upper(text)
     return changed.view(pa.large_binary()).cast(pa.binary())
-
-
-def readable(error: BloomParquetError | OSError) -> str:
-    """The first line of an error, for a report."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

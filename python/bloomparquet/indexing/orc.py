@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import unless_error
+from bloomparquet.errors import first_line, unless_error
 from bloomparquet.indexing.columns import IndexColumns
-from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet, readable
+from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet
 from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.file_tail import Tail
@@ -33,7 +33,7 @@ _DIVISORS = (2, 3, 5, 7, 11, 13)
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> tuple[list[FileInfo], list[Tail]]:
     opened = read_stripes(storage, files, report.reads)
-    report.left_out.update((file.path, readable(error)) for file, error in opened.errors.items())
+    report.left_out.update((file.path, first_line(error)) for file, error in opened.errors.items())
     kept: list[FileInfo] = []
     tails: list[Tail] = []
     read = opened.table.files

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
-from bloomparquet.indexing.filters import FilterSet, made_filters, readable, stored_filters
+from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filters
 from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
@@ -37,7 +37,7 @@ def _read_files(
     kept_footers: list[Footer] = []
     for file, footer, unchanged in zip(files, footers, may_be_cached(storage, files), strict=True):
         if file in undecryptable:
-            report.left_out[file.path] = readable(undecryptable[file])
+            report.left_out[file.path] = first_line(undecryptable[file])
         elif footer is None:
             report.left_out[file.path] = "no Parquet file, or its footer is damaged"
         elif footer.crypto is not None:

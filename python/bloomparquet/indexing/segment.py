@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import BloomParquetError
+from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import IndexColumns
-from bloomparquet.indexing.filters import readable
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
@@ -125,7 +124,7 @@ class SegmentWriter:
                 )
             except BloomParquetError as error:
                 if len(files) == 1:
-                    self.report.left_out[files[0].path] = readable(error)
+                    self.report.left_out[files[0].path] = first_line(error)
                     return None
                 good = [
                     is_unchanged and self._is_sound(file, footer)
@@ -153,7 +152,7 @@ class SegmentWriter:
         try:
             self.reader.contents(self.storage, [file], [footer], "", self.columns, BuildReport(reads=self.report.reads))
         except BloomParquetError as error:
-            self.report.left_out[file.path] = readable(error)
+            self.report.left_out[file.path] = first_line(error)
             return False
         return True
 

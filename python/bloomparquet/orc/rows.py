@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from bloomparquet.errors import FormatError, PlanError, UnsupportedError
+from bloomparquet.errors import FormatError, PlanError, UnsupportedError, first_line
 from bloomparquet.orc.encoding import orc_family
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.prefetch import PrefetchedFile
@@ -139,7 +139,7 @@ def read_stripes(
             is_unchanged = file.nstripes == len(tail.stripes) and file.nrows == tail.rows
         except (OSError, pa.ArrowException) as error:
             _require_readable(storage, tail.path, max(source.size() - tail.size, 0), tail.size)
-            raise FormatError(f"{tail.path}: pyarrow cannot read the tail of the file: {_first_line(error)}") from error
+            raise FormatError(f"{tail.path}: pyarrow cannot read the tail of the file: {first_line(error)}") from error
         if not is_unchanged:
             raise FormatError(f"{tail.path}: the file was replaced since it was listed; read it again")
         for stripe in stripes:
@@ -208,7 +208,7 @@ def _read_stripe(
         _require_readable(storage, tail.path, location.offset, location.length)
         is_unsupported = isinstance(error, pa.ArrowNotImplementedError | pa.ArrowCapacityError)
         error_type = UnsupportedError if is_unsupported else FormatError
-        raise error_type(f"{where}: pyarrow cannot read it: {_first_line(error)}") from error
+        raise error_type(f"{where}: pyarrow cannot read it: {first_line(error)}") from error
     if batch.num_rows != location.rows:
         raise FormatError(
             f"{where} has {batch.num_rows} rows; expected {location.rows}; "
@@ -233,7 +233,3 @@ def _cast(tail: Tail, stripe: int, column: pa.Array, field: pa.Field) -> pa.Arra
         raise UnsupportedError(
             f"{tail.path}: stripe {stripe}: column {field.name}: pyarrow returns {column.type}; expected {field.type}"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

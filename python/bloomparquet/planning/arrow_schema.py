@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from bloomparquet.errors import FormatError, PlanError
+from bloomparquet.errors import FormatError, PlanError, first_line
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.columns import SchemaNode
 from bloomparquet.query.domains import arrow_family
@@ -67,8 +67,7 @@ def _arrow_schema(footer: Footer) -> pa.Schema:
     try:
         arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, UnicodeError) as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise FormatError(f"pyarrow cannot read the schema of a file: {reason}") from error
+        raise FormatError(f"pyarrow cannot read the schema of a file: {first_line(error)}") from error
     nodes = {node.name: node for node in footer.profile.schema.root.children}
     return pa.schema([field.with_type(scan_type(field.type, nodes.get(field.name))) for field in arrow])
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, UnsupportedError, quoted, shorten
+from bloomparquet.errors import FormatError, UnsupportedError, first_line, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
@@ -142,5 +142,4 @@ def _read_encrypted(
             file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
             yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
         except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise FormatError(f"{path}: row group {row_group}: {reason}") from error
+            raise FormatError(f"{path}: row group {row_group}: {first_line(error)}") from error

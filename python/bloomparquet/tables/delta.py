@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, join_names, quoted
+from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, first_line, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -137,10 +137,9 @@ def _no_version(location: str, version: int, newest: int, error: Exception) -> P
 
 
 def _no_table(location: str, error: Exception) -> FileNotFoundError:
-    reason = next(iter(str(error).splitlines()), "")
     return FileNotFoundError(
         f"{location}: there is no Delta Lake table here; expected the directory of a table, which holds _delta_log. "
-        f"Plain Parquet files are read by bloomparquet.read_table. deltalake says: {reason}"
+        f"Plain Parquet files are read by bloomparquet.read_table. deltalake says: {first_line(error)}"
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import BloomParquetError, FormatError, first_line
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
@@ -136,9 +136,8 @@ def _errors_named(chunk: str) -> Iterator[None]:
     try:
         yield
     except (BloomParquetError, pa.ArrowException) as error:
-        what = next(iter(str(error).splitlines()), type(error).__name__)
         kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{chunk}: {what}") from error
+        raise kind(f"{chunk}: {first_line(error)}") from error
 
 
 def _unchanged(values: pa.Array) -> pa.Array:
