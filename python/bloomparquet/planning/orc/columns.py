@@ -31,7 +31,7 @@ from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
 from bloomparquet.query.ordering import MAX_DIGITS, Bounds, Encoded, Point
 
-UNKNOWN = -1
+_UNKNOWN = -1
 """A count that is not known."""
 
 _MICROSECOND = 1_000  # in nanoseconds
@@ -81,7 +81,7 @@ _FORMATS: dict[Family, _BoundsFormat] = {
 class ColumnStatistics:
     """Statistics of a column in n chunks, all of shape (n,).
 
-    `lower` and `upper` hold where `known`. `nulls` is UNKNOWN where it is not known. A chunk is `sound` if its
+    `lower` and `upper` hold where `known`. `nulls` is -1 where it is not known. A chunk is `sound` if its
     statistics do not contradict the column's type.
     """
 
@@ -97,7 +97,7 @@ class ColumnStatistics:
         dtype = "i8" if bounds is None else bounds.dtype
         # numpy's zeros of objects are numbers, which cannot be compared with bytes.
         lower, upper = (np.full(n, b"" if dtype == "O" else 0, dtype) for _ in range(2))
-        return cls(lower, upper, np.zeros(n, np.bool_), np.full(n, UNKNOWN, np.int64), np.ones(n, np.bool_))
+        return cls(lower, upper, np.zeros(n, np.bool_), np.full(n, _UNKNOWN, np.int64), np.ones(n, np.bool_))
 
     def take(self, chunks: NDArray[np.int64]) -> ColumnStatistics:
         """The statistics of some chunks, in their order."""
@@ -108,7 +108,7 @@ class ColumnStatistics:
     def for_parts(self, rows: NDArray[np.int64], part_rows: NDArray[np.int64]) -> ColumnStatistics:
         """Statistics that hold for a part of each chunk: for `part_rows` of its `rows`. A null count holds for a part
         only if no row is null, or every row."""
-        nulls = np.where(self.nulls == 0, 0, np.where(self.nulls == rows, part_rows, UNKNOWN))
+        nulls = np.where(self.nulls == 0, 0, np.where(self.nulls == rows, part_rows, _UNKNOWN))
         return replace(self, nulls=nulls)
 
     def set(self, chunks: NDArray[np.int64], statistics: ColumnStatistics) -> None:
@@ -138,7 +138,7 @@ class ColumnStatistics:
             if each is None:
                 continue
             nulls = _nulls(each, int(rows[i - first]), is_top_level)
-            if nulls != UNKNOWN and not (nulls == 0 and may_be_misplaced):
+            if nulls != _UNKNOWN and not (nulls == 0 and may_be_misplaced):
                 self.nulls[i] = nulls
             if bounds is None or each.kind is not bounds.kind or _may_hide_nan(each):
                 continue
@@ -179,10 +179,10 @@ def _nulls(statistics: Statistics, rows: int, is_top_level: bool) -> int:
     not include it."""
     non_nulls = statistics.non_nulls
     if non_nulls is None or non_nulls > rows or (non_nulls == 0 and statistics.minimum is not None):
-        return UNKNOWN
+        return _UNKNOWN
     if non_nulls == rows:
-        return 0 if statistics.has_null is False else UNKNOWN
-    return UNKNOWN if is_top_level and statistics.has_null is False else rows - non_nulls
+        return 0 if statistics.has_null is False else _UNKNOWN
+    return _UNKNOWN if is_top_level and statistics.has_null is False else rows - non_nulls
 
 
 @dataclass(frozen=True)

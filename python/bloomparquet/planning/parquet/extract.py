@@ -19,7 +19,7 @@ from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.query.columns import LeafColumn
 
-UNKNOWN = -1
+_UNKNOWN = -1
 
 
 def extract_column(
@@ -37,7 +37,7 @@ def extract_column(
     for i, refused in zip(unread, refusals, strict=True):
         encrypted.read(paths[i], footers[i], leaf, int(first[i]), refused, columns)
     values, nulls, offset = columns.values, columns.nulls, columns.bloom_offset
-    nulls[(nulls > values) | (nulls < 0)] = UNKNOWN
+    nulls[(nulls > values) | (nulls < 0)] = _UNKNOWN
     filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
     bounds = bounds_of(leaf, profile.traits, columns)
     known_filters = KnownFilters.unread(offset, encrypted.errors)

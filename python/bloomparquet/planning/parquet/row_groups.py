@@ -37,7 +37,7 @@ from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 
-UNKNOWN = -1
+_NOT_COMPUTED = -1
 
 _MANY_EXTENTS = 64  # from this number on, reading them all at once takes less time than one after the other
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -58,7 +58,7 @@ class GroupArrays:
     """The n row groups of f files, without their columns.
 
     Per file, shape (f,): `counts` of row groups; `profile`, an index into the profiles; `limit`, where the footer
-    begins. Per row group: `rows` (n,); `extents` (n, 2), start and length, UNKNOWN until they are needed.
+    begins. Per row group: `rows` (n,); `extents` (n, 2), start and length, -1 until they are computed.
     """
 
     counts: NDArray[np.int64]
@@ -126,7 +126,7 @@ class RowGroups:
         counts = np.array([len(footer.rows) for footer in footers], np.int64)
         limit = np.array([info.size - footer.size for info, footer in zip(files, footers, strict=True)], np.int64)
         rows = np.array([rows for footer in footers for rows in footer.rows], np.int64)
-        extents = np.full((len(rows), 2), UNKNOWN, np.int64)
+        extents = np.full((len(rows), 2), _NOT_COMPUTED, np.int64)
         arrays = GroupArrays(counts, profile, limit, rows, extents)
         return cls(storage, files, arrays, list(profiles.values()), footers, keys=keys)
 
@@ -253,8 +253,8 @@ class RowGroups:
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offset of each row group in its file, and the length of its column chunks in bytes."""
         extents = self.arrays.extents
-        self._read_extents(row_groups[extents[row_groups, 0] == UNKNOWN])
-        for row_group in row_groups[extents[row_groups, 0] == UNKNOWN].tolist():
+        self._read_extents(row_groups[extents[row_groups, 0] == _NOT_COMPUTED])
+        for row_group in row_groups[extents[row_groups, 0] == _NOT_COMPUTED].tolist():
             file = int(self.file[row_group])
             try:
                 extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
@@ -265,11 +265,11 @@ class RowGroups:
 
     def fill_extents(self) -> None:
         """Compute all extents that footers in memory give. Errors are raised when a plan keeps the row group."""
-        unknown = np.flatnonzero(self.arrays.extents[:, 0] == UNKNOWN)
+        missing = np.flatnonzero(self.arrays.extents[:, 0] == _NOT_COMPUTED)
         has_footer = np.array([footer is not None for footer in self._footers], np.bool_)
-        unknown = unknown[has_footer[self.file[unknown]]]
-        self._read_extents(unknown)
-        for row_group in unknown[self.arrays.extents[unknown, 0] == UNKNOWN].tolist():
+        missing = missing[has_footer[self.file[missing]]]
+        self._read_extents(missing)
+        for row_group in missing[self.arrays.extents[missing, 0] == _NOT_COMPUTED].tolist():
             with suppress(FormatError):
                 self.extents_of(np.array([row_group]))
 
