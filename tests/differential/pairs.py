@@ -191,69 +191,84 @@ def table(spark: SparkSession, load: Load, way: str | None, name: str, where: st
 
 
 def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
-    """The difference between both outcomes; None if they agree."""
-    right = run(spark, pair, None)
+    """The difference between both outcomes. None if they agree, or differ in a way that is known and counted."""
+    sparks = run(spark, pair, None)
     ours = run(spark, pair, pair.way)
     tally["pairs"] += 1
     tally[pair.way] += 1
     count_plans(ours.plans, pair.way, tally)
-    if ours.error and right.error:
+    if ours.error and sparks.error:
         tally["both fail"] += 1
         return None
-    if right.error:
+    if sparks.error:
         tally["rows for Spark's error"] += 1
-        # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
-        in_python = pair.way in (PYTHON, *IN_PYTHON)
-        hidden = right.is_of_task and any(plan.kept < plan.total or plan.total == 0 for plan in ours.plans)
-        if hidden or in_python or right.error in _ROW_ERRORS:
+        if _may_have_rows(pair, ours, sparks):
             return None
-        if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
-            tally["Spark's pushdown differs as well"] += 1
+        known = _why_spark_fails_alone(spark, pair, ours)
+        difference = f"rows, and Spark fails: {sparks.message}"
+    elif ours.error:
+        known = _why_ours_fails_alone(spark, pair, ours, sparks)
+        difference = f"fails, and Spark has {len(sparks.rows)} rows: {ours.error}: {ours.message}"
+    else:
+        tally["with rows"] += bool(sparks.rows)
+        if ours.rows == sparks.rows:
             return None
-        if pair.way in (JAR, WHERE) and _is_as_own_v2(spark, pair, ours):
-            tally["Spark's own V2 reads it as well"] += 1
-            return None
-        return f"rows, and Spark fails: {right.message}"
-    if ours.error:
-        if is_refusal(pair.way, ours):
-            tally[f"{pair.way}: refused by name"] += 1
-            return None
-        if pair.way != PLAIN and _pushed(spark, pair).error:  # for example ORC's, for NULL in an IN list
-            tally["Spark's pushdown fails as well"] += 1
-            return None
-        if _fails_before_1970(spark, pair, ours):
-            tally["Spark's other reader fails as well"] += 1
-            return None
-        # Spark's optimizer may find that no row can match. Then it evaluates nothing,
-        if pair.way == WHERE and ours.error in _ROW_ERRORS and not right.rows:
-            tally["where evaluates more"] += 1
-            return None
-        # and reads no file, not even a damaged one.
-        everything = replace(pair, statement=Statement("SELECT * FROM {t}", pair.statement.predicate))
-        if pair.way == WHERE and run(spark, everything, None).error.split(".")[0] == ours.error.split(".")[0]:
-            tally["both fail"] += 1
-            return None
-        return f"fails, and Spark has {len(right.rows)} rows: {ours.error}: {ours.message}"
-    tally["with rows"] += bool(right.rows)
-    if ours.rows == right.rows:
-        return None
+        known = _why_rows_differ(spark, pair, ours, sparks)
+        lost, extra = Counter(sparks.rows) - Counter(ours.rows), Counter(ours.rows) - Counter(sparks.rows)
+        difference = f"{len(ours.rows)} rows for {len(sparks.rows)}; lost {list(lost)[:5]}, extra {list(extra)[:5]}"
+    if known is None:
+        return difference
+    tally[known] += 1
+    return None
+
+
+def _may_have_rows(pair: Pair, ours: Outcome, sparks: Outcome) -> bool:
+    """Whether skipping, or another order of evaluation, can hide what Spark fails for."""
+    # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
+    hidden = sparks.is_of_task and any(plan.kept < plan.total or plan.total == 0 for plan in ours.plans)
+    return hidden or pair.way in (PYTHON, *IN_PYTHON) or sparks.error in _ROW_ERRORS
+
+
+def _why_spark_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome) -> str | None:
+    """The name under which rows for an error of Spark are counted; None for a difference."""
+    if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
+        return "Spark's pushdown differs as well"
+    if pair.way in (JAR, WHERE) and _is_as_own_v2(spark, pair, ours):
+        return "Spark's own V2 reads it as well"
+    return None
+
+
+def _why_ours_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Outcome) -> str | None:
+    """The name under which an error for rows of Spark is counted; None for a difference."""
+    if is_refusal(pair.way, ours):
+        return f"{pair.way}: refused by name"
+    if pair.way != PLAIN and _pushed(spark, pair).error:  # for example ORC's, for NULL in an IN list
+        return "Spark's pushdown fails as well"
+    if _fails_before_1970(spark, pair, ours):
+        return "Spark's other reader fails as well"
+    # Spark's optimizer may find that no row can match. Then it evaluates nothing,
+    if pair.way == WHERE and ours.error in _ROW_ERRORS and not sparks.rows:
+        return "where evaluates more"
+    # and reads no file, not even a damaged one.
+    everything = replace(pair, statement=Statement("SELECT * FROM {t}", pair.statement.predicate))
+    if pair.way == WHERE and run(spark, everything, None).error.split(".")[0] == ours.error.split(".")[0]:
+        return "both fail"
+    return None
+
+
+def _why_rows_differ(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Outcome) -> str | None:
+    """The name under which other rows than Spark's are counted; None for a difference."""
     if _is_as_pushed(spark, pair, ours):  # for example ORC's, for fields of null structs
-        tally["Spark's pushdown differs as well"] += 1
-        return None
-    if _is_lost_by_sparks_filters(spark, pair, ours, right):
-        tally["Spark's pushdown differs as well"] += 1
-        return None
+        return "Spark's pushdown differs as well"
+    if _is_lost_by_sparks_filters(spark, pair, ours, sparks):
+        return "Spark's pushdown differs as well"
     if pair.way == READ_TABLE and _names_old_days(pair):
-        tally["other days than Spark's"] += 1
-        return None
+        return "other days than Spark's"
     if pair.way in IN_PYTHON and _names_mixed_numbers(pair):
-        tally["other numbers than Spark's"] += 1
-        return None
-    if pair.way != PLAIN and not Counter(right.rows) - Counter(ours.rows) and _ignores_errors(pair.load):
-        tally["rows for Spark's error"] += 1  # Spark's other reader, which ours is made of, fails for other files
-        return None
-    lost, extra = Counter(right.rows) - Counter(ours.rows), Counter(ours.rows) - Counter(right.rows)
-    return f"{len(ours.rows)} rows for {len(right.rows)}; lost {list(lost)[:5]}, extra {list(extra)[:5]}"
+        return "other numbers than Spark's"
+    if pair.way != PLAIN and not Counter(sparks.rows) - Counter(ours.rows) and _ignores_errors(pair.load):
+        return "rows for Spark's error"  # Spark's other reader, which ours is made of, fails for other files
+    return None
 
 
 def _ignores_errors(load: Load) -> bool:
@@ -337,7 +352,7 @@ def _is_as_pushed(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
     return not pushed.error and pushed.rows == ours.rows
 
 
-def _is_lost_by_sparks_filters(spark: SparkSession, pair: Pair, ours: Outcome, right: Outcome) -> bool:
+def _is_lost_by_sparks_filters(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Outcome) -> bool:
     """Whether our plan of ORC files keeps all rows, and the filters of Spark's reader lose some.
 
     For NULL in an IN list, Spark's own format fails with its filters. Then the rows of both cannot be compared.
@@ -347,7 +362,7 @@ def _is_lost_by_sparks_filters(spark: SparkSession, pair: Pair, ours: Outcome, r
     off = {"spark.sql.orc.filterPushdown": "false"}
     load = replace(pair.load, settings={**pair.load.settings, **off}, at_load={**pair.load.at_load, **off})
     without = run(spark, replace(pair, load=load), JAR)
-    return without.rows == right.rows and _counts(without) == _counts(ours)
+    return without.rows == sparks.rows and _counts(without) == _counts(ours)
 
 
 def _counts(outcome: Outcome) -> list[tuple[int, int]]:
