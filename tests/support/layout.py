@@ -77,11 +77,7 @@ def insert_filters(path: Path | str, num_bytes: int, *, where: str, columns: Map
             if chunk_id[0] == i:
                 start, stop = old[chunk_id]
                 moved[chunk_id] = len(body) - start
-                for field in _PAGE_OFFSETS:
-                    if field in chunk[_METADATA].value and chunk[_METADATA].value[field].value > 0:
-                        chunk[_METADATA].value[field] = Field(
-                            _I64, chunk[_METADATA].value[field].value + moved[chunk_id]
-                        )
+                _move_pages(chunk, moved[chunk_id])
                 chunk[_CHUNK_OFFSET] = Field(_I64, 0)
                 body += data[start:stop]
         metadata[_ROW_GROUPS].value.values[i][_GROUP_OFFSET] = Field(_I64, old[i, 0][0] + moved[i, 0])
@@ -94,10 +90,7 @@ def insert_filters(path: Path | str, num_bytes: int, *, where: str, columns: Map
             if (chunk_id, field) in indexes:
                 raw = indexes[chunk_id, field]
                 if field == _OFFSET_INDEX:
-                    index = decode(raw)
-                    for location in index[_LOCATIONS].value.values:
-                        location[_LOCATION_OFFSET] = Field(_I64, location[_LOCATION_OFFSET].value + moved[chunk_id])
-                    raw = encode(index)
+                    raw = _moved_offset_index(raw, moved[chunk_id])
                 chunk[field] = Field(_I64, len(body))
                 chunk[field + 1] = Field(_I32, len(raw))
                 body += raw
@@ -107,6 +100,21 @@ def insert_filters(path: Path | str, num_bytes: int, *, where: str, columns: Map
     Path(path).write_bytes(bytes(body) + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert_page_indexes_resolve(path)
     return path
+
+
+def _move_pages(chunk: dict[int, Field], distance: int) -> None:
+    """Add `distance` to the offsets of a chunk's pages."""
+    metadata = chunk[_METADATA].value
+    for field in _PAGE_OFFSETS:
+        if field in metadata and metadata[field].value > 0:
+            metadata[field] = Field(_I64, metadata[field].value + distance)
+
+
+def _moved_offset_index(raw: bytes, distance: int) -> bytes:
+    index = decode(raw)
+    for location in index[_LOCATIONS].value.values:
+        location[_LOCATION_OFFSET] = Field(_I64, location[_LOCATION_OFFSET].value + distance)
+    return encode(index)
 
 
 def _sorted(fields: dict[int, Field]) -> dict[int, Field]:

@@ -182,8 +182,8 @@ class Readers:
                 self._agrees(chosen(self.python(path, schema, **options).where(where)), oracle, rows)
 
         # Without filters, Spark's reader returns all rows of the planned row groups, so they can be counted.
-        knows = "true" if rows_per_group is None else "false"
-        with conf(self.spark, {"spark.sql.parquet.filterPushdown": knows}):
+        pushdown = "true" if rows_per_group is None else "false"
+        with conf(self.spark, {"spark.sql.parquet.filterPushdown": pushdown}):
             frame = chosen(self.jar(path, schema, **options).where(where))
             assert frame.schema == oracle.schema
             ran = run(frame)
