@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.cache_file import CacheDirectory, default_directory, open_cache_file
+from bloomparquet.planning.evidence.cache_directory import CacheDirectory, default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
@@ -57,7 +57,7 @@ def test_disk_errors_are_logged_once_and_fail_no_plan(
         raise OSError(28, "No space left on device")
 
     use_disk(directory)
-    monkeypatch.setattr("bloomparquet.planning.evidence.cache_file.os.replace", full)
+    monkeypatch.setattr("bloomparquet.planning.evidence.cache_directory.os.replace", full)
     for _ in range(2):
         assert summary(bp.plan(data, "x = 30")) == expected
         restart()

@@ -15,8 +15,8 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence import cache_file
-from bloomparquet.planning.evidence.cache_file import CacheDirectory, open_cache_file
+from bloomparquet.planning.evidence import cache_directory
+from bloomparquet.planning.evidence.cache_directory import CacheDirectory, open_cache_file
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.storage.files import FileInfo
@@ -85,7 +85,7 @@ def test_cache_file_of_another_version_is_ignored(data: Path, directory: Path, m
     bp.plan(data, "x = 31")
     restart()
     (entry,) = cache_files(directory)
-    monkeypatch.setattr(cache_file, "code_fingerprint", lambda: "another version")
+    monkeypatch.setattr(cache_directory, "code_fingerprint", lambda: "another version")
     with pytest.raises(DamagedFileError):
         open_cache_file(entry)
     assert bp.plan(data, "x = 31").requests > 0

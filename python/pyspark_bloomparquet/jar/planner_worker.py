@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
-from bloomparquet.planning.evidence.cache_file import code_fingerprint
+from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.open import has_expression_filters

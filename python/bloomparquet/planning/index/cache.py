@@ -30,7 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence.cache_file import CacheDirectory, code_fingerprint, errors_logged, open_cache_file
+from bloomparquet.planning.evidence.cache_directory import (
+    CacheDirectory,
+    code_fingerprint,
+    errors_logged,
+    open_cache_file,
+)
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.section_file import Section
