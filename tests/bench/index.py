@@ -214,7 +214,7 @@ def made_up_index(row_groups: int) -> tuple[Dataset, str]:
     )
     listed = Dataset(storage, files, (), ((),) * len(files))
     home = base_directory() / f"made-up-{row_groups}-v{VERSION}"
-    if not (home / "manifest.json").exists():
+    if not (home / "_manifest.json").exists():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         target = Target(storage, str(home), "/made/up/")

@@ -94,7 +94,7 @@ def test_an_index_elsewhere_with_filters_of_its_own(run: Run, data: Path, tmp_pa
 
 def test_fpp_auto_counts_the_row_groups(run: Run, data: Path) -> None:
     assert run("index", "build", data, "--columns", "id,name", "--fpp", "auto").code == 0
-    manifest = json.loads((data / "_bloomparquet_index" / "manifest.json").read_text())
+    manifest = json.loads((data / "_bloomparquet_index" / "_manifest.json").read_text())
     name = manifest["columns"]["named"]["name"]
     assert (name["fpp"], name["row_groups"]) == ("auto", 12)
     planned = plan(run, data, "--where", "name = 'x407'")  # past all statistics

@@ -67,7 +67,7 @@ def _dataset() -> bp.Dataset:
 @cache
 def _sound() -> tuple[Path, bytes, Path, bytes]:
     (segment,) = segments(_root())
-    manifest = segment.with_name("manifest.json")
+    manifest = segment.with_name("_manifest.json")
     return manifest, manifest.read_bytes(), segment, segment.read_bytes()
 
 

@@ -66,14 +66,15 @@ def test_a_refresh_has_the_columns_of_the_build(root: Path, tmp_path: Path) -> N
 def test_other_files_in_the_directory_stay(root: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
-    for name in ("notes.txt", "segment", ".hidden"):
+    names = [".film.segment.txt", ".hidden", "film.segment", "manifest.json", "notes.txt", "segment"]
+    for name in names:
         (index / name).write_text("")
-    for leftover in ("0-0.segment", ".0-0.segment.bloomparquet-tmp"):
+    for leftover in ("_0123456789abcdef-01234567.segment", "._0123456789abcdef-01234567.segment.bloomparquet-tmp"):
         (index / leftover).write_text("")
     info = bp.build_index(root, to=index)
-    assert len(os.listdir(index)) == 3 + 1 + info.segments
+    assert len(os.listdir(index)) == len(names) + 1 + info.segments
     bp.drop_index(root, to=index)
-    assert sorted(os.listdir(index)) == [".hidden", "notes.txt", "segment"]
+    assert sorted(os.listdir(index)) == names
 
 
 @pytest.mark.parametrize("work", ["drop", "drop no index", "failed build"])

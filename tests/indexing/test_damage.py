@@ -43,7 +43,7 @@ class Data:
         bp.build_index(root)
         self.expected = [outcome("off", root, where) for where in WHERES]
         (self.segment,) = segments(root)
-        self.manifest = self.segment.with_name("manifest.json")
+        self.manifest = self.segment.with_name("_manifest.json")
         self._sound = {path: path.read_bytes() for path in index_files(root).values()}
 
     def restore(self) -> None:
@@ -196,7 +196,7 @@ def test_files_of_other_indexes_are_not_used(data: Data, tmp_path: Path) -> None
     data.assert_right("the segment of another data set")
     data.replace(data.segment, b"")
     data.replace(data.segment.with_name(segment.name), segment.read_bytes())
-    data.replace(data.manifest, segment.with_name("manifest.json").read_bytes())
+    data.replace(data.manifest, segment.with_name("_manifest.json").read_bytes())
     data.assert_right("the index of another data set")
     assert plan_by("auto", data.root, "x = 3").indexed == 0
     data.restore()

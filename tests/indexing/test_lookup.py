@@ -73,10 +73,10 @@ def test_an_index_in_the_bucket_of_the_data_has_its_options(
     opened: list[str] = []
     monkeypatch.setattr(lookup, "open_storage", lambda location: opened.append(location) or (REMOTE, "elsewhere"))
     if expected is None:
-        assert lookup._open_directory(location, data) == (REMOTE, "elsewhere")
+        assert lookup.open_directory(location, data) == (REMOTE, "elsewhere")
         assert opened == [location]
     else:
-        assert lookup._open_directory(location, data) == (data, expected)
+        assert lookup.open_directory(location, data) == (data, expected)
         assert not opened
 
 
@@ -191,7 +191,7 @@ def test_a_remote_index_is_looked_at_once_a_minute(tmp_path: Path, clock: Clock)
     clock.now += 60
     assert looks.look() is second
     assert looks.reads.requests == 6  # it was read, and is the same
-    (directory / "manifest.json").unlink()
+    (directory / "_manifest.json").unlink()
     clock.now += 60
     assert looks.look() is None
     assert looks.reads.requests == 7
@@ -219,6 +219,14 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         assert index.root == f"{tmp_path}/"
 
 
+def test_an_index_elsewhere_is_opened_for_each_access_to_the_data(tmp_path: Path) -> None:
+    """What is opened reads data files by the storage of its first user."""
+    put_index(tmp_path / "to", root=f"{tmp_path}/")
+    others = ArrowStorage(ROOTED, REMOTE.key, ("s3://bucket", "other credentials"))
+    first, second = (Looks(storage, f"{tmp_path}/", tmp_path / "to") for storage in (REMOTE, others))
+    assert first.look() is first.look() is not second.look()
+
+
 def test_the_indexes_that_were_looked_at_last_are_remembered(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +251,7 @@ def test_a_manifest_that_cannot_be_read_leaves_no_memory_behind(
     memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_index(tmp_path, "x" * 100_000)
-    memory.pipe("/index/manifest.json", (tmp_path / "manifest.json").read_bytes())
+    memory.pipe("/index/_manifest.json", (tmp_path / "_manifest.json").read_bytes())
     storage, directory = open_storage("memory://index")
 
     def refuse(_: Any, size: int = -1) -> bytes:
@@ -254,7 +262,7 @@ def test_a_manifest_that_cannot_be_read_leaves_no_memory_behind(
             read_manifest(storage, directory, ReadCount())
 
     assert read_manifest(storage, directory, ReadCount()) is not None
-    monkeypatch.setattr(type(memory.open("/index/manifest.json")), "read", refuse)
+    monkeypatch.setattr(type(memory.open("/index/_manifest.json")), "read", refuse)
     assert memory_left_behind(fail) < 1 << 16
 
 

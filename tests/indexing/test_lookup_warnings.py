@@ -48,7 +48,7 @@ def test_a_damaged_manifest_is_read_and_logged_once(
     storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = put_index(tmp_path / "_bloomparquet_index", "sound")
-    manifest = directory / "manifest.json"
+    manifest = directory / "_manifest.json"
     sound = manifest.read_bytes()
     looks = Looks(storage, f"{tmp_path}/")
     messages = []
@@ -71,7 +71,7 @@ def test_a_damaged_manifest_is_read_and_logged_once(
 
 
 @BOTH
-@pytest.mark.parametrize("text", ["it failed", "{directory}/manifest.json failed"])
+@pytest.mark.parametrize("text", ["it failed", "{directory}/_manifest.json failed"])
 def test_an_index_that_could_not_be_read_is_read_by_a_later_plan(
     text: str,
     storage: Storage,

@@ -182,17 +182,17 @@ def test_segments_of_running_builds_stay_and_old_ones_go(
     url, place = s3.url(small), f"bucket/{small}/{DIRECTORY}"
     bp.build_index(url)
     (first,) = [name for name in s3.names(f"{small}/{DIRECTORY}") if name.endswith(".segment")]
-    with s3.filesystem.open_output_stream(f"{place}/of-another-build.segment") as out:
+    with s3.filesystem.open_output_stream(f"{place}/_0123456789abcdef-01234567.segment") as out:
         out.write(b"not committed yet")
     bp.build_index(url)
     names = s3.names(f"{small}/{DIRECTORY}")
     assert len(names) == 4  # the index, the one before, and the other build's
-    assert {first, "of-another-build.segment"} < set(names)
+    assert {first, "_0123456789abcdef-01234567.segment"} < set(names)
     monkeypatch.setattr(commit, "_ABANDONED_SECONDS", -3600.0)
     bp.build_index(url)
     names = s3.names(f"{small}/{DIRECTORY}")
     assert len(names) == 3
-    assert not {first, "of-another-build.segment"} & set(names)
+    assert not {first, "_0123456789abcdef-01234567.segment"} & set(names)
     assert_whole(s3, small, 3)
 
 
@@ -230,7 +230,7 @@ def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypat
 @pytest.mark.parametrize("field", ["bytes", "files", "row_groups", "start_bytes"])
 def test_a_manifest_may_lie_about_the_sizes_of_a_segment(field: str, s3: S3Server, small: str) -> None:
     bp.build_index(s3.url(small), ["x"])
-    manifest = f"bucket/{small}/{DIRECTORY}/manifest.json"
+    manifest = f"bucket/{small}/{DIRECTORY}/_manifest.json"
     content = json.loads(s3.filesystem.open_input_file(manifest).read())
     del content["checksum"]
     for lie in (-1, 0, 1, 2**62, 10**30, 1.5, "", "512", None, [], {}):

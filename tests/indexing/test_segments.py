@@ -56,7 +56,7 @@ def test_large_local_segments_are_mapped(
 ) -> None:
     """`read_bytes`: relative to the size of the segment."""
     directory = put_index(tmp_path, segments=1)
-    (entry,) = Manifest.from_bytes("", (directory / "manifest.json").read_bytes()).segments
+    (entry,) = Manifest.from_bytes("", (directory / "_manifest.json").read_bytes()).segments
     monkeypatch.setattr(lookup, "_READ_BYTES", entry.bytes + read_bytes)
     path = f"{directory}/0.segment"
     assert isinstance(lookup._source(LOCAL, path, entry), kind)

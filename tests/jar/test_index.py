@@ -170,7 +170,7 @@ def test_an_index_that_cannot_be_used_is_warned_of(readers: Readers, data: Path,
         assert [ask(f"{elsewhere}-missing").kept for _ in range(2)] == [1, 1]
     assert len(lines) == 1, lines
     assert "in dexes/i%20-missing: there is no index here" in lines[0]
-    (elsewhere / "manifest.json").write_bytes(b"{}")
+    (elsewhere / "_manifest.json").write_bytes(b"{}")
     with warnings(readers) as lines:
         assert [ask(str(elsewhere)).kept for _ in range(2)] == [1, 1]
     assert len(lines) == 1, lines

@@ -12,8 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.indexing.build import build_with, locate_index, make_segments
+from bloomparquet.indexing.build import build_with, make_segments
 from bloomparquet.indexing.columns import IndexColumns
+from bloomparquet.indexing.located_index import locate_index
 from bloomparquet.indexing.segment import BuildReport
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.storage.files import FileInfo
@@ -67,7 +68,7 @@ def test_plans_are_those_of_a_local_build(spark: SparkSession, table: Path) -> N
     assert plans(table) == expected
     assert_whole(table, 6)
 
-    kept = names(table) - {"manifest.json"}
+    kept = names(table) - {"_manifest.json"}
     write(Path(data_files(table)[0]).with_name("new.parquet"), {"Id": [7]})
     Path(data_files(table)[-1]).with_name("broken.parquet").write_bytes(b"PAR1 is not enough")
     info = refresh_index(spark, str(table))
@@ -139,7 +140,7 @@ def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:
         files = [tuple(file) for file in dataset.files]
         attempts = [make_on_executor(payload, files) for _ in range(2)]
         next(make_segments(target, dataset, columns, BuildReport()))
-        (table / DIRECTORY / f".{target.build}-half.segment.bloomparquet-tmp").write_bytes(b"half")
+        (table / DIRECTORY / f"._{target.build}-01234567.segment.bloomparquet-tmp").write_bytes(b"half")
         assert len(names(table)) == 5
         return attempts[1]
 

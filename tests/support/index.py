@@ -42,7 +42,7 @@ def assert_same_plans(path: Any, *predicates: Any, indexed: int | None = None, *
 
 
 def index_files(root: Path | str) -> dict[str, Path]:
-    """The files of the index beside the data at `root`: ``manifest.json``, and segments by name."""
+    """The files of the index beside the data at `root`: ``_manifest.json``, and segments by name."""
     return {path.name: path for path in sorted((Path(root) / DIRECTORY).iterdir())}
 
 

@@ -45,7 +45,7 @@ def put_index(directory: Path, name: str = "", *, root: str | None = None, segme
         replace_file(directory / f"{number}.segment", b"".join(made.pieces))
         entries.append(SegmentEntry(f"{number}.segment", made.size, 1, 1, made.start_bytes))
     manifest = Manifest(FileFormat.PARQUET, root, {name: {}}, tuple(entries))
-    replace_file(directory / "manifest.json", manifest.to_bytes())
+    replace_file(directory / "_manifest.json", manifest.to_bytes())
     return directory
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import OptionError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FileChangedError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
 from bloomparquet.indexing.commit import begin_build
+from bloomparquet.indexing.located_index import LocatedIndex, locate_index
 from bloomparquet.indexing.parquet import PARQUET
 from bloomparquet.indexing.segment import (
+    CHANGED,
     MOST_ROW_GROUPS,
     BuildReport,
     EvidenceReader,
@@ -29,11 +30,12 @@ from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED
 from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import TABLE, StoredFiles
-from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory
-from bloomparquet.planning.index.manifest import DIRECTORY, MANIFEST, Manifest, SegmentEntry, read_manifest
+from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, covered_root
+from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, is_hidden, open_storage
-from bloomparquet.storage.staleness import wait_for_clock
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.staleness import is_unchanged, wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
@@ -68,18 +70,6 @@ class IndexInfo:
     left_out: Mapping[str, str]
     covered: int | None = None
     outdated: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedIndex:
-    """A data set, and the location of its index.
-
-    `recorded_root`: the root of the data as the index's manifest names it; None for an index beside the data.
-    """
-
-    dataset: Dataset
-    target: Target
-    recorded_root: str | None
 
 
 def build_index(
@@ -254,48 +244,6 @@ def make_segments(
             progress(min(done + len(report.left_out), total), total)
 
 
-def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> LocatedIndex:
-    """The data set at `path`, and the location of its index."""
-    if isinstance(path, Dataset):
-        dataset = path
-    else:
-        dataset = Dataset.open(path, filesystem=filesystem, partitioned=False, table_log=table_log)
-    if isinstance(path, str | os.PathLike):
-        _require_all_partitions(os.fspath(path), filesystem, dataset)
-    if to is None:
-        return LocatedIndex(dataset, Target(dataset.storage, dataset.root + DIRECTORY, dataset.root), None)
-    return _locate_elsewhere(dataset, os.fspath(to))
-
-
-def _require_all_partitions(path: str, filesystem: Any, dataset: Dataset) -> None:
-    """PlanError if `path` is one partition of a data set, whose partitions have one index."""
-    inner = open_storage(path, filesystem)[1].rstrip("/") + "/"
-    root = dataset.root
-    if root and inner.startswith(root) and inner != root and dataset.storage.is_directory(inner):
-        raise PlanError(
-            f"{path}: this is a partition of the data at {root}, which have one index; expected the "
-            f"directory of all partitions: {root}"
-        )
-
-
-def _locate_elsewhere(dataset: Dataset, to: str) -> LocatedIndex:
-    """The index of `dataset` in the directory `to`. OptionError if its files would be read as data."""
-    storage, directory = open_storage(to)
-    if to in ("auto", "off"):
-        raise OptionError(f"to is {to!r}; expected a directory")
-    if isinstance(storage, LocalStorage):
-        directory = os.path.abspath(directory)
-    recorded_root = absolute_directory(dataset.root) if isinstance(dataset.storage, LocalStorage) else dataset.root
-    below = directory.rstrip("/") + "/"
-    inner = below.removeprefix(recorded_root)
-    if storage.key == dataset.storage.key and inner != below and not any(map(is_hidden, inner.split("/"))):
-        raise OptionError(
-            f"to is {to!r}, which is inside the data at {recorded_root}: the files of the index would be read as "
-            "data; expected a directory elsewhere, or a name that begins with _"
-        )
-    return LocatedIndex(dataset, Target(storage, directory.rstrip("/"), dataset.root), recorded_root)
-
-
 def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
     return Dataset(dataset.storage, tuple(files), (), ((),) * len(files), format=dataset.format)
 
@@ -304,8 +252,13 @@ def _find_format(dataset: Dataset) -> FileFormat:
     """The format of most of the first files."""
     if dataset.format is not None:
         return dataset.format
-    orc = orc_files(dataset.storage, dataset.files[:_FILES_OF_A_FORMAT], ReadCount())
-    return FileFormat.ORC if 2 * len(orc) >= min(len(dataset.files), _FILES_OF_A_FORMAT) else FileFormat.PARQUET
+    first: Sequence[FileInfo] = dataset.files[:_FILES_OF_A_FORMAT]
+    try:
+        orc = orc_files(dataset.storage, first, ReadCount())
+    except (FileNotFoundError, FileChangedError):
+        first = [file for file in first if is_unchanged(dataset.storage, file)]
+        orc = orc_files(dataset.storage, first, ReadCount())
+    return FileFormat.ORC if first and 2 * len(orc) >= len(first) else FileFormat.PARQUET
 
 
 def _reader_of(file_format: FileFormat) -> EvidenceReader:
@@ -323,7 +276,7 @@ def _count_row_groups(dataset: Dataset) -> int:
     return sum(
         PARQUET.row_groups(footer)
         for some in files
-        for footer in PARQUET.read_files(dataset.storage, some, BuildReport())[1]
+        for footer in _read_unchanged(dataset.storage, some, BuildReport(), PARQUET)[1]
     )
 
 
@@ -337,7 +290,7 @@ def _portions(
     for first in range(0, len(files), _FILES_AT_ONCE):
         read = files[first : first + _FILES_AT_ONCE]
         wait_for_clock(storage, read)
-        kept, kept_footers = reader.read_files(storage, read, report)
+        kept, kept_footers = _read_unchanged(storage, read, report, reader)
         for file, footer in zip(kept, kept_footers, strict=True):
             groups = reader.row_groups(footer)
             if some and row_groups + groups > MOST_ROW_GROUPS:
@@ -348,6 +301,22 @@ def _portions(
             row_groups += groups
     if some:
         yield some, footers
+
+
+def _read_unchanged(
+    storage: Storage, files: Sequence[FileInfo], report: BuildReport, reader: EvidenceReader
+) -> tuple[list[FileInfo], list[Any]]:
+    """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out."""
+    try:
+        return reader.read_files(storage, files, report)
+    except (FileNotFoundError, FileChangedError):
+        are_same = list(in_threads(storage.threads, partial(is_unchanged, storage), files))
+        if all(are_same):
+            raise
+    gone = [file for file, is_same in zip(files, are_same, strict=True) if not is_same]
+    report.left_out.update((file.path, CHANGED) for file in gone)
+    others = [file for file, is_same in zip(files, are_same, strict=True) if is_same]
+    return _read_unchanged(storage, others, report, reader)
 
 
 def _require_manifest(target: Target) -> Manifest:
@@ -380,6 +349,10 @@ def _find_files(
 ) -> tuple[list[SegmentEntry], NDArray[np.int64]]:
     """The usable segments of `index`, and for each of `files` on `storage` the position of its segment among them, -1
     for none."""
+    covered = covered_root(index.manifest, index.directory)
+    is_local = isinstance(storage, LocalStorage)
+    if covered != index.root and not (is_local and absolute_directory(covered) == absolute_directory(index.root)):
+        return [], np.full(len(files), -1)  # paths below another root are those of other files
     by_path = {f"{index.directory}/{entry.name}": entry for entry in index.manifest.segments}
     entries, listings = [], []
     for file in index.open_segments(ReadCount()):
@@ -388,7 +361,7 @@ def _find_files(
         except MALFORMED:
             continue
         entries.append(by_path[file.path])
-    positions = FilePositions(listings, index.root, times_are_rounded=not isinstance(storage, LocalStorage))
+    positions = FilePositions(listings, index.root, times_are_rounded=not is_local)
     return entries, positions.find(files)[0]
 
 

@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple
 
 import pyarrow.fs
 
@@ -31,9 +32,16 @@ from bloomparquet.planning.index.manifest import (
     SEGMENT_SUFFIX,
     Manifest,
     SegmentEntry,
+    is_segment_name,
     read_manifest,
 )
-from bloomparquet.storage.atomic import delete_file, remove_leftover, replacing, require_object_store
+from bloomparquet.storage.atomic import (
+    delete_file,
+    remove_leftover,
+    replacing,
+    require_object_store,
+    temporary_name,
+)
 from bloomparquet.storage.files import LocalStorage, ReadCount, Storage
 from bloomparquet.storage.locks import locked
 
@@ -41,6 +49,14 @@ _LOCK = ".building"
 _ATTEMPTS = 10  # to create a directory that other processes remove when they find it empty
 _ABANDONED_SECONDS = 24 * 3600.0  # no build takes that long to write a segment and to commit it
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class _SegmentFile(NamedTuple):
+    """A segment as it was listed. `mtime_ns` is None for local files."""
+
+    name: str
+    path: str
+    mtime_ns: int | None
 
 
 class Build:
@@ -93,9 +109,9 @@ class Build:
         names = {segment.name for segment in keep}
         oldest = (time.time() - _ABANDONED_SECONDS) * 1e9
         for info in self._segment_files():
-            is_own = info.base_name.lstrip(".").startswith(self._target.build)
+            is_own = info.name.lstrip("._").startswith(self._target.build)
             is_abandoned = info.mtime_ns is not None and info.mtime_ns < oldest
-            if info.base_name not in names and (self._is_local or is_own or is_abandoned):
+            if info.name not in names and (self._is_local or is_own or is_abandoned):
                 self._remove(info)
 
     @property
@@ -117,7 +133,7 @@ class Build:
                 f"{directory}: another build, refresh or drop of this index has ended while this one ran; the index is "
                 "left as that one made it. Run again if it is not the index that you want"
             )
-        present = {info.base_name for info in self._segment_files()}
+        present = {info.name for info in self._segment_files()}
         gone = [segment.name for segment in segments if segment.name not in present]
         if gone:
             raise BloomParquetError(
@@ -126,13 +142,19 @@ class Build:
                 "The index is left as it was. Run again, with a directory that all machines share"
             )
 
-    def _segment_files(self) -> list[pyarrow.fs.FileInfo]:
+    def _segment_files(self) -> list[_SegmentFile]:
         """All segments in the directory, with those that are being written."""
-        selector = pyarrow.fs.FileSelector(self._target.directory, allow_not_found=True)
-        files = self._target.storage.filesystem.get_file_info(selector)
-        return [each for each in files if each.type == pyarrow.fs.FileType.File and _is_segment(each.base_name)]
+        directory, files = self._target.directory, list[_SegmentFile]()
+        if self._is_local:  # by os, because pyarrow takes no names that are not UTF-8
+            with suppress(FileNotFoundError), os.scandir(directory) as entries:
+                files = [_SegmentFile(entry.name, entry.path, None) for entry in entries if entry.is_file()]
+        else:
+            selector = pyarrow.fs.FileSelector(directory, allow_not_found=True)
+            listed = self._target.storage.filesystem.get_file_info(selector)
+            files = [_SegmentFile(info.base_name, info.path, info.mtime_ns) for info in listed if info.is_file]
+        return [file for file in files if _is_segment(file.name)]
 
-    def _remove(self, info: pyarrow.fs.FileInfo) -> None:
+    def _remove(self, info: _SegmentFile) -> None:
         with suppress(OSError):  # another build may have removed it; and nobody reads it
             delete_file(self._target.storage, info.path)
 
@@ -203,7 +225,11 @@ def _make_directory(storage: Storage, directory: str) -> bool:
 
 
 def _is_segment(name: str) -> bool:
-    return name.endswith(SEGMENT_SUFFIX) or (name.startswith(".") and SEGMENT_SUFFIX in name)
+    """Whether a build gives this name to a segment, or to a segment that it is writing."""
+    if is_segment_name(name):
+        return True
+    final = name.removeprefix(".").partition(SEGMENT_SUFFIX)[0] + SEGMENT_SUFFIX
+    return is_segment_name(final) and name == temporary_name(final)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import first_line, unless_error
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet
-from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room, why_left_out
 from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
@@ -42,7 +42,7 @@ def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport
             kept.append(file)
             tails.append(tail)
         else:
-            report.left_out[file.path] = "changed while it was read"
+            report.left_out[file.path] = why_left_out(file)
     return kept, tails
 
 

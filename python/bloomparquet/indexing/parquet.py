@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filters
-from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room, why_left_out
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
@@ -43,7 +43,7 @@ def _read_files(
         elif footer.crypto is not None:
             report.left_out[file.path] = "encrypted: its filters must not be stored in clear"
         elif not unchanged:
-            report.left_out[file.path] = "changed while it was read"
+            report.left_out[file.path] = why_left_out(file)
         else:
             kept.append(file)
             kept_footers.append(footer)

@@ -11,7 +11,7 @@ from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import NewTile, Section, serialise
-from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, WRITER, SegmentEntry
+from bloomparquet.planning.index.manifest import WRITER, SegmentEntry, new_segment_name
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import may_be_cached
@@ -20,6 +20,8 @@ MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
 """A segment's filters are in memory while it is made."""
 _BATCH_BYTES = 1 << 20
+CHANGED = "changed while it was read"
+_NO_TIME = "it has no modification time after 1970, by which plans would know that it did not change"
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class BuildReport:
 class Target:
     """The destination of segments: the `directory` of an index on `storage`, for data below `root`.
 
-    The names of the segments of one build begin with `build`.
+    The names of the segments of one build begin with ``_`` and `build`.
     """
 
     storage: Storage
@@ -122,7 +124,7 @@ class SegmentWriter:
                 contents = self.reader.contents(
                     self.storage, files, footers, self.target.root, self.columns, self.report
                 )
-            except BloomParquetError as error:
+            except (BloomParquetError, FileNotFoundError) as error:
                 if len(files) == 1:
                     self.report.left_out[files[0].path] = first_line(error)
                     return None
@@ -144,21 +146,21 @@ class SegmentWriter:
         """For each of `files`, whether it did not change since it was listed. The report notes the others."""
         unchanged = may_be_cached(self.storage, files)
         changed = [file for file, is_unchanged in zip(files, unchanged, strict=True) if not is_unchanged]
-        self.report.left_out.update((file.path, "changed while it was read") for file in changed)
+        self.report.left_out.update((file.path, why_left_out(file)) for file in changed)
         return unchanged
 
     def _is_sound(self, file: FileInfo, footer: Any) -> bool:
         """Whether the evidence of one file can be read. If not, the report notes the error."""
         try:
             self.reader.contents(self.storage, [file], [footer], "", self.columns, BuildReport(reads=self.report.reads))
-        except BloomParquetError as error:
+        except (BloomParquetError, FileNotFoundError) as error:
             self.report.left_out[file.path] = first_line(error)
             return False
         return True
 
 
 def _write_file(target: Target, contents: SegmentContents) -> SegmentEntry:
-    name = f"{target.build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
+    name = new_segment_name(target.build)
     pieces, size, start_bytes = serialise(contents.sections, WRITER, contents.tiles)
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
@@ -180,6 +182,11 @@ def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryvie
         small.append(piece)
         size += len(piece)
     yield b"".join(small)
+
+
+def why_left_out(file: FileInfo) -> str:
+    """The reason why `file`, which may not be cached, is not indexed."""
+    return CHANGED if file.mtime_ns > 0 else _NO_TIME
 
 
 def require_room(filter_bytes: int, files: Sequence[FileInfo]) -> None:

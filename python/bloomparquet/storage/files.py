@@ -338,9 +338,16 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
     else:
         suffix = query
         filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
+    if scheme == "s3" and "endpoint_override" not in suffix and (endpoint := _endpoint_of_environment()):
+        suffix = "&".join(filter(None, (suffix, f"endpoint_override={endpoint}")))  # other files than those of AWS
     key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
     storage = ArrowStorage(filesystem, key, (key, digest(authority, options)))
     return storage, stripped + inner[len(fixed) :]
+
+
+def _endpoint_of_environment() -> str:
+    """The endpoint that pyarrow takes for S3 if none is given."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 class _FileSystemKey:

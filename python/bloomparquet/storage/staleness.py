@@ -21,6 +21,7 @@ T = TypeVar("T")
 _version_of = attrgetter("st_size", "st_mtime_ns", "st_ino", "st_ctime_ns")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND, _SECOND = 10**6, 10**9  # in nanoseconds
+_LAST_TIME = (1 << 63) - 1  # in the year 2262: caches store times as 64 bits
 _TICK = 10 * _MILLISECOND  # the longest of Linux's usual settings
 
 
@@ -43,11 +44,14 @@ def wait_for_clock(storage: Storage, files: Iterable[FileInfo]) -> None:
 def may_be_cached(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
     """For each of `files`, whether what was read of it may be cached. Makes no request to a remote storage.
 
-    A file without a modification time may not be cached. A remote file with one may: every later use of the cache
-    compares size and time with the listing.
+    A file without a modification time, or with one after 2262, may not be cached. A remote file with another one may:
+    every later use of the cache compares size and time with the listing.
     """
     local = isinstance(storage, LocalStorage)
-    return [file.mtime_ns > 0 and (not local or is_unchanged(storage, file)) for file in files]
+    return [
+        0 < file.mtime_ns <= _LAST_TIME >= file.ctime_ns and (not local or is_unchanged(storage, file))
+        for file in files
+    ]
 
 
 def changed_files(storage: Storage, files: Sequence[FileInfo]) -> list[bool]:

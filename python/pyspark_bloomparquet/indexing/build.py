@@ -12,8 +12,9 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from bloomparquet.errors import BloomParquetError, OptionError
-from bloomparquet.indexing.build import IndexInfo, LocatedIndex, build_with, locate_index, make_segments, refresh_with
+from bloomparquet.indexing.build import IndexInfo, build_with, make_segments, refresh_with
 from bloomparquet.indexing.columns import Columns, IndexColumns
+from bloomparquet.indexing.located_index import LocatedIndex, locate_index
 from bloomparquet.indexing.segment import MOST_ROW_GROUPS, BuildReport, Target
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.index.manifest import SegmentEntry

@@ -49,7 +49,7 @@ class FilePositions:
             return np.full(len(files), -1), np.zeros(len(files), np.int64)
         same = where >= 0
         for (name, stored), listed in zip(self._identity.items(), numbers, strict=True):
-            given = np.array(listed, stored.dtype)
+            given = _array(listed, stored.dtype)
             if name == "mtimes":
                 same &= given > 0
             if name == "mtimes" and self._times_are_rounded:
@@ -69,6 +69,15 @@ class FilePositions:
     def _backwards(self) -> pa.LargeBinaryArray:
         """The paths from the last to the first: of several versions of a file, the newest is found."""
         return _binary_array(self._joined.split(b"\0")[::-1])
+
+
+def _array(numbers: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`numbers` as an array, with 0 for those that do not fit: no file in an index has such a time or size."""
+    try:
+        return np.array(numbers, dtype)
+    except OverflowError:
+        limits = np.iinfo(dtype)
+        return np.array([number if limits.min <= number <= limits.max else 0 for number in numbers], dtype)
 
 
 def _values(positions: pa.Int32Array) -> NDArray[np.int64]:

@@ -76,7 +76,8 @@ class _Lookup:
     segments: tuple[FileInfo | None, ...] = ()
 
 
-_lookups: OrderedDict[tuple[Hashable, str, str], tuple[_Lookup, float]] = OrderedDict()  # the last look, and its time
+_lookups: OrderedDict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]] = OrderedDict()
+"""The last lookups, and their times."""
 _lock = threading.Lock()
 
 
@@ -89,10 +90,11 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     if location == "off":
         return None
     directory, has_local_data = root + DIRECTORY, isinstance(storage, LocalStorage)
+    data_access = storage.access  # the tables of an opened index read the data files by the storage of its first user
     if location != "auto":
-        storage, directory = _open_directory(location, storage)
+        storage, directory = open_directory(location, storage)
     directory = directory.rstrip("/")
-    key = storage.access, directory, root
+    key = data_access, storage.access, directory, root
     with _lock:
         last, at = _lookups.get(key, (None, 0.0))
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
@@ -114,7 +116,7 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     return current.opened
 
 
-def _open_directory(location: str, data: Storage) -> tuple[Storage, str]:
+def open_directory(location: str, data: Storage) -> tuple[Storage, str]:
     """The storage of the index at `location`, and its directory there. It is the storage of the data if both are in one
     bucket, so that the options of the data serve the index too."""
     scheme, mark, inner = location.partition("://")
@@ -170,13 +172,18 @@ def forget_indexes() -> None:
 
 
 def _open(storage: Storage, directory: str, root: str, has_local_data: bool, manifest: Manifest) -> OpenIndex:
-    covered, wanted = manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1], root
+    covered, wanted = covered_root(manifest, directory), root
     if has_local_data:  # the same directory may be named in several ways
         covered, wanted = absolute_directory(covered), absolute_directory(root)
     if not wanted.startswith(covered):
         raise DamagedFileError(f"{directory}: an index of the files below {covered}; expected files below {wanted}")
     below = wanted[len(covered) :]
     return OpenIndex(storage, directory, root.removesuffix(below) if root.endswith(below) else covered, manifest)
+
+
+def covered_root(manifest: Manifest, directory: str) -> str:
+    """The root of the data that the index in `directory` covers, as `manifest` names it; with a slash at its end."""
+    return manifest.root if manifest.root is not None else directory[: directory.rfind("/") + 1]
 
 
 def absolute_directory(root: str) -> str:

@@ -1,13 +1,18 @@
 """The manifest of an index: the one small file that says which segments belong to it.
 
-An index is a directory: ``manifest.json``, and segments (:mod:`bloomparquet.planning.evidence.section_file`). Segments
+An index is a directory: ``_manifest.json``, and segments (:mod:`bloomparquet.planning.evidence.section_file`). Segments
 never change. A build or a refresh writes new ones, then replaces the manifest in one step. So readers see the old index
 or the new one, and files that no manifest names are leftovers.
+
+All names begin with ``_``. Readers that skip such names in a directory list the directory itself if a glob such as
+``events/*`` matches it.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,11 +26,24 @@ from bloomparquet.storage.ranges import read_extents
 
 DIRECTORY = "_bloomparquet_index"
 """The directory of an index beside its data. Spark and pyarrow ignore names that begin with ``_``."""
-MANIFEST = "manifest.json"
+MANIFEST = "_manifest.json"
 SEGMENT_SUFFIX = ".segment"
 VERSION = 1
 """Raise it with every change of what segments hold or mean: an index of another version counts as absent."""
 WRITER = f"index {VERSION}"
+
+
+_SEGMENT_NAME = re.compile(rf"_[0-9a-f]{{16}}-[0-9a-f]{{8}}\{SEGMENT_SUFFIX}")
+
+
+def new_segment_name(build: str) -> str:
+    """The name of a new segment. `build` are 16 hexadecimal digits that all segments of one build share."""
+    return f"_{build}-{secrets.token_hex(4)}{SEGMENT_SUFFIX}"
+
+
+def is_segment_name(name: str) -> bool:
+    """Whether a build gives this name to a segment: other files in the directory are not deleted."""
+    return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
