@@ -9,6 +9,7 @@ import pyarrow.fs as fs
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.storage.files import open_storage
 from tests.support.files import write
 
 moto_server = pytest.importorskip("moto.server")
@@ -63,6 +64,24 @@ def test_a_url_with_an_endpoint_is_listed_and_read(path: str, endpoint: str) -> 
     assert plan.kept == 1
     assert plan.kept_row_groups()[0].path == "bucket/table/day=2026-01-02/1.parquet"
     assert bp.read_table(url(endpoint, path), "x = 2104").column("y").to_pylist() == [2]
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "é", "a#b", "a|b", "a+b", "p=1%2F2"])
+def test_names_that_a_uri_may_not_contain(name: str, endpoint: str, tmp_path: Path) -> None:
+    """In a URL as they are, with escapes, and with storage options."""
+    with filesystem(endpoint).open_output_stream(f"bucket/names/{name}/x.parquet") as out:
+        out.write(Path(write(tmp_path / "x.parquet", {"x": [1, 2]}, ["x"])).read_bytes())
+    options = {"endpoint_override": endpoint, "scheme": "http", "region": "us-east-1"}
+    escaped = name.replace("%", "%25").replace("#", "%23").replace(" ", "%20")
+    for path in (escaped, name) if "%2" not in name else (escaped,):
+        assert bp.read_table(url(endpoint, f"names/{path}"), "x = 2").num_rows == 1
+        assert bp.read_table(f"s3://bucket/names/{path}", "x = 2", storage_options=options).num_rows == 1
+
+
+def test_a_name_that_pyarrow_does_not_open_is_a_named_error(endpoint: str) -> None:
+    storage, _ = open_storage(url(endpoint, "x"))
+    with pytest.raises(bp.UnsupportedError, match="bucket/a//b: pyarrow opens no file of this name"):
+        storage.open_file("bucket/a//b")
 
 
 def test_url_parameters_may_come_in_any_order(endpoint: str) -> None:

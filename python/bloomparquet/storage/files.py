@@ -17,9 +17,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote
 
+import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, quoted
+from bloomparquet.errors import OptionError, UnsupportedError, quoted
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
 from bloomparquet.storage.globs import is_glob, matches_glob, without_glob
 from bloomparquet.storage.links import require_no_loop, require_no_loop_above
@@ -264,7 +265,10 @@ class ArrowStorage:
         """Do nothing: an object's name may contain slashes."""
 
     def open_file(self, path: str) -> pyarrow.NativeFile:
-        return self.filesystem.open_input_file(path)
+        try:
+            return self.filesystem.open_input_file(path)
+        except pa.ArrowInvalid as error:
+            raise UnsupportedError(f"{path}: pyarrow opens no file of this name ({error}); rename it") from error
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
         with self.open_file(path) as file:
@@ -334,10 +338,11 @@ def _open_native(scheme: str, location: str, options: StorageOptions) -> tuple[S
     if options:
         options = {**dict(parse_qsl(query)), **options}
         filesystem, suffix = make_filesystem(scheme, authority, options)
-        stripped = path_of(scheme, fixed)
     else:
         suffix = query
-        filesystem, stripped = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{fixed}{'?' if query else ''}{query}")
+        # Without the path: pyarrow refuses characters that a URI may not contain, such as blanks.
+        filesystem, _ = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}/{'?' if query else ''}{query}")
+    stripped = path_of(scheme, fixed)
     if scheme == "s3" and "endpoint_override" not in suffix and (endpoint := _endpoint_of_environment()):
         suffix = "&".join(filter(None, (suffix, f"endpoint_override={endpoint}")))  # other files than those of AWS
     key = f"{scheme}://{authority.rpartition('@')[2]}{'?' if suffix else ''}{suffix}"
