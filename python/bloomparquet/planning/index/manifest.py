@@ -19,6 +19,7 @@ from typing import Any
 
 import xxhash
 
+from bloomparquet.errors import FormatError
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
@@ -31,6 +32,7 @@ SEGMENT_SUFFIX = ".segment"
 VERSION = 1
 """Raise it with every change of what segments hold or mean: an index of another version counts as absent."""
 WRITER = f"index {VERSION}"
+_ATTEMPTS = 10  # to read a manifest that other processes replace
 
 
 _SEGMENT_NAME = re.compile(rf"_[0-9a-f]{{16}}-[0-9a-f]{{8}}\{SEGMENT_SUFFIX}")
@@ -123,11 +125,7 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
     """
     path = f"{directory}/{MANIFEST}"
     if isinstance(storage, LocalStorage):
-        file = stat_manifest(storage, directory)
-        if file is None:
-            return None
-        (raw,) = read_extents(storage, file, [(0, file.size)], reads)
-        return Manifest.from_bytes(path, bytes(raw))
+        return _read_local(storage, directory, path, reads, _ATTEMPTS)
     reads.requests += 1
     try:
         # Looking for a missing object before it is opened would be two requests.
@@ -139,6 +137,20 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
         return None
     reads.bytes += len(content)
     return Manifest.from_bytes(path, content)
+
+
+def _read_local(storage: LocalStorage, directory: str, path: str, reads: ReadCount, attempts: int) -> Manifest | None:
+    file = stat_manifest(storage, directory)
+    if file is None:
+        return None
+    try:
+        (raw,) = read_extents(storage, file, [(0, file.size)], reads)
+        return Manifest.from_bytes(path, bytes(raw))
+    except (DamagedFileError, FormatError, FileNotFoundError):
+        # Another process may have replaced it since its size was asked for: then it is not damaged.
+        if attempts == 0 or stat_manifest(storage, directory) == file:
+            raise
+    return _read_local(storage, directory, path, reads, attempts - 1)
 
 
 def stat_manifest(storage: LocalStorage, directory: str) -> FileInfo | None:
