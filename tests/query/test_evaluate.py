@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
+from bloomparquet.query.domains import comparable
 from bloomparquet.query.evaluate import bind_mask, mask
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
@@ -220,11 +221,10 @@ def test_long_in_list_is_one_lookup(kind):
     assert result.null_count == 20
 
 
-@pytest.mark.parametrize("wide", [pa.decimal128(5, 2), pa.decimal256(5, 2)])
-def test_decimals_beyond_their_precision_are_compared(wide: pa.DataType) -> None:
+@pytest.mark.parametrize("make", [pa.decimal128, pa.decimal256])
+def test_decimals_beyond_their_precision_are_compared(make: Any) -> None:
     """No type checks that a file's numbers have at most as many digits as the file says."""
-    narrow = pa.decimal128(4, 2) if pa.types.is_decimal128(wide) else pa.decimal256(4, 2)
-    column = pa.array([Decimal("700.00"), Decimal("1.00"), None], wide).view(narrow)
+    column = pa.array([Decimal("700.00"), Decimal("1.00"), None], make(5, 2)).view(make(4, 2))
     for table in (pa.table({"x": column}), pa.record_batch({"x": column})):
         for predicate, expected in (
             (Lt("x", Decimal("100.00")), [False, True, None]),
@@ -236,3 +236,13 @@ def test_decimals_beyond_their_precision_are_compared(wide: pa.DataType) -> None
             assert mask(predicate, table).to_pylist() == expected, predicate
     pairs = pa.table({"x": column, "y": pa.array([700, 0, 1], pa.int16())})
     assert mask(parse_where("x = y"), pairs).to_pylist() == [True, False, None]
+    assert mask(Eq("x", 1), pa.table({"x": pa.chunked_array([], make(4, 2))})).to_pylist() == []
+    assert comparable(column).type.bit_width == column.type.bit_width  # no copy of another width
+
+
+@pytest.mark.parametrize(("make", "digits"), [(pa.decimal128, 38), (pa.decimal256, 76)])
+def test_the_greatest_decimals_are_compared(make: Any, digits: int) -> None:
+    greatest = 10**digits - 1
+    table = pa.table({"x": pa.array([greatest, -greatest], pa.decimal256(digits, 0)).cast(make(digits, 0))})
+    assert mask(Eq("x", greatest), table).to_pylist() == [True, False]
+    assert mask(Eq("x", -greatest), table).to_pylist() == [False, True]

@@ -158,7 +158,7 @@ def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
     return shown if _physical_range(node)[0] < shown[0] else None
 
 
-def _integer_range(bits: int, *, unsigned: bool) -> tuple[int, int]:
+def _integer_range(bits: int, *, unsigned: bool = False) -> tuple[int, int]:
     numbers = 1 << bits
     return (0, numbers - 1) if unsigned else (-numbers // 2, numbers // 2 - 1)
 
@@ -292,7 +292,7 @@ def _physical_range(node: SchemaNode) -> tuple[int, int]:
     if node.physical_type == "BOOLEAN":
         return 0, 1
     if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        return _integer_range(8 * (node.type_length or 1), unsigned=False)
+        return _integer_range(8 * (node.type_length or 1))
     if node.physical_type not in ("INT32", "INT64"):
         raise _unexpected(node)
     return _integer_range(8 * _WIDTHS[node.physical_type], unsigned=_unsigned(node))
