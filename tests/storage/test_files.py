@@ -132,6 +132,30 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
     assert open_storage("a~b/~")[1] == "a~b/~"
 
 
+@pytest.mark.parametrize("pattern", ["*/*.parquet", "**/*.parquet", "*", "p=?/x.parquet"])
+def test_a_glob_raises_for_a_directory_that_cannot_be_listed(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in (1, 2):
+        (tmp_path / f"p={day}").mkdir()
+        bp.write_table(pa.table({"id": [day]}), tmp_path / f"p={day}" / "x.parquet")
+    where = f"{tmp_path}/{pattern}"
+    assert bp.read_table(where).num_rows == 2
+    forbidden, scandir = str(tmp_path / "p=2"), os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if os.fspath(path).rstrip("/") == forbidden:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    if pattern == "p=?/x.parquet":  # names below the wildcard are looked up, not listed
+        assert bp.read_table(where).num_rows == 2
+    else:
+        with pytest.raises(PermissionError, match="p=2"):
+            bp.read_table(where)
+
+
 def test_a_question_mark_in_a_file_url_is_a_glob(tmp_path: Path) -> None:
     assert open_storage(f"file://{tmp_path}/part-?.parquet")[1] == f"{tmp_path}/part-?.parquet"
 

@@ -6,7 +6,6 @@ microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps ever
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import stat
@@ -22,8 +21,8 @@ import pyarrow.fs
 
 from bloomparquet.errors import OptionError, UnsupportedError, quoted
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
-from bloomparquet.storage.globs import is_glob, matches_glob, without_glob
-from bloomparquet.storage.links import require_no_loop, require_no_loop_above
+from bloomparquet.storage.globs import find_local, is_glob, matches_glob, without_glob
+from bloomparquet.storage.links import require_no_loop
 from bloomparquet.storage.options import OPTIONS, StorageOptions, digest, make_filesystem, path_of
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -165,12 +164,7 @@ class LocalStorage:
         return files
 
     def glob(self, pattern: str) -> list[str]:
-        matching = sorted(glob.glob(pattern, recursive=True))
-        if "**" in pattern:
-            root = pattern.partition("**")[0]
-            for directory in dict.fromkeys(os.path.dirname(path) for path in matching):
-                require_no_loop_above(root, directory)
-        return matching
+        return find_local(pattern)
 
     def is_directory(self, path: str) -> bool:
         try:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+
+from bloomparquet.storage.links import require_no_loop_above
 
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -18,6 +23,24 @@ def without_glob(path: str) -> str:
     """`path` up to the last slash before its first wildcard; the whole path if it has none."""
     wildcard = _WILDCARD.search(path)
     return path if wildcard is None else path[: path.rindex("/", 0, wildcard.start())]
+
+
+def find_local(pattern: str) -> list[str]:
+    """The local paths that match, sorted. Raises OSError for a directory that cannot be listed, which
+    :func:`glob.glob` leaves out with its files."""
+    matching = sorted(glob.glob(pattern, recursive=True))
+    parts = pattern.split("/")
+    for i, part in enumerate(parts):
+        if is_glob(part):
+            above = "/".join(parts[:i]) + "/" if i else "./"
+            for directory in glob.glob(above + "**/" if part == "**" else above, recursive=True):
+                with suppress(FileNotFoundError, NotADirectoryError):  # it was removed meanwhile
+                    os.scandir(directory).close()
+    if "**" in pattern:
+        root = pattern.partition("**")[0]
+        for directory in dict.fromkeys(os.path.dirname(path) for path in matching):
+            require_no_loop_above(root, directory)
+    return matching
 
 
 def matches_glob(names: Sequence[str], patterns: Sequence[str]) -> bool:
