@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,38 @@ def test_columns_matched_by_id_are_not_pruned_by_name(jar_spark: SparkSession, t
             pruned = plain.compare(jar_spark, lambda: jar_spark.read.schema(swapped).parquet(path).where(where))  # noqa: B023
             assert len(pruned.rows) == (where in ("a = 12", "b = 2"))
             assert pruned.skipped == 0
+    by_id = "spark.sql.parquet.fieldId.read.enabled"
+    hadoop: Any = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    with conf(jar_spark, {"spark.sql.parquet.filterPushdown": "false"}):
+        for where, found in (("a = 12", 1), ("b = 12", 0)):
+            # Only DataSource V2 hands options to Hadoop's configuration in the case in which they are given.
+            frame = jar_spark.read.schema(swapped).option(by_id, "true").format("bloomparquet").load(path)
+            assert len(frame.where(where).collect()) == found
+            hadoop.set(by_id, "true")
+            try:
+                for source in ("parquet", "bloomparquet"):
+                    frame = jar_spark.read.schema(swapped).format(source).load(path)
+                    assert len(frame.where(where).collect()) == found
+            finally:
+                hadoop.unset(by_id)
+
+
+def test_archives_are_read_whole_and_once(jar_spark: SparkSession, tmp_path: Path) -> None:
+    if jar_spark.version < "4.3":
+        pytest.skip("Spark reads no archives before 4.3")
+    even(tmp_path / "t" / "a.parquet")
+    even(tmp_path / "b.parquet", 1)
+    with tarfile.open(tmp_path / "t" / "b.tar", "w") as archive:
+        archive.add(tmp_path / "b.parquet", "b.parquet")
+    settings = {
+        "spark.sql.files.archive.reader.enabled": "true",
+        "spark.sql.files.maxPartitionBytes": "1000b",
+        "spark.sql.files.openCostInBytes": "0",
+    }
+    with conf(jar_spark, settings):
+        for where, found in (("id = 18", 1), ("id = 19", 1), ("id IN (18, 19)", 2), ("id = -1", 0)):
+            pruned = ask(jar_spark, tmp_path / "t", where, schema="id BIGINT")
+            assert (len(pruned.rows), pruned.skipped > 0) == (found, True)
 
 
 # -- columns about files -----------------------------------------------------------------------------------------------

@@ -62,6 +62,41 @@ def test_a_query_that_is_optimized_before_the_setting_changes(jar_spark: SparkSe
 
 
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_query_that_is_planned_before_it_reads_batches(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Spark chose rows or batches when it planned the query. For batches it refuses the other way."""
+    vectorized = f"spark.sql.{kind}.enableVectorizedReader"
+    jar_spark.range(0, 40, 1, 4).write.format(kind).save(str(tmp_path / "t"))
+    for setting in (UNPRUNED, PRUNED):
+        with conf(jar_spark, {**setting, vectorized: "false"}):
+            frame = jar_spark.read.format(kind).load(str(tmp_path / "t")).where("id = 25")
+            assert (NODE in executed(frame)) == (setting == PRUNED)
+        with conf(jar_spark, {**setting, vectorized: "true"}):
+            assert rows(frame) == [(25,)]
+
+
+@pytest.mark.parametrize(
+    ("source", "phase"),
+    [("parquet", "optimizedPlan"), ("parquet", "executedPlan"), ("bloomparquet", "optimizedPlan")],
+)
+def test_a_query_that_is_planned_before_names_change(
+    jar_spark: SparkSession, path: str, source: str, phase: str
+) -> None:
+    """The file has `ID`. DataSource V1 makes its readers when it reads, V2 when it makes the physical plan."""
+    frames = {}
+    for sensitive in ("true", "false"):
+        with conf(jar_spark, {**PRUNED, "spark.sql.caseSensitive": sensitive}):
+            frame = jar_spark.read.schema("id BIGINT").format(source).load(path)
+            for where in ("id = 250", "id IS NULL OR id = 777"):
+                frames[sensitive, where] = frame.where(where)
+                getattr(frames[sensitive, where]._jdf.queryExecution(), phase)()
+    for sensitive, found in (("true", [0, 400]), ("false", [1, 0])):
+        other = "false" if sensitive == "true" else "true"
+        with conf(jar_spark, {**PRUNED, "spark.sql.caseSensitive": sensitive}):
+            assert [len(rows(frames[other, where])) for where in ("id = 250", "id IS NULL OR id = 777")] == found
+
+
+@pytest.mark.usefixtures("compiled")
 def test_fields_of_variants_in_files_of_two_writers(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Files with and without Parquet's annotation of a VARIANT. Spark 4.1 and later shred both."""
     path, annotated = str(tmp_path / "t"), "spark.sql.parquet.variant.annotateLogicalType.enabled"

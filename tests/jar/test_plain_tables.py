@@ -111,6 +111,23 @@ def test_a_pruned_bucket_remains_one_partition(jar_spark: SparkSession, bucketed
                 assert jar_spark.table(bucketed[0]).where(where).rdd.getNumPartitions() == 4
 
 
+def test_a_query_that_is_planned_before_buckets_are_turned_off(
+    jar_spark: SparkSession, bucketed: tuple[str, str, str]
+) -> None:
+    """Spark joins the buckets without a shuffle, and so it still reads each into one partition."""
+    one, two, _ = bucketed
+    query = f"SELECT x.id, y.k FROM {one} x JOIN {two} y ON x.b = y.b WHERE x.id IN (5, 99) AND y.id IN (13, 107, 206)"
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.files.openCostInBytes": "0"}
+    results = []
+    for pruning in (UNPRUNED, PRUNED):
+        with conf(jar_spark, {**settings, **pruning}):
+            frame = jar_spark.sql(query)
+            assert "Exchange" not in plain.executed(frame)
+            with conf(jar_spark, {"spark.sql.sources.bucketing.enabled": "false"}):
+                results.append(sorted(row.id for row in frame.collect()))
+    assert results == [[5, 99]] * 2
+
+
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 

@@ -44,10 +44,14 @@ public final class KeptParts {
    */
   record Id(long number, String execution) implements Serializable {}
 
-  /** Makes the part of a file that has {@code length} bytes from {@code start}. */
+  /** Makes parts of files. A file is named by its position in the listing. */
   public interface PartFactory {
+    /** Whether Spark may read the file in several parts. It reads an archive of files whole. */
+    boolean isSplitable(int file);
+
     /**
-     * @param file the file's position in the listing
+     * Makes the part of a file that has {@code length} bytes from {@code start}.
+     *
      * @param version the version that was planned
      */
     PartitionedFile part(int file, FileVersion version, long start, long length);
@@ -166,8 +170,9 @@ public final class KeptParts {
     long size = version.size();
     if (result.start(first) == 0 && result.length(first) == size) {
       // the planner could not look into the file, so any part of it may hold row groups
-      for (long start = 0; start < size; start += Math.min(maxBytes, size - start)) {
-        parts.add(factory.part(file, version, start, Math.min(maxBytes, size - start)));
+      long length = factory.isSplitable(file) ? maxBytes : size;
+      for (long start = 0; start < size; start += Math.min(length, size - start)) {
+        parts.add(factory.part(file, version, start, Math.min(length, size - start)));
       }
       return parts;
     }

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -10,10 +11,11 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 /** Spark's scan of the files that a plan keeps, and how Spark splits them. */
-final class KeptFiles {
+final class KeptFiles implements KeptParts.PartFactory {
   private final FileSourceScanExec scan;
   private final Map<FileVersion, Integer> positions;
   private final Map<Integer, List<PartitionedFile>> parts = new HashMap<>();
@@ -30,6 +32,14 @@ final class KeptFiles {
 
   FileSourceScanExec scan() {
     return scan;
+  }
+
+  /**
+   * Whether the kept files are read as rows or batches, and by buckets or not, as {@code planned} is. Spark decided that
+   * when it planned the query, by settings that may have changed.
+   */
+  boolean readsLike(FileSourceScanExec planned) {
+    return scan.supportsColumnar() == planned.supportsColumnar() && scan.bucketedScan() == planned.bucketedScan();
   }
 
   /**
@@ -69,8 +79,17 @@ final class KeptFiles {
     return groups;
   }
 
+  @Override
+  public boolean isSplitable(int file) {
+    HadoopFsRelation relation = scan.relation();
+    return relation
+        .fileFormat()
+        .isSplitable(relation.sparkSession(), relation.options(), parts.get(file).get(0).toPath());
+  }
+
   /** A part of a file, on the hosts where Spark finds its first byte. */
-  PartitionedFile part(int file, FileVersion version, long start, long length) {
+  @Override
+  public PartitionedFile part(int file, FileVersion version, long start, long length) {
     List<PartitionedFile> ofFile = parts.get(file);
     PartitionedFile nearest =
         ofFile.stream()

@@ -102,6 +102,9 @@ public final class PrunedFileScanExec extends SparkPlan {
       return execute.apply(scan);
     }
     KeptFiles kept = scanned.kept(result);
+    if (!kept.readsLike(scan)) {
+      return everything(execute.apply(scan), "settings of Spark's reader have changed since it planned the query");
+    }
     RDD<T> rows = execute.apply(kept.scan());
     if (!kept.takeSplitsOf(rows)) {
       return everything(execute.apply(scan), "Spark reads the files in another way than usual");
@@ -109,7 +112,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     report(outcome);
     scan.sendDriverMetrics();
     String execution = Planner.execution(session());
-    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept::part, execution, false);
+    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept, execution, false);
     return new KeptRows<>(
         rows,
         partitions(kept, parts),

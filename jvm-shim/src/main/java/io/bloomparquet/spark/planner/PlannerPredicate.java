@@ -66,11 +66,21 @@ public final class PlannerPredicate {
   /** @param unplannableReason why columns cannot be matched by name, so that nothing is planned; null if they can */
   public PlannerPredicate(
       SparkSession session, FileFormat format, StructType schema, StructType partitions, String unplannableReason) {
+    this(format, schema, partitions, unplannableReason, session.sessionState().conf().caseSensitiveAnalysis());
+  }
+
+  private PlannerPredicate(
+      FileFormat format, StructType schema, StructType partitions, String unplannableReason, boolean caseSensitive) {
     this.format = format;
     this.schema = schema;
     this.partitions = partitions;
     this.unplannableReason = unplannableReason;
-    caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
+    this.caseSensitive = caseSensitive;
+  }
+
+  /** A translation by which nothing is planned, for {@code reason}. */
+  public PlannerPredicate unplannable(String reason) {
+    return new PlannerPredicate(format, schema, partitions, reason, caseSensitive);
   }
 
   public FileFormat format() {
@@ -85,7 +95,8 @@ public final class PlannerPredicate {
     return partitions;
   }
 
-  boolean caseSensitive() {
+  /** Whether names that differ by case only are different columns. */
+  public boolean caseSensitive() {
     return caseSensitive;
   }
 

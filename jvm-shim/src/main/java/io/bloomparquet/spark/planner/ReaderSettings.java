@@ -6,6 +6,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.orc.OrcConf;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Map;
 
@@ -29,11 +30,16 @@ public final class ReaderSettings {
    */
   public static String unplannableReason(
       SparkSession session, FileFormat format, StructType schema, Map<String, String> options) {
-    return format == FileFormat.ORC ? ofOrc(session, options) : ofParquet(session, schema);
+    return format == FileFormat.ORC ? ofOrc(session, options) : ofParquet(session, schema, options);
   }
 
-  private static String ofParquet(SparkSession session, StructType schema) {
-    return session.sessionState().conf().parquetFieldIdReadEnabled() && ParquetUtils.hasFieldIds(schema)
+  /** Spark's reader looks for this setting in Hadoop's configuration, to which options of a load are added. */
+  private static String ofParquet(SparkSession session, StructType schema, Map<String, String> options) {
+    return ParquetUtils.hasFieldIds(schema)
+            && session
+                .sessionState()
+                .newHadoopConfWithOptions(options)
+                .getBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED().key(), false)
         ? "columns are matched by field id, not by name"
         : null;
   }

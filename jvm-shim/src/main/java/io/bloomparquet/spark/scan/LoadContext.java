@@ -26,6 +26,20 @@ record LoadContext(SparkSession session, ScanOptions options, LoadPredicate wher
   }
 
   /**
+   * This context; or one by which nothing is planned, if a setting has changed by which Spark's reader finds columns. It
+   * goes by the setting of the time when it reads.
+   */
+  LoadContext present() {
+    return session.sessionState().conf().caseSensitiveAnalysis() == predicates.caseSensitive()
+        ? this
+        : new LoadContext(
+            session,
+            options,
+            where,
+            predicates.unplannable("spark.sql.caseSensitive has changed since the query was planned"));
+  }
+
+  /**
    * The conjuncts of {@code where} that Spark's reader may apply. ORC's reader trusts filters from which some writers
    * leave values out, so it gets conjuncts on partition columns only.
    */

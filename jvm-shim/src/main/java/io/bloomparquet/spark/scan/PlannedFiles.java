@@ -7,6 +7,7 @@ import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
+import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -72,6 +73,10 @@ final class PlannedFiles {
     result = Planner.plan(session, listing, context.predicates(), predicate, context.options());
   }
 
+  PlannerPredicate predicates() {
+    return context.predicates();
+  }
+
   JsonNode predicate() {
     return predicate;
   }
@@ -95,10 +100,18 @@ final class PlannedFiles {
   private InputPartition[] kept() {
     Map<PartitionDirectory, InternalRow> values = new IdentityHashMap<>();
     KeptParts.PartFactory factory =
-        (file, version, start, length) -> {
-          InternalRow row = values.computeIfAbsent(directoryOfFile.get(file), this::valuesOf);
-          FileStatusWithMetadata status = version.applyTo(files.get(file));
-          return PartitionedFileUtil$.MODULE$.getPartitionedFile(status, status.getPath(), row, start, length);
+        new KeptParts.PartFactory() {
+          @Override
+          public boolean isSplitable(int file) {
+            return scan.isSplitable(files.get(file).getPath());
+          }
+
+          @Override
+          public PartitionedFile part(int file, FileVersion version, long start, long length) {
+            InternalRow row = values.computeIfAbsent(directoryOfFile.get(file), PlannedFiles.this::valuesOf);
+            FileStatusWithMetadata status = version.applyTo(files.get(file));
+            return PartitionedFileUtil$.MODULE$.getPartitionedFile(status, status.getPath(), row, start, length);
+          }
         };
     return new KeptParts(session, listing, result, factory, execution, isEarly).packed();
   }

@@ -78,7 +78,7 @@ public final class PrunedScan
   /** The latest plan, with the explanation of the planner. */
   public ObjectNode explain() {
     PlannedFiles plan = latestPlan == null ? ownPlan() : latestPlan;
-    JsonNode explained = ExplainedPredicate.of(context.predicates(), conjuncts);
+    JsonNode explained = ExplainedPredicate.of(plan.predicates(), conjuncts);
     boolean isOfRuntime = !Objects.equals(plan.predicate(), predicate);
     JsonNode whole = isOfRuntime ? PlannerPredicate.and(explained, plan.predicate()) : explained;
     return toJson(plan, plan.result().failed() ? plan.result() : plan.explain(whole));
@@ -105,6 +105,12 @@ public final class PrunedScan
 
   /** The plan by the query's own predicate and by runtime predicates. */
   private PlannedFiles planWith(Predicate[] runtime) {
+    LoadContext present = context.present();
+    if (present != context) {
+      PlannedFiles everything = new PlannedFiles(present, files, null, List.of(), false);
+      latestPlan = everything;
+      return everything;
+    }
     if (runtime.length == 0) {
       return ownPlan();
     }
