@@ -61,6 +61,22 @@ def test_a_query_that_is_optimized_before_the_setting_changes(jar_spark: SparkSe
     jar_spark.catalog.dropTempView("t")
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("phase", ["optimizedPlan", "executedPlan"])
+def test_a_join_that_is_planned_before_dynamic_pruning_is_off(
+    jar_spark: SparkSession, path: str, adaptive: str, phase: str
+) -> None:
+    keys = "SELECT /*+ BROADCAST(k) */ t.id FROM t JOIN (VALUES (250L), (251L)) k(id) ON t.id = k.id WHERE k.id > 0"
+    jar_spark.read.parquet(path).createOrReplaceTempView("t")
+    with conf(jar_spark, {**PRUNED, "spark.sql.adaptive.enabled": adaptive}):
+        frame = jar_spark.sql(keys)
+        assert "dynamicpruning" in str(frame._jdf.queryExecution().optimizedPlan().toString())
+        getattr(frame._jdf.queryExecution(), phase)()
+        with conf(jar_spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+            assert rows(frame) == [(250,), (251,)]
+    jar_spark.catalog.dropTempView("t")
+
+
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_a_query_that_is_planned_before_it_reads_batches(jar_spark: SparkSession, tmp_path: Path, kind: str) -> None:

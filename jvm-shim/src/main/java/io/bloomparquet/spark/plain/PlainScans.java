@@ -62,7 +62,7 @@ public final class PlainScans extends SparkStrategy {
     List<SparkPlan> plans = new ArrayList<>();
     boolean pruned = false;
     for (SparkPlan each : Scala.list(FileSourceStrategy$.MODULE$.apply(plan))) {
-      SparkPlan withPruning = prune(each, isEnabled);
+      SparkPlan withPruning = prune(each, isEnabled, session.sessionState().conf().dynamicPartitionPruningEnabled());
       pruned |= withPruning != each;
       plans.add(withPruning);
     }
@@ -133,14 +133,18 @@ public final class PlainScans extends SparkStrategy {
         ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options()));
   }
 
-  private static SparkPlan prune(SparkPlan plan, boolean isEnabled) {
+  /** @param hasKeys whether Spark will plan the predicates by the keys of joins */
+  private static SparkPlan prune(SparkPlan plan, boolean isEnabled, boolean hasKeys) {
     FileSourceScanExec scan = scan(plan);
     List<Expression> runtime = new ArrayList<>();
     SparkPlan withoutRuntime = scan == null ? plan : takeRuntime(plan, scan, runtime);
     if (scan == null || runtime.isEmpty() && !(isEnabled && filtersData(scan))) {
       return plan;
     }
-    if (!isEnabled) {
+    if (!hasKeys) {
+      runtime.clear();
+    }
+    if (!isEnabled || runtime.isEmpty() && !filtersData(scan)) {
       return withoutRuntime;
     }
     PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));

@@ -75,6 +75,17 @@ public final class PrunedFileScanExec extends SparkPlan {
     this.runtime = runtime;
   }
 
+  /**
+   * Starts the subqueries for the keys of joins. If dynamic partition pruning was turned off after Spark planned the
+   * query, adaptive execution leaves them as they are, and they cannot run. Then no keys prune.
+   */
+  @Override
+  public void prepareSubqueries() {
+    if (Scala.list(runtime).stream().noneMatch(RuntimeValues::isUnplanned)) {
+      super.prepareSubqueries();
+    }
+  }
+
   private FileFormat format() {
     return PlainScans.format(scan);
   }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
+import org.apache.spark.sql.execution.SubqueryAdaptiveBroadcastExec;
 
 /** Predicates on data columns, with the values that subqueries have returned. */
 final class RuntimeValues {
@@ -54,6 +55,13 @@ final class RuntimeValues {
   static boolean hasSubquery(Expression expression) {
     return expression instanceof PlanExpression
         || Scala.list(expression.children()).stream().anyMatch(RuntimeValues::hasSubquery);
+  }
+
+  /** Whether adaptive execution has still to replace the subquery of a predicate by the keys of a join. */
+  static boolean isUnplanned(Expression predicate) {
+    return predicate instanceof DynamicPruningExpression dynamic
+        && dynamic.child() instanceof InSubqueryExec in
+        && in.plan() instanceof SubqueryAdaptiveBroadcastExec;
   }
 
   /** {@code column IN (keys)} for each predicate by the keys of a join that has keys, but not too many. */
