@@ -169,6 +169,10 @@ class Footer:
         start = pages if dictionary is None or dictionary > pages else dictionary
         if size is None:
             size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(leaves))
+            if size >= 1 << 63:
+                raise FormatError(
+                    f"row group {row_group}: the column chunks have {size} bytes together; expected at most 2^63 - 1"
+                )
         return start, size
 
     def to_arrow(self) -> pq.FileMetaData:
