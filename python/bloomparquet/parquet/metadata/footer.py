@@ -170,16 +170,13 @@ class Footer:
         if size is None:
             size = sum(self._stored(row_group, leaf).compressed_size or 0 for leaf in range(leaves))
             if size >= 1 << 63:
-                raise FormatError(
-                    f"row group {row_group}: the column chunks have {size} bytes together; expected at most 2^63 - 1"
-                )
+                raise FormatError(f"row group {row_group}: its chunks have {size} bytes; expected less than 2^63")
         return start, size
 
     def to_arrow(self) -> pq.FileMetaData:
         """The footer as pyarrow's readers take it. The footer of an encrypted file gets no row groups, because pyarrow
         may end the process over their column chunks."""
-        raw = self.raw if self.crypto is None else write_struct(without_row_groups(self.raw))
-        return to_arrow_metadata(raw)
+        return to_arrow_metadata(self.raw if self.crypto is None else write_struct(without_row_groups(self.raw)))
 
 
 def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:
