@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # No deadline: the first example starts the JVM, and a shared machine may be slow.
 _health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 _common = {"deadline": None, "suppress_health_check": _health, "print_blob": True}
-settings.register_profile("ci", max_examples=60, derandomize=True, **_common)  # cases are equal if imports are
+settings.register_profile("ci", max_examples=50, derandomize=True, **_common)  # cases are equal if imports are
 settings.register_profile("long", max_examples=5_000, **_common)  # each run has new cases
 settings.register_profile("found", phases=(Phase.explicit, Phase.reuse), **_common)  # what `make fuzz` found
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
