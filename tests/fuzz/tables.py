@@ -77,8 +77,7 @@ class Pool:
     literals: list[Any]
 
     def positions(self, narrow: Kind, chosen: bytes) -> list[int]:
-        """Of each chosen value, the position in the pool; of NULL, the position after the last. Only of values that
-        `narrow` holds."""
+        """The position in the pool of each chosen value that `narrow` holds; of NULL, the position after the last."""
         usable = [i for i, value in enumerate(self.values) if narrow is self.kind or fits(narrow, value)]
         null = len(self.values)
         return [null if each == _NULL or not usable else usable[each % len(usable)] for each in chosen]
