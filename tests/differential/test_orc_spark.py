@@ -37,7 +37,7 @@ CPP = [name for name in ORC_NAMES if KINDS[name].family not in ("timestamp", "nt
 def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
 
-    @examples(0.05)
+    @examples(0.08)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         java = draws.draw(st.sampled_from([True, True, False]), label="by ORC Java")
@@ -77,7 +77,7 @@ def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_p
 
     check()
     print(f"\n{dict(tally)}")
-    assert tally["cases"] >= 12 * examples(0.05).max_examples
+    assert tally["cases"] >= 12 * examples(0.08).max_examples
     assert tally["matching"] > tally["cases"] / 4
     for reason in ("bloom", "statistics"):
         require_used(tally, reason, tally["stripes"] / 400)
