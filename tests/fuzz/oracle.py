@@ -1,19 +1,21 @@
-"""pyarrow's answer about a file, from a process of its own: pyarrow ends its process over some damaged files.
+"""pyarrow's answers about a file, from a process of its own: pyarrow ends its process over some damaged files.
 
-The process reads every row group, filters the rows, and says which skipped row groups hold matching rows although none
-of their evidence is false. A mutated file may lie: min/max and null counts that its rows contradict, or a filter that
-lacks their values. No promise covers such files.
+The process reads every row group and tells the values. Then it filters the rows, and says which skipped row groups hold
+matching rows although none of their evidence is false. A mutated file may lie: min/max and null counts that its rows
+contradict, or a filter that lacks their values. No promise covers such files.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from bloomparquet import Eq
 from bloomparquet.query.evaluate import bind_mask
+from bloomparquet.query.predicate import Column
 from tests.support.core import decode, encode
 from tests.support.stored import lacking, leaf_arrays, plain
 
@@ -31,18 +35,21 @@ _ALLOCATION = 2 << 30
 
 Skipped = Sequence[tuple[int, str]]
 """The row groups that a plan skips, and the evidence."""
-Questions = Sequence[tuple[Any, Skipped]]
-"""Predicates, and what a plan skips for each."""
+Question = tuple[Any, Skipped, bool]
+"""A predicate, what a plan skips for it, and whether the rows are wanted."""
+Values = list[tuple[Column, list[Any]]]
+"""The distinct values of each leaf column that is not in a list."""
 
 
 @dataclass
 class Answer:
     """The answer to one predicate.
 
-    `rows`: those that match and are not in skipped row groups; None if pyarrow raises an error. `lost`: the skipped row
-    groups that should have been kept.
+    `readable`: pyarrow raises no error. `rows`: those that match and are not in skipped row groups, if they are wanted.
+    `lost`: the skipped row groups that should have been kept.
     """
 
+    readable: bool = False
     rows: pa.Table | None = None
     lost: list[str] = field(default_factory=list)
 
@@ -53,8 +60,15 @@ class Oracle:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, path: str, questions: Questions) -> list[Answer] | None:
-        """An answer to each question; None if pyarrow ended the process, or made a table that cannot be sent."""
+    def values(self, path: str) -> Values | None:
+        """The values of a file: none if pyarrow raises an error; None if it ends the process."""
+        return self._ask(path)  # type: ignore[no-any-return]
+
+    def answers(self, questions: Sequence[Question]) -> list[Answer] | None:
+        """An answer about the last file to each question; None as for :meth:`values`, or if a table cannot be sent."""
+        return self._ask(questions)  # type: ignore[no-any-return]
+
+    def _ask(self, request: str | Sequence[Question]) -> Any:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from tests.fuzz import oracle; oracle.main()"],
@@ -63,15 +77,14 @@ class Oracle:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            pickle.dump((path, questions), self._process.stdin)
+            pickle.dump(request, self._process.stdin)
             self._process.stdin.flush()
-            answers: list[Answer] = pickle.load(self._process.stdout)
+            return pickle.load(self._process.stdout)
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):  # such as a field that no schema may have
             self._process.kill()
             self._process.communicate()
             self._process = None
             return None
-        return answers
 
     def close(self) -> None:
         if self._process is not None:
@@ -79,29 +92,66 @@ class Oracle:
             self._process = None
 
 
-def answer(path: str, questions: Questions) -> list[Answer]:
-    try:
-        file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
-        groups = [file.read_row_group(i, use_threads=False) for i in range(file.metadata.num_row_groups)]
-        everything = pa.concat_tables([file.schema_arrow.empty_table(), *groups])
-    except Exception:  # noqa: BLE001 - whatever pyarrow raises over damaged bytes
-        return [Answer()] * len(questions)
-    starts = np.cumsum([0, *(group.num_rows for group in groups)])
-    lies = cache(lambda i: _lies(path, file, i, groups[i]))
-    return [_answer(everything, starts, where, skipped, lies) for where, skipped in questions]
+class _File:
+    """A file as pyarrow reads it. `rows`: None if it raises an error."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.rows: pa.Table | None = None
+        try:
+            self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+            numbers = range(self._file.metadata.num_row_groups)
+            self._groups = [self._file.read_row_group(i, use_threads=False) for i in numbers]
+            self.rows = pa.concat_tables([self._file.schema_arrow.empty_table(), *self._groups])
+        except Exception:  # noqa: BLE001 - whatever pyarrow raises over damaged bytes
+            return
+        self.starts = np.cumsum([0, *(group.num_rows for group in self._groups)])
+        self.lies = cache(lambda i: _lies(path, self._file, i, self._groups[i]))
+
+    @cached_property
+    def columns(self) -> dict[Column, list[Any]]:
+        """The value of each row, by leaf column."""
+        found: dict[Column, list[Any]] = {}
+        for name, array in [] if self.rows is None else zip(self.rows.column_names, self.rows.columns):
+            with suppress(Exception):  # text that is not UTF-8, a date beyond Python's
+                _add_leaves((name,), array.type, array.to_pylist(), found)
+        return found
+
+    def values(self) -> Values:
+        """Of the columns with a name."""
+        return [(column, _distinct(values)) for column, values in self.columns.items() if all(column)]
+
+    def answer(self, where: Any, skipped: Skipped, is_wanted: bool) -> Answer:
+        if self.rows is None:
+            return Answer()
+        try:
+            matches = np.array(bind_mask(where, self.rows.schema)(self.rows).fill_null(False))
+        except Exception:  # noqa: BLE001 - a changed column may not be comparable
+            return Answer()
+        lost = []
+        if type(where) is Eq and not isinstance(where.value, dt.time):  # Python shows 25:00 as 01:00
+            for i, value in enumerate(self.columns.get(where.column, [])):
+                if value == where.value and not matches[i]:
+                    lost.append(f"the row filter drops row {i} for {where}")
+        for i, reason in skipped:
+            rows = slice(self.starts[i], self.starts[i + 1])
+            if matches[rows].any() and not self.lies(i):
+                lost.append(f"row group {i} was skipped by {reason} for {where}, and has matching rows")
+            matches[rows] = False
+        return Answer(True, self.rows.filter(pa.array(matches)) if is_wanted else None, lost)
 
 
-def _answer(rows: pa.Table, starts: Any, where: Any, skipped: Skipped, lies: Callable[[int], bool]) -> Answer:
-    try:
-        matches = np.array(bind_mask(where, rows.schema)(rows).fill_null(False))
-    except Exception:  # noqa: BLE001 - a changed column may not be comparable
-        return Answer()
-    lost = []
-    for i, reason in skipped:
-        if matches[starts[i] : starts[i + 1]].any() and not lies(i):
-            lost.append(f"row group {i} was skipped by {reason} for {where}, and has matching rows")
-        matches[starts[i] : starts[i + 1]] = False
-    return Answer(rows.filter(pa.array(matches)), lost)
+def _add_leaves(column: Column, kind: pa.DataType, values: list[Any], found: dict[Column, list[Any]]) -> None:
+    if pa.types.is_struct(kind):
+        for field_ in kind:
+            inner = [None if each is None else each[field_.name] for each in values]
+            _add_leaves((*column, field_.name), field_.type, inner, found)
+    elif not pa.types.is_nested(kind):
+        found[column] = values
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(each for each in values if each is not None))
 
 
 def _lies(path: str, file: pq.ParquetFile, row_group: int, rows: pa.Table) -> bool:
@@ -160,10 +210,16 @@ def main() -> None:
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     limit_memory(_ALLOCATION)
+    file: _File | None = None
     while True:
         try:
             request = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(answer(*request), answers)
+        if isinstance(request, str):
+            file = _File(request)
+            pickle.dump(file.values(), answers)
+        else:
+            assert file is not None
+            pickle.dump([file.answer(*each) for each in request], answers)
         answers.flush()
