@@ -65,6 +65,11 @@ TOP_PACKAGES = {
 }
 # Packages within a package, from the bottom up. The package's own modules come where it is named.
 INNER_PACKAGES = {
+    "bloomparquet.query": {
+        "query": set[str](),
+        "sql": {"query"},
+        "evaluate": {"query"},
+    },
     "bloomparquet.parquet": {
         "thrift": set[str](),
         "encryption": {"thrift"},

@@ -146,7 +146,7 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
 
 @pytest.mark.parametrize("page", LINKING)
 def test_named_files_exist(page: str) -> None:
-    """Paths of the project in backquotes, such as `query/sql.py`, from the root or from the core's directory."""
+    """Paths of the project in backquotes, such as `query/sql/parse.py`, from the root or from the core's directory."""
     roots = (ROOT, ROOT / "python", ROOT / "python" / "bloomparquet", ROOT / "jvm-shim")
     for path in re.findall(r"`([\w-]+(?:/[\w-]+)+\.(?:py|java|md))`", LINKING[page]):
         assert any((root / path).exists() for root in roots), path

@@ -29,7 +29,7 @@ from bloomparquet.planning.index.manifest import WRITER, Manifest, _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.serialized import read_segment
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.fuzz.folder import folder
 from tests.fuzz.mutate import change_bytes, change_json, join, split

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from bloomparquet import Eq
-from bloomparquet.query.evaluate import bind_mask
+from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.predicate import Column
 from tests.support.core import decode, encode
 from tests.support.stored import lacking, leaf_arrays, plain

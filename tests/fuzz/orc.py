@@ -33,7 +33,7 @@ from bloomparquet.orc.stripe_indexes import (
     _parse_row_index,
 )
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.varint import read_varint
 from tests.fuzz.folder import CACHED, folder, no_wait

@@ -20,9 +20,9 @@ from google.protobuf.message import DecodeError
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.query import literals
-from bloomparquet.query.evaluate import bind_mask
+from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.predicate import Predicate, to_sql
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.substrait import implied_by
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from bloomparquet.query.evaluate_case_mapping import map_case
+from bloomparquet.query.evaluate.case_mapping import map_case
 from tests.support.files import write_groups
 from tests.support.scenarios import PRUNED, UNPRUNED, Readers, run, texts
 from tests.support.spark import conf

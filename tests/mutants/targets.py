@@ -43,7 +43,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/query/test_resolve.py",
         "tests/planning/test_schema_evolution.py",
     ),
-    CORE + "query/sql_casts.py": ("tests/query/test_sql_literals.py", "tests/query/test_sql.py"),
+    CORE + "query/casts.py": ("tests/query/test_sql_literals.py", "tests/query/test_sql.py"),
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),

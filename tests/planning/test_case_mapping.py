@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from tests.support.core import kept_indexes, plan_with, rows_of
 from tests.support.expression_filters import Cells, with_filters
 from tests.support.files import hive, write, write_groups

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from tests.support.core import (
     BLOOM_OFFSET,
     Field,

@@ -11,7 +11,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from tests.planning.test_why_not import EVEN, unreadable
 from tests.support.files import write, write_groups
 from tests.support.orc_rewriting import write as write_orc

@@ -95,8 +95,8 @@ def test_evidence_is_combined_leaf_by_leaf(where: str, reason: str | None, two_c
 
 
 def _expression(where: str, path: str) -> pa.Array:
-    from bloomparquet.query.evaluate import mask
-    from bloomparquet.query.sql import parse_where
+    from bloomparquet.query.evaluate.mask import mask
+    from bloomparquet.query.sql.parse import parse_where
 
     predicate = parse_where(where)
     assert predicate is not None

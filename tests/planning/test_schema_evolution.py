@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from tests.support.core import plan_with
 from tests.support.files import write
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.query.evaluate import mask
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.evaluate.mask import mask
+from bloomparquet.query.sql.parse import parse_where
 from tests.support.core import BINARY, Field, column_metadata, edit_footer, kept_indexes
 from tests.support.files import write, write_groups
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
 from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_leaf, judge_nulls
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point, ValueOrder, objects

@@ -19,7 +19,7 @@ from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.why_not import WhyNot
 from tests.support import encrypted_table
 from tests.support.core import BINARY, Field, edit_footer, empty_filters

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.query.case_mapping import needs_expression_filters
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Always, to_sql
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 
 X = bp.CaseIn("c", "lower", ["x"])
 

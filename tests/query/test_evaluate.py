@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.domains import comparable
-from bloomparquet.query.evaluate import bind_mask, mask
+from bloomparquet.query.evaluate.mask import bind_mask, mask
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     And,
@@ -34,7 +34,7 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from tests.support.row_oracle import COLUMNS, EPOCH, UTC, ZONE, Kleene, oracle, tables, trees
 
 

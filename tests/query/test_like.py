@@ -13,7 +13,7 @@ import bloomparquet as bp
 from bloomparquet.query.like import Like
 from bloomparquet.query.normal_form import normalize, weaken
 from bloomparquet.query.predicate import Always, And, Eq, Not, Opaque, Or
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.why_not import WhyNot
 from tests.support.files import write_groups
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bloomparquet.query.case_mapping import CaseIn
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.normal_form import normalize, opaque_parts, weaken
 from bloomparquet.query.predicate import (

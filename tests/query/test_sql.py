@@ -33,7 +33,7 @@ from bloomparquet.query.predicate import (
     leaves,
     to_sql,
 )
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.variants import VariantField
 
 
@@ -328,7 +328,7 @@ def test_every_predicate_round_trips_through_sql(predicate):
 
 def test_sqlglot_is_imported_only_for_text():
     code = (
-        "import sys; from bloomparquet.query.sql import parse_where; parse_where([('a', '=', 1)]); "
+        "import sys; from bloomparquet.query.sql.parse import parse_where; parse_where([('a', '=', 1)]); "
         "assert 'sqlglot' not in sys.modules; parse_where('a = 1'); assert 'sqlglot' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

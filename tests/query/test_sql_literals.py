@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bloomparquet.errors import PlanError, quoted
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 
 NOON = dt.datetime(2024, 5, 17, 12)
 

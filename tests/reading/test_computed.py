@@ -16,9 +16,9 @@ import pyarrow.orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.predicate import to_sql
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from tests.support.commands import Run
 from tests.support.files import hive, write, write_groups
 

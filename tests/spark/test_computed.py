@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from bloomparquet.query.domains import arrow_family
-from bloomparquet.query.evaluate import mask
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.evaluate.mask import mask
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.values import to_sql
 from tests.spark.compare import load, parquet, partitions
 from tests.support.files import write

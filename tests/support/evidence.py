@@ -16,7 +16,7 @@ from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.ordering import Bounds, Encoded, Point, ValueOrder
 from bloomparquet.query.predicate import Always, And, IsNull, Not, NotIn, Or, Predicate, columns
 from bloomparquet.storage.files import ReadCount

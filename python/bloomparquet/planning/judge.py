@@ -23,7 +23,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.variants import VariantField

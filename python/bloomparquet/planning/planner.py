@@ -41,7 +41,7 @@ from bloomparquet.query.resolve import (
     unknown_column_error,
 )
 from bloomparquet.query.shredded import require_variants
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.variants import to_provable_conditions
 from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.storage.files import FileInfo, ReadCount

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from bloomparquet.errors import PlanError, quoted
+from bloomparquet.query.casts import require_decimal
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.normal_form import normalize
@@ -26,7 +27,6 @@ from bloomparquet.query.predicate import (
     StartsWith,
     leaf_to_sql,
 )
-from bloomparquet.query.sql_casts import require_decimal
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 FAMILIES: dict[str, Family] = {

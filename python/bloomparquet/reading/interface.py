@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
 
 
@@ -48,7 +48,7 @@ class FormatReader(Protocol):
 
     @property
     def convert(self) -> Convert:
-        """Converts literals for comparison; see :func:`bloomparquet.query.evaluate.bind_mask`."""
+        """Converts literals for comparison; see :func:`bloomparquet.query.evaluate.mask.bind_mask`."""
 
     def schemas(self) -> Iterator[pa.Schema]:
         """The Arrow schemas of the files, in order of first occurrence."""

@@ -22,7 +22,7 @@ from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.interface import FilterRow, Probed

@@ -20,7 +20,7 @@ from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.leaf_reasons import false_positives
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import FileSchema, LeafColumn
-from bloomparquet.query.evaluate import Convert
+from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.calendars import legacy_calendar_columns

@@ -20,10 +20,10 @@ from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
-from bloomparquet.query.evaluate import bind_mask
+from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Names, check_names
 from bloomparquet.query.predicate import columns as columns_of
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.calendars import NO_CONDITION, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions

@@ -15,7 +15,7 @@ from bloomparquet.planning.dataset import PathLike
 from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.scan import scan_batches
 from bloomparquet.tables.delta import open_delta
 from bloomparquet.tables.iceberg import open_iceberg

@@ -26,7 +26,7 @@ from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
 from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
-from bloomparquet.query.sql import parse_where
+from bloomparquet.query.sql.parse import parse_where
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import LoadListing

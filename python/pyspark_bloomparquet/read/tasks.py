@@ -15,7 +15,7 @@ from bloomparquet.errors import FileChangedError, FormatError, OptionError, loca
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.arrow_schema import cast, scan_type
 from bloomparquet.planning.partitions import to_array
-from bloomparquet.query.evaluate import mask
+from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
 from bloomparquet.reading.calendars import NO_CONDITION, legacy_calendar_columns, require_gregorian

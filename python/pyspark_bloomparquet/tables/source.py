@@ -194,7 +194,7 @@ def load_table(
 ) -> DataFrame:
     """A DataFrame of the table that `options` name, with the session's time zone and rule for names."""
     from bloomparquet.query.predicate import to_sql
-    from bloomparquet.query.sql import parse_where
+    from bloomparquet.query.sql.parse import parse_where
 
     predicate = parse_where(where)
     if predicate is not None:

@@ -8,7 +8,7 @@ _ORDERING = "query/ordering.py"
 _NORMAL_FORM = "query/normal_form.py"
 _CLOCK_CHANGES = "query/clock_changes.py"
 _DOMAINS = "query/domains.py"
-_SQL_CASTS = "query/sql_casts.py"
+_CASTS = "query/casts.py"
 _ROUNDING = "query/rounding.py"
 _CAST_BY_ARROW = "Arrow casts the literals to the type of the column, without loss"
 
@@ -120,14 +120,14 @@ EXPLAINED = (
     ),
     explained(_ORDERING, "_rounds_to_whole", "< 2**1000", "<= 2**1000", why="a Fraction here is never whole"),
     explained(
-        _SQL_CASTS,
+        _CASTS,
         "cast_literal",
         "Fraction(1, 3)",
         "Fraction(2, 3)",
         why="no power of ten makes a whole number of two thirds either, so no type holds it",
     ),
     explained(
-        _SQL_CASTS,
+        _CASTS,
         "cast_literal",
         "< _MAX_DIGITS",
         "<= _MAX_DIGITS",

@@ -6,7 +6,7 @@ from typing import Any
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.predicate import Leaf, Predicate
-from bloomparquet.query.sql_elements import Converter, without_parentheses
+from bloomparquet.query.sql.elements import Converter, without_parentheses
 from bloomparquet.query.variants import VariantField, map_leaves
 
 SUPPORTED = "variant_get(v, '$.a', 'bigint') and try_variant_get in place of a column"

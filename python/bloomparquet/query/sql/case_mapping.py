@@ -6,7 +6,7 @@ from typing import Any
 
 from bloomparquet.query.case_mapping import Case, CaseIn, case_equal_null_safe
 from bloomparquet.query.predicate import Predicate
-from bloomparquet.query.sql_elements import Converter, without_parentheses
+from bloomparquet.query.sql.elements import Converter, without_parentheses
 
 
 def convert_case_mapping(node: Any, converter: Converter) -> Predicate | None:

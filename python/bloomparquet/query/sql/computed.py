@@ -9,8 +9,8 @@ from typing import Any
 
 from bloomparquet.query.computed import Call, Operand
 from bloomparquet.query.predicate import Eq, Not, Predicate
-from bloomparquet.query.sql_elements import Converter, without_parentheses
-from bloomparquet.query.sql_opaque import is_column
+from bloomparquet.query.sql.elements import Converter, without_parentheses
+from bloomparquet.query.sql.opaque import is_column
 
 SUPPORTED = (
     "length, trim, ltrim, rtrim, lower, upper, substring, left, right, concat and || of text, abs of numbers, and "

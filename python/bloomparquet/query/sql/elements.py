@@ -15,7 +15,7 @@ SUPPORTED = (
 
 
 class Converter(Protocol):
-    """The converter of :mod:`bloomparquet.query.sql`, as far as the modules ``sql_*`` use it."""
+    """The converter of :mod:`bloomparquet.query.sql.parse`, as far as the modules ``sql_*`` use it."""
 
     @property
     def exp(self) -> Any: ...

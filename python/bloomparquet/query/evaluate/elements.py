@@ -36,7 +36,9 @@ def split_at_list(column: Column, find: Callable[[Column], Any]) -> tuple[Any, C
     return find(column), ()
 
 
-def bind(leaf: ElementPredicate, kind: pa.DataType, fields: Column, find_field: Any, make_test: MakeTest) -> Test:
+def bind_elements(
+    leaf: ElementPredicate, kind: pa.DataType, fields: Column, find_field: Any, make_test: MakeTest
+) -> Test:
     """A function that evaluates `leaf` for each row of a list or map column of type `kind`.
 
     `fields` are the names from a struct in the list to the compared value. ``find_field(name, names)`` returns the

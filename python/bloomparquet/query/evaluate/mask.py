@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted, shorten
-from bloomparquet.query import evaluate_elements
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
-from bloomparquet.query.evaluate_case_mapping import map_case
-from bloomparquet.query.evaluate_computed import bind_call
+from bloomparquet.query.evaluate.case_mapping import map_case
+from bloomparquet.query.evaluate.computed import bind_call
+from bloomparquet.query.evaluate.elements import bind_elements, split_at_list
 from bloomparquet.query.like import Like, to_regex
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
@@ -143,7 +143,7 @@ class _Binder:
         return lambda rows: evaluate(_Rows(type(rows.batch).from_arrays([values(rows)], names=schema.names)))
 
     def bind_elements(self, leaf: p.ElementPredicate) -> Callable[[_Rows], Any]:
-        (path, kind), fields = evaluate_elements.split_at_list(leaf.column, self.find)
+        (path, kind), fields = split_at_list(leaf.column, self.find)
         if kind is None or pa.types.is_null(kind):
             return self.bind(p.Always(None))
 
@@ -154,7 +154,7 @@ class _Binder:
         def find_field(name: str, names: Sequence[str]) -> int | None:
             return self.index(name, names, leaf.column)
 
-        test = evaluate_elements.bind(leaf, kind, fields, find_field, make_test)
+        test = bind_elements(leaf, kind, fields, find_field, make_test)
         return lambda rows: test(rows.column(path))
 
     def bind_leaf(self, leaf: Leaf) -> Callable[[_Rows], Any]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from bloomparquet.errors import PlanError, quoted, shorten
+from bloomparquet.query.casts import cast_literal, require_decimal
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.like import Like, escape_pattern, split_pattern
 from bloomparquet.query.predicate import (
@@ -35,15 +36,14 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql_case_mapping import convert_case_mapping
-from bloomparquet.query.sql_casts import cast_literal, require_decimal
-from bloomparquet.query.sql_computed import SUPPORTED as SUPPORTED_COMPUTED
-from bloomparquet.query.sql_computed import convert_computed
-from bloomparquet.query.sql_elements import SUPPORTED as SUPPORTED_ELEMENTS
-from bloomparquet.query.sql_elements import convert_elements
-from bloomparquet.query.sql_opaque import is_column, sql_of, to_opaque
-from bloomparquet.query.sql_variants import SUPPORTED as SUPPORTED_VARIANTS
-from bloomparquet.query.sql_variants import convert_variants
+from bloomparquet.query.sql.case_mapping import convert_case_mapping
+from bloomparquet.query.sql.computed import SUPPORTED as SUPPORTED_COMPUTED
+from bloomparquet.query.sql.computed import convert_computed
+from bloomparquet.query.sql.elements import SUPPORTED as SUPPORTED_ELEMENTS
+from bloomparquet.query.sql.elements import convert_elements
+from bloomparquet.query.sql.opaque import is_column, sql_of, to_opaque
+from bloomparquet.query.sql.variants import SUPPORTED as SUPPORTED_VARIANTS
+from bloomparquet.query.sql.variants import convert_variants
 from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
 from bloomparquet.query.why_not import WhyNot

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from bloomparquet.errors import BloomParquetError, FormatError, PlanError, shorten
 from bloomparquet.query.computed import COMPARISONS, Call, ColumnPath, Operand, operand_to_sql
 from bloomparquet.query.domains import arrow_family, decoded_type
-from bloomparquet.query.evaluate_case_mapping import map_case
-from bloomparquet.query.evaluate_pairs import bind_pair, compare_missing
+from bloomparquet.query.evaluate.case_mapping import map_case
+from bloomparquet.query.evaluate.pairs import bind_pair, compare_missing
 
 
 class Rows(Protocol):
