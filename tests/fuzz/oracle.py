@@ -151,7 +151,7 @@ def _add_leaves(column: Column, kind: pa.DataType, values: list[Any], found: dic
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    return list(dict.fromkeys(each for each in values if each is not None))
+    return list(dict.fromkeys(each for each in values if not isinstance(each, (type(None), dt.timedelta))))
 
 
 def _lies(path: str, file: pq.ParquetFile, row_group: int, rows: pa.Table) -> bool:
