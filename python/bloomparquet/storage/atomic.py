@@ -64,7 +64,7 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
     `old` is the version of the file to replace: if it has changed, `commit` raises BloomParquetError.
 
     Raises FileBusyError if the file is being written already, UnsupportedError if the storage cannot replace a file in
-    one step.
+    one step, or if a device, a pipe or a socket is at `path`.
     """
     kind = _LocalOutput if isinstance(storage, LocalStorage) else _RemoteOutput
     output = kind(storage, path, old)
@@ -119,6 +119,11 @@ class _LocalOutput:
             os.stat(os.path.dirname(self._path))  # if the directory is missing, the error names it
         if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if self._before is not None and not stat.S_ISREG(self._before.st_mode):
+            # A rename would put a file in place of /dev/null.
+            raise UnsupportedError(
+                f"{path}: this is a device, a pipe or a socket, which a new file would replace; write to another path"
+            )
         self._descriptor = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False
