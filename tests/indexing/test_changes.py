@@ -115,6 +115,17 @@ def test_a_file_that_was_short_while_it_was_read_is_left_out(tmp_path: Path, mon
     assert (info.files, dict(info.left_out)) == (2, {str(path): "changed while it was read"})
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_file_that_got_shorter_does_not_end_a_build(tmp_path: Path, rows: int) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.parquet", {"x": range(1_000)}, [])
+    dataset = bp.Dataset.open(tmp_path, partitioned=False)
+    write(tmp_path / "a.parquet", {"x": pa.array(range(rows), pa.int64())}, [])
+    info = bp.build_index(dataset)
+    assert (info.files, list(info.left_out)) == (1, [str(tmp_path / "a.parquet")])
+    assert bp.read_table(tmp_path, "x = 0").num_rows == 1 + rows
+
+
 def test_another_process_replaces_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process remembers the old index, and nobody tells it of the new one."""
     monkeypatch.setattr(commit, "forget_indexes", lambda: None)

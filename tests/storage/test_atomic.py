@@ -388,3 +388,16 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         bp.write_table(pa.table({"id": [1]}), tmp_path / "no" / "a.parquet")
     assert caught.value.filename == str(tmp_path / "no")
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path, parquet: Path) -> None:
+    pipe, link = tmp_path / "pipe.parquet", tmp_path / "link.parquet"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(bp.UnsupportedError, match="this is a device, a pipe or a socket"):
+            bp.write_table(pa.table({"id": [1]}), path)
+        with pytest.raises(bp.UnsupportedError, match="this is a device, a pipe or a socket"):
+            add_filters(parquet, path, bloom="a")
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert names(pipe) == ["data", "link.parquet", "pipe.parquet"]

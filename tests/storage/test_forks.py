@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 START = """
 import os, sys
@@ -105,3 +106,43 @@ sys.exit(code)
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_child_reads_while_a_thread_of_its_parent_does(tmp_path: Path, indexed: bool) -> None:
+    """The thread waits in the middle of a plan, with the locks of the tables that it reads."""
+    done = run(
+        f"""
+import signal, threading
+from bloomparquet.planning.evidence.filter_store import FilterStore
+
+ids = pa.table({{"id": [i * 7919 % 1009 for i in range(1000)]}})
+bp.write_table(ids, path, bloom={{"id": bp.Bloom(fpp=1e-6)}}, row_group_size=100)
+if {indexed}:
+    bp.build_index(path)
+assert bp.read_table(path, "id = 7919").num_rows == 0
+ask, asked, forked = FilterStore._ask_tiles, threading.Event(), threading.Event()
+
+def ask_slowly(store, *arguments):
+    if threading.current_thread() is not threading.main_thread():
+        asked.set()
+        forked.wait()
+    return ask(store, *arguments)
+
+FilterStore._ask_tiles = ask_slowly
+reader = threading.Thread(target=bp.read_table, args=(path, "id = 5"))
+reader.start()
+asked.wait()
+
+def read():
+    signal.alarm(20)
+    assert bp.read_table(path, "id = 6").num_rows == 1
+
+code = fork(read)
+forked.set()
+reader.join()
+sys.exit(code)
+""",
+        tmp_path / "a.parquet",
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
 
@@ -82,6 +83,26 @@ def test_a_name_that_pyarrow_does_not_open_is_a_named_error(endpoint: str) -> No
     storage, _ = open_storage(url(endpoint, "x"))
     with pytest.raises(bp.UnsupportedError, match="bucket/a//b: pyarrow opens no file of this name"):
         storage.open_file("bucket/a//b")
+
+
+@pytest.mark.parametrize("path", ["bucket//t", "/bucket/t", "bucket//*", "/bucket/t/*"])
+def test_a_path_that_pyarrow_refuses_is_a_named_error(path: str, endpoint: str) -> None:
+    s3, table = filesystem(endpoint), pa.table({"x": [1]})
+    file = "bucket/table/day=2026-01-01/0.parquet"
+    for use in (
+        lambda: bp.plan(path, "x = 1", filesystem=s3),
+        lambda: bp.build_index(path, filesystem=s3),
+        lambda: bp.write_table(table, path, filesystem=s3),
+        lambda: bp.add_filters(file, path, bloom="x", filesystem=s3),
+    ):
+        with pytest.raises(bp.OptionError, match="expected a path of the storage"):
+            use()
+
+
+def test_no_object_is_written_at_a_name_of_a_directory(endpoint: str) -> None:
+    """No listing shows an object whose name ends with a slash."""
+    with pytest.raises(IsADirectoryError):
+        bp.write_table(pa.table({"x": [1]}), "bucket/new/", filesystem=filesystem(endpoint))
 
 
 def test_url_parameters_may_come_in_any_order(endpoint: str) -> None:

@@ -290,6 +290,26 @@ def test_dst_may_be_the_file_itself(path: str, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "before"]
 
 
+@pytest.mark.parametrize("how", ["below src", "link to src", "link in dst"])
+def test_dst_does_not_replace_another_file_of_src(tmp_path: Path, how: str) -> None:
+    """The rows of the replaced file would be lost."""
+    src, dst = tmp_path / "src", tmp_path / "src" / "sub"
+    make(src / "a.parquet")
+    write(src / "sub" / "a.parquet", {"id": range(1_000, 1_010)}, [])
+    if how != "below src":
+        dst = tmp_path / "dst"
+        dst.mkdir()
+        (dst / "a.parquet").symlink_to(src / "sub" / "a.parquet")
+    if how == "link in dst":
+        (dst / "sub").mkdir()
+        (dst / "a.parquet").unlink()
+        (dst / "a.parquet").symlink_to(dst / "sub" / "a.parquet")
+    before = {each: each.read_bytes() for each in src.rglob("*.parquet")}
+    with pytest.raises(bp.OptionError, match=r"would replace .*a\.parquet, which is .* expected a directory outside"):
+        add_filters(src, dst, bloom="id")
+    assert {each: each.read_bytes() for each in src.rglob("*.parquet")} == before
+
+
 def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:
     for name in "abc":
         make(tmp_path / f"{name}.parquet")

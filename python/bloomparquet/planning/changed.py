@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.forks import ForkLock
 from bloomparquet.storage.staleness import changed_files
 
 _running = set["EvidenceReads"]()
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 class EvidenceReads:

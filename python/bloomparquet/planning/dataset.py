@@ -28,6 +28,7 @@ from bloomparquet.storage.files import (
     data_root,
     is_hidden,
     open_storage,
+    refused_paths_named,
 )
 from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
@@ -269,8 +270,11 @@ class _Listing:
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
-    # A name that looks like a glob may be the name of a file.
-    if not is_glob(inner) or storage.filesystem.get_file_info(inner).type != pyarrow.fs.FileType.NotFound:
+    if not is_glob(inner):
+        return [inner]
+    with refused_paths_named(inner):
+        kind = storage.filesystem.get_file_info(inner).type
+    if kind != pyarrow.fs.FileType.NotFound:  # a name that looks like a glob
         return [inner]
     matches = storage.glob(inner)
     if not matches:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import ForkLock
 from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED = 1 << 18
 
 _orc_files: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether a file that is not Parquet is ORC
-_lock = Lock()
+_lock = ForkLock()
 
 
 def open_table(

@@ -26,7 +26,7 @@ import pyarrow.fs
 import xxhash
 
 from bloomparquet.errors import BloomParquetError, FileBusyError, FormatError, UnsupportedError
-from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, refused_paths_named
 from bloomparquet.storage.locks import close_and_remove, create_locked
 from bloomparquet.storage.staleness import is_unchanged
 
@@ -64,7 +64,7 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
     `old` is the version of the file to replace: if it has changed, `commit` raises BloomParquetError.
 
     Raises FileBusyError if the file is being written already, UnsupportedError if the storage cannot replace a file in
-    one step.
+    one step, or if a device, a pipe or a socket is at `path`.
     """
     kind = _LocalOutput if isinstance(storage, LocalStorage) else _RemoteOutput
     output = kind(storage, path, old)
@@ -119,6 +119,11 @@ class _LocalOutput:
             os.stat(os.path.dirname(self._path))  # if the directory is missing, the error names it
         if self._before is not None and stat.S_ISDIR(self._before.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if self._before is not None and not stat.S_ISREG(self._before.st_mode):
+            # A rename would put a file in place of /dev/null.
+            raise UnsupportedError(
+                f"{path}: this is a device, a pipe or a socket, which a new file would replace; write to another path"
+            )
         self._descriptor = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
         self._source: tuple[str, int] | None = None
         self._committed = False
@@ -208,11 +213,14 @@ class _RemoteOutput:
     def __init__(self, storage: Storage, path: str, old: FileInfo | None) -> None:
         self._storage, self._filesystem, self._path, self._old = storage, storage.filesystem, path, old
         require_object_store(self._filesystem, path)
+        if path.endswith("/"):  # such an object stands for a directory, and no listing shows it
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
         self._owner = os.getpid()
         self._keeps_temporary = False
-        self._stream = self._filesystem.open_output_stream(self._temporary)
+        with refused_paths_named(path):
+            self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         _require_not_forked(self._owner, self._path)
@@ -379,5 +387,7 @@ def _copy_through_memory(output: Output, storage: Storage, path: str, start: int
 
 
 def _delete_if_exists(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-    if filesystem.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
+    with refused_paths_named(path):
+        kind = filesystem.get_file_info(path).type
+    if kind != pyarrow.fs.FileType.NotFound:
         filesystem.delete_file(path)

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import attrgetter
@@ -220,7 +221,8 @@ class ArrowStorage:
         self.is_native = not isinstance(filesystem, pyarrow.fs.PyFileSystem)
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
-        info = self.filesystem.get_file_info(path)
+        with refused_paths_named(path):
+            info = self.filesystem.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
             return [_file_info(info)]
         root, is_missing = path.rstrip("/"), info.type == pyarrow.fs.FileType.NotFound
@@ -244,13 +246,15 @@ class ArrowStorage:
         fixed = next(i for i, part in enumerate(parts) if is_glob(part))
         root = "/".join(parts[:fixed])
         selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
-        paths = [info.path for info in self.filesystem.get_file_info(selector)]
+        with refused_paths_named(pattern):
+            paths = [info.path for info in self.filesystem.get_file_info(selector)]
         return sorted(
             path for path in paths if matches_glob(_names_below(root.lstrip("/"), path.lstrip("/")), parts[fixed:])
         )
 
     def is_directory(self, path: str) -> bool:
-        kind = self.filesystem.get_file_info(path).type
+        with refused_paths_named(path):
+            kind = self.filesystem.get_file_info(path).type
         if kind == pyarrow.fs.FileType.NotFound and self.filesystem.type_name == "abfs":  # see list_files
             return bool(self.filesystem.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True)))
         return bool(kind == pyarrow.fs.FileType.Directory)
@@ -268,6 +272,15 @@ class ArrowStorage:
         with self.open_file(path) as file:
             fill_views(file, path, offsets, views, is_native=self.is_native)
             return FileInfo(path, *size_and_time(file)) if self.is_native else None
+
+
+@contextmanager
+def refused_paths_named(path: str) -> Iterator[None]:
+    """Raise OptionError for a `path` that the file system refuses, such as ``bucket//a``."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise OptionError(f"path is {quoted(path)}; expected a path of the storage: {error}") from error
 
 
 def _file_info(info: pyarrow.fs.FileInfo) -> FileInfo:

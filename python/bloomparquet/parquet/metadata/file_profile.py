@@ -6,7 +6,6 @@ Source: parquet-format ``parquet.thrift`` (FileMetaData, KeyValue, ColumnOrder),
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema
+from bloomparquet.storage.forks import ForkLock
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
@@ -78,7 +78,7 @@ class FooterSignature(NamedTuple):
     signature_bytes: int
 
 
-_schemas_lock = threading.Lock()
+_schemas_lock = ForkLock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
 _tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}

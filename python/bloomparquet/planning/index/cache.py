@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -44,6 +43,7 @@ from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import ForkLock, clear_in_children
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
 
 # Bounds of the tables in memory. The last used table is kept in any case.
@@ -168,8 +168,9 @@ class PlanCache:
         self._tables: OrderedDict[_Key, _Cached[Any]] = OrderedDict()
         self._disk: CacheDirectory | None = None
         self._warned: set[Path] = set()
-        self._lock = threading.Lock()
-        self._persisting = threading.Lock()
+        self._lock = ForkLock()
+        self._persisting = ForkLock()
+        clear_in_children(self)  # tables have locks of their own
 
     def on_disk(self, directory: str | os.PathLike[str], max_bytes: int) -> PlanCache:
         """A cache that shares this one's memory, and keeps up to `max_bytes` of segments in `directory`.

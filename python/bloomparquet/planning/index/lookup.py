@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -23,6 +22,7 @@ from bloomparquet.planning.evidence.section_source import (
 )
 from bloomparquet.planning.index.manifest import DIRECTORY, WRITER, Manifest, SegmentEntry, read_manifest, stat_manifest
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.forks import ForkLock
 from bloomparquet.storage.options import OPTIONS, path_of
 from bloomparquet.storage.ranges import in_threads
 
@@ -78,7 +78,7 @@ class _Lookup:
 
 _lookups: OrderedDict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]] = OrderedDict()
 """The last lookups, and their times."""
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> OpenIndex | None:

@@ -18,6 +18,7 @@ from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.forks import ForkLock, clear_in_children
 
 _TABLES = 16
 
@@ -89,7 +90,13 @@ class IndexedTables(Generic[TableT]):
     def __init__(self, read_segment: ReadSegment[TableT], merge: Merge[TableT]) -> None:
         self._read, self._merge = read_segment, merge
         self._segments: WeakKeyDictionary[OpenIndex, _Segments[TableT]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
+        clear_in_children(self)  # segments have locks of their own
+
+    def clear(self) -> None:
+        """Drop everything from memory."""
+        with self._lock:
+            self._segments.clear()
 
     def open(
         self,

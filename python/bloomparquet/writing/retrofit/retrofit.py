@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from bloomparquet.errors import BloomParquetError, OptionError
+from bloomparquet.errors import BloomParquetError, OptionError, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
@@ -61,7 +61,7 @@ def add_filters(
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter,
     EncryptionError for a missing or wrong key, FormatError for a damaged file, FileBusyError for a file that another
-    process or thread is writing.
+    process or thread is writing, OptionError if a new file in `dst` would replace another file of `src`.
 
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
@@ -230,13 +230,43 @@ def _run(
 def jobs_of(
     dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None
 ) -> tuple[Storage, list[FileJob]]:
-    """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job."""
+    """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job.
+
+    Raises OptionError if `dst` does not name one path for each file, or if a new file would replace another file of
+    `dataset`, whose rows would be lost.
+    """
     if dst is None:
-        resolve = os.path.realpath if isinstance(dataset.storage, LocalStorage) else str
+        resolve = _resolver(dataset.storage)
         files: dict[str, FileInfo] = {}
         for file in dataset.files:
             files.setdefault(resolve(file.path), file)
         return dataset.storage, [FileJob(file) for file in files.values()]
+    storage, jobs = _jobs_to(dataset, src, dst, filesystem)
+    _require_separate(dataset.storage, storage, jobs, dst)
+    return storage, jobs
+
+
+def _resolver(storage: Storage) -> Callable[[str], str]:
+    """A function that returns the same path for all names of a file that differ by symbolic links only."""
+    return os.path.realpath if isinstance(storage, LocalStorage) else str
+
+
+def _require_separate(sources: Storage, targets: Storage, jobs: Sequence[FileJob], dst: PathLike) -> None:
+    """Raise OptionError if the new file of one of `jobs` would replace the old or the new file of another one."""
+    resolve = _resolver(targets)
+    taken = {resolve(job.file.path): job.file.path for job in jobs} if sources.key == targets.key else {}
+    for job in jobs:
+        assert job.target is not None
+        other = taken.setdefault(resolve(job.target), job.file.path)
+        if other != job.file.path:
+            raise OptionError(
+                f"dst is {quoted(os.fspath(dst))}: the new file of {job.file.path} would replace {job.target}, which "
+                f"is {other} or its new file; expected a directory outside of src"
+            )
+
+
+def _jobs_to(dataset: Dataset, src: Paths, dst: PathLike, filesystem: Any) -> tuple[Storage, list[FileJob]]:
+    """The storage of `dst`, and a job for each file, whose target is below `dst`, or `dst` itself."""
     if not isinstance(src, str) and isinstance(src, Sequence):
         raise OptionError("dst needs a single src, a file or a directory; give one src, or leave out dst")
     if not isinstance(dst, str | os.PathLike):
