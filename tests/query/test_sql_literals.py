@@ -133,6 +133,8 @@ def test_literals_have_sparks_value_and_type(text, expected):
         ("a = CAST(1.555 AS DECIMAL(5, 2))", "1.555"),
         ("a = DATE '2024-02-30'", "2024-02-30"),
         ("a = TIMESTAMP 'noon'", "noon"),
+        ("a = CAST('x' AS STRING COLLATE UTF8_LCASE)", "UTF8_LCASE"),
+        ("a IN ('y', CAST('x' AS STRING COLLATE UTF8_BINARY_RTRIM))", "UTF8_BINARY_RTRIM"),
         ("a = CAST('12:00:01.5' AS TIME(0))", "12:00:01.5"),
         ("a = CAST('12:00:01.123456' AS TIME(3))", "12:00:01.123456"),
         ("a = CAST('12:00:01' AS TIME(10))", "12:00:01"),
