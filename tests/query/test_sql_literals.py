@@ -82,6 +82,10 @@ NOON = dt.datetime(2024, 5, 17, 12)
         ("TIMESTAMP '2024-05-17 14:00:00+02:00'", NOON.replace(tzinfo=dt.timezone.utc)),
         ("TIMESTAMP '2024-05-17 12:00:00.000000001'", np.datetime64("2024-05-17T12:00:00.000000001")),
         ("TIME '12:00:01'", dt.time(12, 0, 1)),
+        ("CAST('12:00:01.000001' AS TIME)", dt.time(12, 0, 1, 1)),
+        ("CAST('12:00:01.120' AS TIME(2))", dt.time(12, 0, 1, 120_000)),
+        ("'12:00:01'::TIME(0)", dt.time(12, 0, 1)),
+        ("CAST('12:00:01.000001' AS TIME(9))", dt.time(12, 0, 1, 1)),
     ],
 )
 def test_literals_have_sparks_value_and_type(text, expected):
@@ -129,6 +133,12 @@ def test_literals_have_sparks_value_and_type(text, expected):
         ("a = CAST(1.555 AS DECIMAL(5, 2))", "1.555"),
         ("a = DATE '2024-02-30'", "2024-02-30"),
         ("a = TIMESTAMP 'noon'", "noon"),
+        ("a = CAST('x' AS STRING COLLATE UTF8_LCASE)", "UTF8_LCASE"),
+        ("a IN ('y', CAST('x' AS STRING COLLATE UTF8_BINARY_RTRIM))", "UTF8_BINARY_RTRIM"),
+        ("a = CAST('12:00:01.5' AS TIME(0))", "12:00:01.5"),
+        ("a = CAST('12:00:01.123456' AS TIME(3))", "12:00:01.123456"),
+        ("a = CAST('12:00:01' AS TIME(10))", "12:00:01"),
+        ("a = CAST('12:00:01.000000001' AS TIME(9))", "12:00:01.000000001"),
     ],
 )
 def test_error_quotes_a_literal_that_spark_refuses_or_changes(text, piece):

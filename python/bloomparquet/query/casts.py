@@ -23,6 +23,8 @@ _MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the lit
 _PARAMETER = re.compile(r"\d{1,9}", re.ASCII)  # a parameter of a type; int() refuses thousands of digits
 _MAX_PRECISION = 38  # the largest precision of a DECIMAL
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic
+_NANO_DIGITS = 9  # the digits after the point of a second that nanoseconds have
+_TIME_DIGITS = 6  # those that Python's times have, and Spark's type TIME without a precision
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"})
 
 
@@ -56,9 +58,7 @@ def cast_literal(value: Any, kind: str, parameters: list[int], *, negated: bool)
     if kind in _TIMESTAMPS and isinstance(value, str):
         return _cast_timestamp(value, has_zone=kind != "TIMESTAMPNTZ")
     if kind == "TIME" and isinstance(value, str):
-        micros, rest = divmod(coerce(value, "time"), 1000)
-        if not rest:
-            return (EPOCH + dt.timedelta(microseconds=micros)).time()
+        return _cast_time(value, *parameters)
     if isinstance(value, str) and not (_INTEGER if kind in _INTEGER_BITS else _NUMBER).fullmatch(value):
         raise ValueError(kind)
     if isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool):
@@ -95,6 +95,14 @@ def _to_float32(value: Any) -> float:
 def _fits(number: int, bits: int, negated: bool) -> bool:
     limit = 1 << bits - 1
     return -limit <= number < limit or (negated and number == limit)
+
+
+def _cast_time(text: str, precision: int = _TIME_DIGITS) -> dt.time:
+    """The time of `text` in the type TIME(precision). Spark cuts digits that the type does not hold: a ValueError."""
+    nanos = coerce(text, "time")
+    if precision > _NANO_DIGITS or nanos % 10 ** (_NANO_DIGITS - min(precision, _TIME_DIGITS)):
+        raise ValueError(text)
+    return (EPOCH + dt.timedelta(microseconds=nanos // 1000)).time()
 
 
 def _cast_timestamp(text: str, *, has_zone: bool) -> Value:

@@ -326,6 +326,9 @@ class _Converter:
         value, kind = self.find_literal(node.this), node.to.this.value
         if kind == "DECIMAL":
             require_decimal(sql_of(node), [parameter.name for parameter in node.to.expressions])
+        if node.to.args.get("collate"):
+            # Spark refuses most such comparisons, and finds unequal bytes equal in the others.
+            raise self.refuse(node, "it has a collation")
         if value is _MISSING or value is None:
             return value
         try:
