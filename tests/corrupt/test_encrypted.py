@@ -29,7 +29,8 @@ from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.storage.files import ReadCount, open_storage
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.open import open_storage
 
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
 GROUPS, ROWS = 3, 200

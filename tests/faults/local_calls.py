@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from bloomparquet.storage import files
+from bloomparquet.storage import open as opening
 from tests.faults.injector import Injector
 
 LATE_SECONDS = 0.001
@@ -93,8 +93,8 @@ def faulty(root: Path, injector: Injector, *, lies: bool = True) -> Iterator[Non
             patches.enter_context(patch.object(os, name, of_path(name, getattr(os, name), kinds_of(kinds))))
         for name, kinds in _DESCRIPTOR_CALLS.items():
             patches.enter_context(patch.object(os, name, of_descriptor(name, getattr(os, name), kinds_of(kinds))))
-        filesystem = _Files(files._LOCAL.filesystem, injector, kinds_of(("fail", "short", "empty", "late")))
-        patches.enter_context(patch.object(files._LOCAL, "filesystem", filesystem))
+        filesystem = _Files(opening._LOCAL.filesystem, injector, kinds_of(("fail", "short", "empty", "late")))
+        patches.enter_context(patch.object(opening._LOCAL, "filesystem", filesystem))
         yield
 
 

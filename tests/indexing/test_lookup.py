@@ -13,7 +13,8 @@ import pytest
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import read_manifest
-from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import read_extents
 from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
 from tests.support.traced_memory import memory_left_behind

@@ -14,7 +14,7 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server
 

@@ -30,7 +30,7 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.query.variants import VariantField
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from pyspark_bloomparquet.jar import listing as jar_listing
 from pyspark_bloomparquet.jar.listing import ScanListing
 from pyspark_bloomparquet.jar.planner_worker import ranges, to_answer

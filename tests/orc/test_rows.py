@@ -22,7 +22,8 @@ from bloomparquet.orc import rows as rows_module
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
 from bloomparquet.orc.rows import arrow_schema, coerce_all, read_stripes
 from bloomparquet.orc.schema import Kind
-from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
+from bloomparquet.storage.open import open_storage
 from tests.support.orc import forge, list_files
 from tests.support.traced_memory import memory_left_behind
 

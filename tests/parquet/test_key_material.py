@@ -16,7 +16,8 @@ from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
-from bloomparquet.storage.files import LocalStorage, open_storage
+from bloomparquet.storage.files import LocalStorage
+from bloomparquet.storage.open import open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
 from tests.support.kms_files import COLUMNS, TABLE, kms_keys, material_path, new_material, write_with_material_file
 

@@ -15,7 +15,8 @@ from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet import filters, folded_filters, known_filters
-from bloomparquet.storage.files import LocalStorage, ReadCount, open_storage
+from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.open import open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
 from tests.support.encrypted_table import COLUMNS, FOOTER, GROUPS, KEYS, OTHER, OWN, ROWS, rows, write

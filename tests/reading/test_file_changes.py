@@ -16,7 +16,8 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.reading import scan
 from bloomparquet.storage import staleness
-from bloomparquet.storage.files import FileInfo, LocalStorage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage
+from bloomparquet.storage.open import open_storage
 from tests.support import changes, files
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, FORMATS, KEPT, SKIPPED, WHERE, Row
 from tests.support.disk_cache import cache_in, restart

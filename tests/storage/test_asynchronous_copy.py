@@ -18,7 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 import bloomparquet as bp
 from bloomparquet.storage import atomic
 from bloomparquet.storage.atomic import replacing, temporary_name
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 
 PATH = "/box/a.parquet"
 TEMPORARY = temporary_name(PATH)

@@ -8,7 +8,8 @@ import pytest
 
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.storage.file_tail import FileTail, read_file_tails
-from bloomparquet.storage.files import FileInfo, ReadCount, open_storage
+from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.varint import read_varint
 
 

@@ -13,8 +13,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import bloomparquet as bp
 from bloomparquet.errors import OptionError, UnsupportedError
-from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_hidden, open_storage
+from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_hidden
 from bloomparquet.storage.globs import is_glob
+from bloomparquet.storage.open import open_storage
 
 
 def write_tree(write: Any) -> None:

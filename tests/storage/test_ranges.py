@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import FormatError
 from bloomparquet.storage import ranges
-from bloomparquet.storage.files import ArrowStorage, FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import ArrowStorage, FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import read_ranges
 from tests.support.traced_memory import memory_left_behind
 

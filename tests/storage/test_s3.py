@@ -10,7 +10,7 @@ import pyarrow.fs as fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from tests.support.files import write
 
 moto_server = pytest.importorskip("moto.server")

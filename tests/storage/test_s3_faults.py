@@ -11,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from tests.support.commands import Run
 from tests.support.files import write
 from tests.support.s3 import FAULTS, S3Server, s3_server

@@ -15,7 +15,8 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData, FileMetaData, OffsetIndex, PageHeader
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
-from bloomparquet.storage.files import ReadCount, open_storage
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.open import open_storage
 from tests.support.core import bloom_header, decode
 from tests.support.stored import leaf_arrays, plain
 

@@ -26,7 +26,8 @@ from bloomparquet.orc.stripe_indexes import (
     read_stripe_footers,
 )
 from bloomparquet.orc.writer_quirks import decimal_text, timestamp_millis
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.open import open_storage
 
 BYTES = (Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY, Kind.DECIMAL)
 FLOATS = (Kind.FLOAT, Kind.DOUBLE)

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.files import FileInfo, open_storage
+from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.open import open_storage
 from bloomparquet.tables.delta import DeletionVector
 from bloomparquet.tables.live_files import list_live_files
 

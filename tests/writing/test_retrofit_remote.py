@@ -16,7 +16,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.storage.atomic import replacing, temporary_name
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.storage.test_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
 from tests.support.core import graft_filters

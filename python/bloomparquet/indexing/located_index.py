@@ -12,7 +12,8 @@ from bloomparquet.indexing.segment import Target
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.index.lookup import absolute_directory, open_directory
 from bloomparquet.planning.index.manifest import DIRECTORY
-from bloomparquet.storage.files import LocalStorage, is_hidden, open_storage
+from bloomparquet.storage.files import LocalStorage, is_hidden
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
 

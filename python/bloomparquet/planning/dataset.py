@@ -27,10 +27,10 @@ from bloomparquet.storage.files import (
     Storage,
     data_root,
     is_hidden,
-    open_storage,
     refused_paths_named,
 )
 from bloomparquet.storage.globs import is_glob
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import (
     OnTableLog,

@@ -25,7 +25,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.table_columns import TableColumns, TableField
-from bloomparquet.storage.files import Storage, open_storage
+from bloomparquet.storage.files import Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.tables.live_files import list_live_files
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from bloomparquet.errors import FormatError, OptionError, PlanError, Unsupported
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.storage.files import Storage, open_storage
+from bloomparquet.storage.files import Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.tables.iceberg_deletes import DeletionVector, FileDeletes, PositionDeleteFile
 from bloomparquet.tables.iceberg_schema import arrow_type, table_columns, to_values

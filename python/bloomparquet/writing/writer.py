@@ -27,7 +27,7 @@ from bloomparquet.planning.dataset import PathLike
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.storage.atomic import Output, remove_leftover, replacing
-from bloomparquet.storage.files import open_storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.advice.benefit import ColumnFacts, assess, measure_overlap
 from bloomparquet.writing.encrypted_writer import EncryptedFile

@@ -18,7 +18,8 @@ from bloomparquet.indexing.located_index import LocatedIndex, locate_index
 from bloomparquet.indexing.segment import MOST_ROW_GROUPS, BuildReport, Target
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.index.manifest import SegmentEntry
-from bloomparquet.storage.files import FileInfo, LocalStorage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 from pyspark_bloomparquet.jobs.executors import locate, locate_all, require_executors, run_tasks
 

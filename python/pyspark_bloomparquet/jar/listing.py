@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.storage.files import FileInfo, Files, LocalStorage, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, Files, LocalStorage, Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.staleness import local_versions
 from pyspark_bloomparquet.jar.storage_access import StorageAccess
 

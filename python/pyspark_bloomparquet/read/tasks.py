@@ -21,7 +21,8 @@ from bloomparquet.query.predicate import columns
 from bloomparquet.reading.calendars import NO_CONDITION, legacy_calendar_columns, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.parquet import read_row_groups
-from bloomparquet.storage.files import ReadCount, open_storage
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged
 from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch

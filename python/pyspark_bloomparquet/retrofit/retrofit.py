@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from bloomparquet.errors import BloomParquetError, FileBusyError, OptionError, quoted
 from bloomparquet.planning.dataset import Dataset, Paths
 from bloomparquet.query.predicate import Column
-from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 from bloomparquet.storage.globs import is_glob
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.filters.spec import BloomSpec, Fpp, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome

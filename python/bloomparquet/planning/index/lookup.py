@@ -21,8 +21,9 @@ from bloomparquet.planning.evidence.section_source import (
     StoredSource,
 )
 from bloomparquet.planning.index.manifest import DIRECTORY, WRITER, Manifest, SegmentEntry, read_manifest, stat_manifest
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 from bloomparquet.storage.forks import ForkLock
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import OPTIONS, path_of
 from bloomparquet.storage.ranges import in_threads
 

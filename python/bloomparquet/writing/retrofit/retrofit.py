@@ -16,7 +16,8 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, open_storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
