@@ -206,3 +206,20 @@ def test_earlier_templates_do_not_change_what_is_read(made: str) -> None:
     first, second = parse_footer(footer), parse_footer(again)
     for i, j in itertools.product(range(3), range(7)):
         assert first.read_chunk(i, j) == second.read_chunk(i, j)
+
+
+def test_a_group_without_leaf_columns_is_a_named_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", TABLE.select(["x"]), [])
+
+    def add_group(metadata: dict[int, Field]) -> None:
+        schema = metadata[2].value.values
+        schema[0][5] = Field(5, 2)
+        schema += [
+            {3: Field(5, 1), 4: Field(8, b"n"), 5: Field(5, 1)},
+            {3: Field(5, 1), 4: Field(8, b"u")},  # neither a type nor children
+        ]
+
+    edit_footer(path, add_group)
+    assert bp.read_table(path, "x = 8", ["x"]).to_pylist() == [{"x": 8}]
+    with pytest.raises(bp.FormatError, match=r"x\.parquet: column 'n' is a group without leaf columns"):
+        bp.read_table(path, "x = 8")

@@ -111,12 +111,18 @@ def read_row_groups(
 
     `columns` names top-level columns. INT96 is read as ``timestamp[us, UTC]``, as Spark does.
 
-    Raises EncryptionError for a column whose key is missing, and for data that was altered.
+    Raises EncryptionError for a column whose key is missing, and for data that was altered; FormatError for a struct
+    without leaf columns, which pyarrow leaves out.
     """
     names = None if columns is None else list(columns)
     int96 = int96_columns(footer.profile.schema.root)
     read = _read_plaintext if footer.crypto is None else _read_encrypted
     for batch in read(storage, path, footer, row_groups, names):
+        if absent := [name for name in names or () if name not in batch.schema.names]:
+            raise FormatError(
+                f"{path}: column {quoted(absent[0])} is a group without leaf columns, and has no values; "
+                "read other columns of this file"
+            )
         yield cast_int96(batch, int96) if int96 else batch
 
 
