@@ -97,7 +97,6 @@ class _File:
     """A file as pyarrow reads it. `rows`: None if it raises an error."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
         self.rows: pa.Table | None = None
         try:
             self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
