@@ -136,10 +136,10 @@ def _about(values: Values, random: Random) -> list[bp.Predicate]:
 
 
 def _leaf(values: Values, random: Random) -> bp.Predicate:
-    column, found = random.choice(values)
+    column, candidates = random.choice(values)
     if random.random() < 0.2:
-        return bp.In(column, tuple(random.choices(found, k=3)))
-    leaf = random.choice(_COMPARISONS)(column, random.choice(found))
+        return bp.In(column, tuple(random.choices(candidates, k=3)))
+    leaf = random.choice(_COMPARISONS)(column, random.choice(candidates))
     return bp.Not(leaf) if random.random() < 0.1 else leaf
 
 

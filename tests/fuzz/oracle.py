@@ -118,7 +118,7 @@ class _File:
         return found
 
     def values(self) -> Values:
-        """Of the columns with a name."""
+        """The values of the columns that have a name."""
         return [(column, _distinct(values)) for column, values in self.columns.items() if all(column)]
 
     def answer(self, where: Any, skipped: Skipped, is_wanted: bool) -> Answer:
