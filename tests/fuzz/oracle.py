@@ -27,11 +27,12 @@ import xxhash
 from bloomparquet import Eq
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.predicate import Column
-from tests.support.core import decode, encode, read_footer
+from tests.support.core import column_metadata, decode, encode, read_footer
 from tests.support.stored import lacking, leaf_arrays, plain
 
 _ALLOCATION = 2 << 30
-_MIN_MAX = {1, 2, 5, 6}  # fields of Statistics
+_STATISTICS = 12  # field of ColumnMetaData
+_MIN_MAX = {1, 2, 5, 6}  # fields of Statistics: min and max, and the deprecated ones
 
 
 Skipped = Sequence[tuple[int, str]]
@@ -47,7 +48,7 @@ class Answer:
     """The answer to one predicate.
 
     `readable`: pyarrow raises no error. `rows`: those that match and are not in skipped row groups, if they are wanted.
-    `lost`: the skipped row groups that should have been kept.
+    `lost`: the skipped row groups that should have been kept, and the rows that the row filter should have kept.
     """
 
     readable: bool = False
@@ -161,9 +162,9 @@ def _lies(path: str, file: pq.ParquetFile, row_group: int, rows: pa.Table) -> bo
         arrays = list(_leaves_with_nulls(rows))
         if metadata.num_rows != rows.num_rows or len(arrays) != metadata.num_columns:
             return True
-        chunks = decode(read_footer(path))[4].value.values[row_group][1].value.values
+        footer = decode(read_footer(path))
         return any(
-            _false_statistics(metadata.column(j), leaf, nulls, _statistics(chunks[j]))
+            _false_statistics(metadata.column(j), leaf, nulls, _stored_statistics(footer, row_group, j))
             or _false_filter(path, file.schema.column(j), metadata.column(j), leaf)
             for j, (leaf, nulls) in enumerate(arrays)
         )
@@ -171,9 +172,9 @@ def _lies(path: str, file: pq.ParquetFile, row_group: int, rows: pa.Table) -> bo
         return True
 
 
-def _statistics(chunk: dict[int, Any]) -> dict[int, Any]:
-    """The fields of the Statistics of a ColumnChunk."""
-    statistics = chunk[3].value.get(12)
+def _stored_statistics(footer: dict[int, Any], row_group: int, column: int) -> dict[int, Any]:
+    """The fields of a chunk's Statistics."""
+    statistics = column_metadata(footer, row_group, column).get(_STATISTICS)
     return {} if statistics is None else statistics.value
 
 

@@ -1,4 +1,4 @@
-"""A forked child that ends does not touch what its parent is writing."""
+"""A forked child leaves alone what its parent writes, and reads without its parent's threads."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _find_format(dataset: Dataset) -> FileFormat:
     first: Sequence[FileInfo] = dataset.files[:_FILES_OF_A_FORMAT]
     try:
         orc = orc_files(dataset.storage, first, ReadCount())
-    except (FileNotFoundError, FormatError):  # for a local file that got shorter, no FileChangedError
+    except (FileNotFoundError, FormatError):  # FormatError: a local file that got shorter
         first = [file for file in first if is_unchanged(dataset.storage, file)]
         orc = orc_files(dataset.storage, first, ReadCount())
     return FileFormat.ORC if first and 2 * len(orc) >= len(first) else FileFormat.PARQUET

@@ -274,7 +274,7 @@ def _expand(storage: Storage, inner: str, given: str) -> list[str]:
         return [inner]
     with refused_paths_named(inner):
         kind = storage.filesystem.get_file_info(inner).type
-    if kind != pyarrow.fs.FileType.NotFound:  # a name that looks like a glob
+    if kind != pyarrow.fs.FileType.NotFound:  # the name of this file looks like a glob
         return [inner]
     matches = storage.glob(inner)
     if not matches:

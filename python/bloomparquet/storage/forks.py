@@ -30,7 +30,7 @@ class ForkLock:
         self._lock.release()
 
 
-class Forgetful(Protocol):
+class Clearable(Protocol):
     """A cache."""
 
     def clear(self) -> None:
@@ -38,12 +38,12 @@ class Forgetful(Protocol):
 
 
 _locks: WeakSet[ForkLock] = WeakSet()
-_caches: WeakSet[Forgetful] = WeakSet()
+_caches: WeakSet[Clearable] = WeakSet()
 _threads = 1
 """The number of threads at the last fork."""
 
 
-def clear_in_children(cache: Forgetful) -> None:
+def clear_in_children(cache: Clearable) -> None:
     """Clear `cache`, as long as it exists, in each child of a process with several threads."""
     _caches.add(cache)
 
