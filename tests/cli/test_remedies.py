@@ -235,7 +235,7 @@ SENTENCES = {
     "c IS NULL": ["hold rows in which c is NULL", "sort the rows by c when writing"],
     "c IS NOT NULL": ["in which every value of c is NULL", "compare c with a value"],
     "flag = true": ["flag is BOOLEAN: it has no Bloom filters", "in which all values are equal"],
-    "d > 1": ["the max of floats leaves out NaN", "> and >= skip nothing", "use <, <= or ="],
+    "d > 1": ["the max leaves out NaN", "there may be some", "use <, <= or ="],
     "c + 1 = 2": ["a function or an operator changes the column first", "compare the column itself"],
 }
 

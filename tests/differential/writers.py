@@ -12,7 +12,8 @@ from bloomparquet.query.predicate import Column
 from tests.differential.cases import ROW_ID, Data, File
 from tests.differential.kinds import to_arrow
 from tests.differential.oracle import is_group_valid
-from tests.support import orc_rewriting
+from tests.support import nan_counts, orc_rewriting
+from tests.support.nan_counts import IEEE_754_TOTAL_ORDER, TYPE_ORDER
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = "\"#%'*/:=?\\\x7f{[]^"  # characters that Spark and Hive escape in the directory name of a partition
@@ -58,6 +59,8 @@ def write(data: Data, root: Path) -> list[Path]:
             use_deprecated_int96_timestamps=any(kind.int96 for kind in file.kinds.values()),
             compression="none",
         )
+        if file.page_version == "2.0" and any(kind.family == "float" for kind in file.kinds.values()):
+            nan_counts.add(path, IEEE_754_TOTAL_ORDER if file.dictionary else TYPE_ORDER)
     return paths
 
 

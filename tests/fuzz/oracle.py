@@ -33,6 +33,7 @@ from tests.support.stored import lacking, leaf_arrays, plain
 _ALLOCATION = 2 << 30
 _STATISTICS = 12  # field of ColumnMetaData
 _MIN_MAX = {1, 2, 5, 6}  # fields of Statistics: min and max, and the deprecated ones
+_NAN_COUNT = 9
 
 
 Skipped = Sequence[tuple[int, str]]
@@ -191,6 +192,9 @@ def _leaves_with_nulls(rows: pa.Table) -> list[tuple[pa.Array, int]]:
 
 def _false_statistics(chunk: Any, leaf: pa.Array, nulls: int, stored: dict[int, Any]) -> bool:
     """`stored`: the fields of the Statistics in the footer."""
+    nans = stored.get(_NAN_COUNT)
+    if nans is not None and pa.types.is_floating(leaf.type) and nans.value != (pc.sum(pc.is_nan(leaf)).as_py() or 0):
+        return True
     statistics = chunk.statistics
     if statistics is None:
         return False

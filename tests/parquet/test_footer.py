@@ -235,6 +235,7 @@ def test_templates_read_what_full_decoding_reads(tmp_path: Path) -> None:
                 expected = ChunkFields(
                     values=metadata.num_values,
                     nulls=bounds.null_count,
+                    nans=bounds.nan_count,
                     bloom_offset=metadata.bloom_filter_offset,
                     bloom_length=metadata.bloom_filter_length,
                     compressed_size=metadata.total_compressed_size,
@@ -244,7 +245,7 @@ def test_templates_read_what_full_decoding_reads(tmp_path: Path) -> None:
                     deprecated_min=bounds.min,
                     max_value=bounds.max_value,
                     min_value=bounds.min_value,
-                    **dict.fromkeys(ChunkFields._fields[11:]),
+                    **dict.fromkeys(ChunkFields._fields[12:]),
                 )
                 assert footer.read_chunk(i, j) == expected
 

@@ -111,7 +111,7 @@ class Explanation:
       not skipped: min/max and filter both say maybe in 1 of 4 row groups: the value is probably there, and is read
         remedy: nothing, if few are left; if many, add another condition, or sort the rows by user_id when writing
     amount > 3: skips 0 of 4
-      not skipped: the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing
+      not skipped: the max leaves out NaN, which is greater than every number, and there may be some
         remedy: use <, <= or =, or store the column as decimals
     """
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, PlanError
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, RowRanges
-from bloomparquet.planning.evidence.statistics import Candidates, judge_leaf
+from bloomparquet.planning.evidence.statistics import Candidates, judge_leaf, may_hold_nan
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
 from bloomparquet.query.case_mapping import CaseIn
@@ -173,11 +173,14 @@ class _ChunkReasons:
             yield kept, self._why(WhyNot.TYPE, self._type)
         elif not chunks.has_order:
             yield kept, self._why(WhyNot.BOUNDS_TYPE, self._type)
-        elif chunks.family == "float" and upwards:
-            yield kept, self._why(WhyNot.FLOAT_BOUNDS)
-        elif chunks.point(value, self._request.options.timezone, upwards=upwards) is None:
-            yield kept, self._why(WhyNot.LITERAL)
         else:
+            if chunks.family == "float" and upwards:
+                is_uncertain = may_hold_nan(chunks)[kept]
+                yield kept[is_uncertain], self._why(WhyNot.FLOAT_BOUNDS)
+                kept = kept[~is_uncertain]
+            if chunks.point(value, self._request.options.timezone, upwards=upwards) is None:
+                yield kept, self._why(WhyNot.LITERAL)
+                return
             known = np.zeros(len(kept), np.bool_) if chunks.bounds is None else chunks.bounds.known[kept]
             yield kept[~known], self._why(WhyNot.NO_BOUNDS)
             yield kept[known], self._why(WhyNot.RANGE_OVERLAPS)

@@ -65,11 +65,21 @@ class Encoded:
 
 @dataclass(frozen=True, repr=False)
 class Bounds:
-    """Minima and maxima of n column chunks as keys of the column's order, shape (n,). They hold where `known`."""
+    """Minima and maxima of n column chunks as keys of the column's order, shape (n,). They hold where `known`.
+
+    Those of floating-point numbers leave out NaN. `without_nan`: the chunks that are known to hold none; None if no
+    chunk is.
+    """
 
     lower: NDArray[Any]
     upper: NDArray[Any]
     known: NDArray[np.bool_]
+    without_nan: NDArray[np.bool_] | None = None
+
+    @property
+    def may_hold_nan(self) -> NDArray[np.bool_]:
+        """Whether each chunk may hold NaN, if the column has floating-point numbers."""
+        return np.ones(len(self.known), np.bool_) if self.without_nan is None else ~self.without_nan
 
 
 @dataclass(frozen=True, slots=True)

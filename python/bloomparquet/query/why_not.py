@@ -69,7 +69,7 @@ class WhyNot(Enum):
     # The literal
     LITERAL = (
         "it is not certain which stored value the literal equals in {count} of {total} {unit}",
-        "write it in the column's type, timestamps with a zone; NaN, dates before 1582, times before 1900 skip nothing",
+        "write it in the column's type, timestamps with a zone; filters prove nothing about NaN and times before 1900",
     )
     LITERAL_TYPE = ("the literal does not fit the column: {detail}", "write the literal in the column's type")
     NON_ASCII = (
@@ -99,7 +99,7 @@ class WhyNot(Enum):
         "read the column in the type that the files have",
     )
     FLOAT_BOUNDS = (
-        "the max of floats leaves out NaN, which is greater than every number, so > and >= skip nothing",
+        "the max leaves out NaN, which is greater than every number, and there may be some",
         "use <, <= or =, or store the column as decimals",
     )
     BOUNDS_TYPE = (

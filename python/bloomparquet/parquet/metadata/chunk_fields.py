@@ -31,6 +31,7 @@ class ChunkFields(NamedTuple):
 
     values: int | None  # nulls included
     nulls: int | None
+    nans: int | None
     bloom_offset: int | None
     bloom_length: int | None
     data_page_offset: int | None
@@ -63,6 +64,7 @@ _COLUMN_KEY = _CRYPTO, ColumnCryptoMetaData.ENCRYPTION_WITH_COLUMN_KEY
 _PATHS: dict[str, tuple[Field[Any], ...]] = {
     "values": (_META, ColumnMetaData.num_values),
     "nulls": (*_STATISTICS, Statistics.null_count),
+    "nans": (*_STATISTICS, Statistics.nan_count),
     "bloom_offset": (_META, ColumnMetaData.bloom_filter_offset),
     "bloom_length": (_META, ColumnMetaData.bloom_filter_length),
     "compressed_size": (_META, ColumnMetaData.total_compressed_size),
@@ -108,6 +110,7 @@ class ChunkColumns:
 
     values: NDArray[np.int64]  # nulls included
     nulls: NDArray[np.int64]
+    nans: NDArray[np.int64]
     bloom_offset: NDArray[np.int64]
     bloom_length: NDArray[np.int64]
     data_page_offset: NDArray[np.int64]
@@ -119,9 +122,9 @@ class ChunkColumns:
     @classmethod
     def unknown(cls, size: int) -> ChunkColumns:
         """The columns of chunks without any field."""
-        values, nulls, offset, length, pages, dictionary = np.full((6, size), -1, np.int64)
+        values, nulls, nans, offset, length, pages, dictionary = np.full((7, size), -1, np.int64)
         deprecated = np.zeros(size, np.bool_)
-        return cls(values, nulls, offset, length, pages, dictionary, [None] * size, [None] * size, deprecated)
+        return cls(values, nulls, nans, offset, length, pages, dictionary, [None] * size, [None] * size, deprecated)
 
     @classmethod
     def of(cls, chunks: Sequence[ChunkFields]) -> ChunkColumns:
@@ -145,6 +148,6 @@ class ChunkColumns:
     def numbers(self) -> tuple[NDArray[np.int64], ...]:
         """The columns of numbers, by their positions in :class:`ChunkFields`."""
         return (
-            self.values, self.nulls, self.bloom_offset, self.bloom_length, self.data_page_offset,
+            self.values, self.nulls, self.nans, self.bloom_offset, self.bloom_length, self.data_page_offset,
             self.dictionary_page_offset,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from bloomparquet.parquet.metadata.schema import parse_schema
 from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.columns import FileSchema
+from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.storage.forks import ForkLock
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
@@ -41,7 +41,8 @@ class WriterTraits:
     may differ in bytes. The metadata is searched as text, so it is not known which column that is, and no string column
     of the file is used.
     `collated`: the top-level columns with text that Spark compares by a collation, not by its bytes.
-    ``column_orders[leaf]``: the leaf's min_value and max_value are in the order that the format defines for its type.
+    ``column_orders[leaf]``: min_value and max_value of the leaf are in the order that the format defines for its type,
+    or, if it has floating-point numbers, in the total order of IEEE 754, which differs only for the zeros and NaN.
     """
 
     spark: bool
@@ -171,15 +172,21 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
     elif left and any(tail[-left:]):  # parquet-java appends zeros to some footers before it encrypts them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
     pairs = {_text(pair.key): _text(pair.value) for pair in metadata.key_value_metadata or ()}
-    orders = tuple(order.has(ColumnOrder.TYPE_ORDER) for order in metadata.column_orders or ())
+    orders, leaves = metadata.column_orders or (), schema.leaves
+    are_known = map(_is_known, orders, leaves) if len(orders) == len(leaves) else (False for _ in leaves)
     traits = WriterTraits(
         spark=_SPARK in pairs and _REWRITTEN not in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
         has_padded_or_collated_text=any(map(_is_altered, pairs.values())),
-        column_orders=orders if len(orders) == len(schema.leaves) else (False,) * len(schema.leaves),
+        column_orders=tuple(are_known),
         collated=_collated(pairs.get(_SPARK_SCHEMA, ""), schema),
     )
     return traits, pairs, signature
+
+
+def _is_known(order: ColumnOrder, leaf: LeafColumn) -> bool:
+    is_float = leaf.node.physical_type in ("FLOAT", "DOUBLE")
+    return order.has(ColumnOrder.TYPE_ORDER) or (is_float and order.has(ColumnOrder.IEEE_754_TOTAL_ORDER))
 
 
 def _is_altered(text: str) -> bool:

@@ -37,6 +37,7 @@ class Statistics(ThriftStruct):
     null_count = Field[int](3, I64)
     max_value = Field[bytes](5, BINARY)
     min_value = Field[bytes](6, BINARY)
+    nan_count = Field[int](9, I64)
 
 
 class DecimalType(ThriftStruct):
@@ -186,6 +187,7 @@ class ColumnOrder(ThriftStruct):
     """A union."""
 
     TYPE_ORDER = Field[Empty](1, STRUCT, struct=Empty)
+    IEEE_754_TOTAL_ORDER = Field[Empty](2, STRUCT, struct=Empty)
 
 
 class FileMetaData(ThriftStruct):

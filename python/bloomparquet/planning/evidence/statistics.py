@@ -2,11 +2,13 @@
 
 Each function answers, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
 Bounds may be wider than the values, because writers truncate long strings. They are never narrower, with one exception:
-bounds of floats ignore NaN, which Spark orders above every number. So they prove nothing about >, >=, <> and NOT IN.
+bounds of floats ignore NaN, which Spark orders above every number. So they prove nothing about >, >=, <> and NOT IN,
+unless a count says that there is no NaN.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -78,6 +80,11 @@ def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
     return has_nulls | has_values if isinstance(leaf, Not) and isinstance(leaf.child, EqNullSafe) else has_values
 
 
+def may_hold_nan(chunks: Chunks) -> Verdicts:
+    """Whether each chunk of a floating-point column may hold NaN, shape (n,)."""
+    return np.ones(len(chunks.members), np.bool_) if chunks.bounds is None else chunks.bounds.may_hold_nan
+
+
 def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
     """Verdicts (n,) on `leaf` for n `chunks`; and the candidates for their filters if `leaf` is an equality.
 
@@ -108,7 +115,8 @@ def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[V
     if values is not None or isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(_compared_values(leaf), timezone)
         if encoded is None:
-            return has_values, None
+            is_nan = chunks.family == "float" and values is not None and all(map(_is_nan, values))
+            return has_values & may_hold_nan(chunks) if is_nan else has_values, None
         if values is None:
             return has_values & _other_than(encoded, chunks), None
         first, last = _within_bounds(encoded, chunks.bounds, len(has_values))
@@ -134,6 +142,10 @@ def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Cand
     return Candidates(filters, encoded.hashes, np.zeros(n, np.int64), np.full(n, len(encoded.hashes), np.int64))
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _is_ascii(value: Any) -> bool:
     return isinstance(value, str) and value.isascii()
 
@@ -148,10 +160,12 @@ def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
 def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
     """Verdicts on <> and NOT IN: a chunk is excluded if all its values are equal (min = max) to one of the literals."""
     bounds = chunks.bounds
-    if bounds is None or chunks.family == "float":
+    if bounds is None:
         return np.ones(len(chunks.members), np.bool_)
     first, last = _within_bounds(encoded, bounds, len(chunks.members))
     constant = np.asarray(bounds.lower == bounds.upper, np.bool_)
+    if chunks.family == "float":
+        constant &= ~bounds.may_hold_nan
     return ~(bounds.known & constant & (first < last))
 
 
@@ -160,10 +174,12 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
     upwards = isinstance(leaf, Gt | GtEq)
     point = chunks.point(leaf.value, timezone, upwards=upwards)
     bounds = chunks.bounds
-    if point is None or bounds is None or (upwards and chunks.family == "float"):
+    if point is None or bounds is None:
         return keep
     edge = bounds.upper if upwards else bounds.lower
     known = bounds.known
+    if upwards and chunks.family == "float":
+        known = known & ~bounds.may_hold_nan
     key: Any = point.key
     if isinstance(key, bytes):
         # As a bytes scalar, numpy would drop trailing zeros.

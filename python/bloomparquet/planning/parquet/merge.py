@@ -182,7 +182,8 @@ def _concatenate(
     joined = None
     if len(bounds) == len(arrays):  # the type of the column decides whether it has bounds
         lower, upper, known = (join([getattr(b, name) for b in bounds]) for name in ("lower", "upper", "known"))
-        joined = Bounds(lower, upper, known)
+        counts_nan = any(b.without_nan is not None for b in bounds)
+        joined = Bounds(lower, upper, known, join([~b.may_hold_nan for b in bounds]) if counts_nan else None)
     names = ("nulls", "values", "offset", "length", "filled")
     nulls, values, offset, length, filled = (join([getattr(part, name) for part in arrays]) for name in names)
     parts_known = [part.known_filters.take(some).compact() for part, some in zip(arrays, chosen, strict=True)]

@@ -131,6 +131,8 @@ def _section_of(column: ColumnArrays) -> Section:
         section |= {name: getattr(known, name) for name in _KNOWN_FILTERS}
     if column.bounds is not None:
         section["known"] = column.bounds.known
+        if column.bounds.without_nan is not None:
+            section["without_nan"] = column.bounds.without_nan
         for side in ("lower", "upper"):
             section |= flat_keys(getattr(column.bounds, side), side)
     errors = [[chunk, type(error).__name__, str(error)] for chunk, error in known.errors.items()]
@@ -142,10 +144,13 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
     """The column of `n` chunks in `section`. Raises an error of MALFORMED."""
     bounds = None
     if "known" in section:
-        bounds = Bounds(keys_of(section, "lower"), keys_of(section, "upper"), section["known"])
+        lower, upper = (keys_of(section, side) for side in ("lower", "upper"))
+        bounds = Bounds(lower, upper, section["known"], section.get("without_nan"))
         if not len(bounds.lower) == len(bounds.upper) == n:
             raise ValueError("its bounds do not fit its chunks")
-    if any(len(section[name]) != n for name in (*_COUNTS, "known", *_KNOWN_FILTERS[:-1]) if name in section):
+    if any(
+        len(section[name]) != n for name in (*_COUNTS, "known", "without_nan", *_KNOWN_FILTERS[:-1]) if name in section
+    ):
         raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
