@@ -318,7 +318,8 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
         original = os.rename
         def slowly(source, target, **more):
             open({str(tmp_path / "started")!r}, "w").close()
-            time.sleep(1)
+            while not os.path.exists({str(tmp_path / "go")!r}):
+                time.sleep(0.01)
             return original(source, target, **more)
         os.rename = slowly
         from bloomparquet.cli import main as cli
@@ -327,8 +328,11 @@ def test_an_interrupt_leaves_every_file_whole(events: Path, tmp_path: Path) -> N
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (tmp_path / "started").exists():
         assert process.poll() is None
+        time.sleep(0.01)
     time.sleep(0.3)  # until the threads run and the main thread waits for them
     process.send_signal(signal.SIGINT)
+    time.sleep(0.7)  # until the main thread begins no more files
+    (tmp_path / "go").touch()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
     done = filter_counts(events).get("id", 0)
