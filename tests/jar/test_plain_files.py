@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_bloomparquet import last_plan
 from tests.support import files, plain
 from tests.support.orc_spark import write_stripes
 from tests.support.plain import Pruned
-from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.scenarios import JAR, ORACLE, PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
@@ -102,6 +103,28 @@ def test_damaged_and_missing_files_fail_as_in_spark(jar_spark: SparkSession, tmp
         else:
             with conf(jar_spark, PRUNED), pytest.raises(Exception, match=r"a\.parquet"):
                 frame.where("id = 18").collect()
+
+
+@pytest.mark.parametrize("source", [ORACLE, JAR])
+def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
+    """Spark drops the rest of a split after damage. Its splits may separate row groups that pruning keeps together."""
+    path = files.write(
+        tmp_path / "a.parquet", {"id": range(200), "s": [f"{i:040}" for i in range(200)]}, ["id"], rows_per_group=10
+    )
+    metadata = pq.ParquetFile(path).metadata
+    for row_group in (3, 9, 14):
+        chunk = metadata.row_group(row_group).column(1)
+        files.patch(path, chunk.dictionary_page_offset or chunk.data_page_offset, b"\xff" * 20)
+    for size in ("1500", "2500", "4000", "9000"):
+        splits = {"spark.sql.files.maxPartitionBytes": size, "spark.sql.files.openCostInBytes": "500"}
+        for where in ("id BETWEEN 30 AND 59", "id BETWEEN 90 AND 119", "id BETWEEN 140 AND 179"):
+            with conf(jar_spark, {**splits, "spark.sql.files.ignoreCorruptFiles": "true"}):
+                with conf(jar_spark, UNPRUNED):
+                    expected = jar_spark.read.parquet(path).where(where).collect()
+                with conf(jar_spark, PRUNED):
+                    frame = jar_spark.read.format(source).load(path).where(where)
+                    assert set(frame.collect()) >= set(expected)
+                    assert last_plan(frame)[0].skipped.total() > 10
 
 
 def test_files_with_other_columns_lose_no_row(jar_spark: SparkSession, tmp_path: Path) -> None:

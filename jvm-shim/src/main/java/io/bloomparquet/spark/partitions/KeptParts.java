@@ -49,6 +49,9 @@ public final class KeptParts {
     /** Whether Spark may read the file in several parts. It reads an archive of files whole. */
     boolean isSplitable(int file);
 
+    /** Whether Spark ignores corrupt files, as its option {@code ignoreCorruptFiles} says. */
+    boolean ignoresCorruptFiles();
+
     /**
      * Makes the part of a file that has {@code length} bytes from {@code start}.
      *
@@ -111,7 +114,7 @@ public final class KeptParts {
   public FilePartition[] packed() {
     long maxBytes = maxPartBytes();
     List<PartitionedFile> parts = new ArrayList<>();
-    byFile(maxBytes).forEach(parts::addAll);
+    byFile(maxBytes, splitBytes()).forEach(parts::addAll);
     parts.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
     return withCheck(
         Scala.list(FilePartition$.MODULE$.getFilePartitions(session, Scala.seq(parts), maxBytes))
@@ -121,7 +124,7 @@ public final class KeptParts {
   /** One partition with everything. */
   public FilePartition[] single() {
     List<PartitionedFile> parts = new ArrayList<>();
-    byFile(Long.MAX_VALUE).forEach(parts::addAll);
+    byFile(Long.MAX_VALUE, splitBytes()).forEach(parts::addAll);
     return withCheck(new FilePartition[] {new FilePartition(0, parts.toArray(PartitionedFile[]::new))});
   }
 
@@ -131,7 +134,7 @@ public final class KeptParts {
    * @param groups positions in the listing
    */
   public FilePartition[] grouped(List<List<Integer>> groups) {
-    List<List<PartitionedFile>> byFile = byFile(Long.MAX_VALUE);
+    List<List<PartitionedFile>> byFile = byFile(Long.MAX_VALUE, Long.MAX_VALUE);
     FilePartition[] partitions = new FilePartition[groups.size()];
     for (int i = 0; i < partitions.length; i++) {
       PartitionedFile[] parts =
@@ -146,8 +149,28 @@ public final class KeptParts {
     return FilePartition$.MODULE$.maxSplitBytes(session, () -> total);
   }
 
-  /** The kept parts of each file, by the file's position. */
-  private List<List<PartitionedFile>> byFile(long maxBytes) {
+  /**
+   * The size of Spark's splits of the whole files, if no part may cross their borders; else no limit. If Spark ignores
+   * corrupt files, it drops the rest of a split after a damaged row group, but not the next split.
+   */
+  private long splitBytes() {
+    if (!factory.ignoresCorruptFiles()) {
+      return Long.MAX_VALUE;
+    }
+    long total = files.count() * session.sessionState().conf().filesOpenCostInBytes();
+    for (int file = 0; file < files.count(); file++) {
+      total += files.version(file).size();
+    }
+    long all = total;
+    return Math.max(1, FilePartition$.MODULE$.maxSplitBytes(session, () -> all));
+  }
+
+  /**
+   * The kept parts of each file, by the file's position.
+   *
+   * @param splitBytes no part crosses a multiple of it
+   */
+  private List<List<PartitionedFile>> byFile(long maxBytes, long splitBytes) {
     List<List<PartitionedFile>> parts = new ArrayList<>();
     int end = 0;
     for (int file = 0; file < files.count(); file++) {
@@ -155,7 +178,7 @@ public final class KeptParts {
       while (end < result.ranges() && result.file(end) == file) {
         end++;
       }
-      parts.add(first == end ? List.of() : parts(file, first, end, maxBytes));
+      parts.add(first == end ? List.of() : parts(file, first, end, maxBytes, splitBytes));
     }
     return parts;
   }
@@ -164,13 +187,14 @@ public final class KeptParts {
    * The parts of one file. Adjacent ranges are merged up to {@code maxBytes}. Each part reads the footer again, so in a
    * file with many ranges those with a small gap between them are merged too.
    */
-  private List<PartitionedFile> parts(int file, int first, int end, long maxBytes) {
+  private List<PartitionedFile> parts(int file, int first, int end, long maxBytes, long splitBytes) {
     FileVersion version = versionOf(file);
     List<PartitionedFile> parts = new ArrayList<>();
     long size = version.size();
     if (result.start(first) == 0 && result.length(first) == size) {
       // the planner could not look into the file, so any part of it may hold row groups
-      long length = factory.isSplitable(file) ? maxBytes : size;
+      long splitSize = splitBytes == Long.MAX_VALUE ? maxBytes : splitBytes;
+      long length = factory.isSplitable(file) ? splitSize : size;
       for (long start = 0; start < size; start += Math.min(length, size - start)) {
         parts.add(factory.part(file, version, start, Math.min(length, size - start)));
       }
@@ -183,6 +207,7 @@ public final class KeptParts {
       while (range < end
           && result.start(range) >= stop
           && result.start(range) - stop <= gap
+          && (result.start(range) + result.length(range) - 1) / splitBytes == start / splitBytes
           && result.start(range) + result.length(range) - start <= maxBytes) {
         stop = result.start(range) + result.length(range++);
       }

@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
@@ -85,6 +86,11 @@ final class KeptFiles implements KeptParts.PartFactory {
     return relation
         .fileFormat()
         .isSplitable(relation.sparkSession(), relation.options(), parts.get(file).get(0).toPath());
+  }
+
+  @Override
+  public boolean ignoresCorruptFiles() {
+    return new FileSourceOptions(scan.relation().options()).ignoreCorruptFiles();
   }
 
   /** A part of a file, on the hosts where Spark finds its first byte. */

@@ -17,6 +17,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.FileSourceOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -104,6 +105,11 @@ final class PlannedFiles {
           @Override
           public boolean isSplitable(int file) {
             return scan.isSplitable(files.get(file).getPath());
+          }
+
+          @Override
+          public boolean ignoresCorruptFiles() {
+            return new FileSourceOptions(Scala.map(context.options().ofFiles())).ignoreCorruptFiles();
           }
 
           @Override
