@@ -127,6 +127,17 @@ def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: P
                     assert last_plan(frame)[0].skipped.total() > 10
 
 
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_a_file_without_a_plan_is_read_whole_if_splits_have_no_size(
+    jar_spark: SparkSession, tmp_path: Path, size: str
+) -> None:
+    even(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"no parquet" * 9)
+    frame = jar_spark.read.format(JAR).schema("id BIGINT").load(str(tmp_path)).where("id = 18")
+    with conf(jar_spark, {"spark.sql.files.maxPartitionBytes": size}), pytest.raises(Exception, match=r"b\.parquet"):
+        frame.collect()
+
+
 def test_files_with_other_columns_lose_no_row(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Files lack columns, have them in another order, in another case or as another integer."""
     root = tmp_path / "t"

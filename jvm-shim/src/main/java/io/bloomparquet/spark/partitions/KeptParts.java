@@ -194,7 +194,8 @@ public final class KeptParts {
     if (result.start(first) == 0 && result.length(first) == size) {
       // the planner could not look into the file, so any part of it may hold row groups
       long splitSize = splitBytes == Long.MAX_VALUE ? maxBytes : splitBytes;
-      long length = factory.isSplitable(file) ? splitSize : size;
+      // spark.sql.files.maxPartitionBytes may be 0 or less
+      long length = factory.isSplitable(file) && splitSize > 0 ? splitSize : size;
       for (long start = 0; start < size; start += Math.min(length, size - start)) {
         parts.add(factory.part(file, version, start, Math.min(length, size - start)));
       }
