@@ -1,4 +1,4 @@
-"""Files with NaN counts and the total order of IEEE 754, which pyarrow does not write.
+"""Files with NaN counts, which DuckDB writes, and with the total order of IEEE 754, which no writer here has yet.
 
 Source: parquet-format 2.13, ``parquet.thrift`` (Statistics, ColumnOrder).
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.core import Field, column_metadata, edit_footer
+from tests.support.core import Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.stored import leaf_arrays
 
 TYPE_ORDER, IEEE_754_TOTAL_ORDER = 1, 2  # members of ColumnOrder
@@ -67,3 +67,9 @@ def _count(metadata: dict[int, Field], row_group: int, column: int, nans: int | 
     statistics = column_metadata(metadata, row_group, column).get(_STATISTICS)
     if nans is not None and statistics is not None:
         statistics.value[_NAN_COUNT] = Field(_I64, nans)
+
+
+def are_in(path: str) -> bool:
+    """Whether the first column chunk of a file has a NaN count."""
+    statistics = column_metadata(decode(read_footer(path))).get(_STATISTICS)
+    return statistics is not None and _NAN_COUNT in statistics.value
