@@ -290,6 +290,23 @@ def test_bounds_of_nan_are_unknown() -> None:
         assert not bounds(leaf("DOUBLE"), low, high, SPARK, old=False).known.any()
 
 
+def test_only_a_nan_count_of_zero_says_that_there_is_none() -> None:
+    one = struct.pack("<d", 1)
+    chunks = ChunkColumns.unknown(4)
+    chunks.lower, chunks.upper = [one] * 4, [one] * 4
+    uncounted = bounds_of(leaf("DOUBLE"), SPARK, chunks)
+    assert uncounted is not None
+    assert uncounted.without_nan is None
+    assert uncounted.may_hold_nan.tolist() == [True] * 4
+    chunks.nans[:] = [0, 1, -1, -2]
+    counted = bounds_of(leaf("DOUBLE"), SPARK, chunks)
+    assert counted is not None
+    assert counted.may_hold_nan.tolist() == [False, True, True, True]
+    of_integers = bounds_of(leaf("INT64"), SPARK, chunks)
+    assert of_integers is not None
+    assert of_integers.without_nan is None
+
+
 @pytest.mark.parametrize("column", [INT96, FLOAT16, decimal("BYTE_ARRAY", 2), leaf("INT64", "DATE")])
 def test_types_without_one_order_have_no_bounds(column: LeafColumn) -> None:
     raw = bytes(column.node.type_length or 12)

@@ -26,7 +26,7 @@ ZONE = "Asia/Tokyo"
 COUNTS = [(0, 3), (1, 3), (3, 3), (-1, 3), (0, -1), (2, -1), (-1, -1), (0, 0)]  # of nulls, and of values with nulls
 FILTERS = object()
 KINDS = {"integer": pa.int64(), "float": pa.float64(), "string": pa.string()}
-# Values that a chunk without bounds may hold too. NaN is never in the bounds.
+# Values that a chunk without bounds may hold too. NaN is never in the bounds; only a count says that there is none.
 BEYOND: dict[str, list[Any]] = {"integer": [-3, 4], "float": [math.nan, -2.0, 5.0], "string": ["bbb", "c"]}
 
 
@@ -40,6 +40,7 @@ class FakeChunks:
     has_hashes: bool = True
     expression: object = None
     upwards: bool | None = None
+    counts_nan: bool = False
 
     def __post_init__(self) -> None:
         positions = range(len(self.values_between))
@@ -56,7 +57,8 @@ class FakeChunks:
         self.order = ValueOrder(self.family, "x")
         keys = [value.encode() if isinstance(value, str) else value for value in self.values_between]
         table = objects(keys) if self.family == "string" else np.array(keys)
-        self.bounds = Bounds(table[low], table[high], known) if self.has_bounds else None
+        self.without_nan = np.arange(len(self.rows)) % 3 == 0 if self.counts_nan else None
+        self.bounds = Bounds(table[low], table[high], known, self.without_nan) if self.has_bounds else None
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         assert timezone == ZONE
@@ -83,28 +85,32 @@ class FakeChunks:
         of_nan = self.family == "float" and beyond[0]
         of_any = any(of_values) or any(beyond) or isinstance(leaf, bp.Lt | bp.LtEq | bp.Gt | bp.GtEq | bp.Not)
         no_bounds = null_counts_only or not self.has_bounds
+        has_nan = [of_nan] * len(self.rows) if self.without_nan is None else of_nan & ~self.without_nan
         return np.array(
             [
                 (nulls != 0 and of_null)
                 or (
                     (nulls != values or nulls < 0)
-                    and (of_any if no_bounds or not known else any(of_values[low : high + 1]) or of_nan)
+                    and (of_any if no_bounds or not known else any(of_values[low : high + 1]) or nan)
                 )
-                for low, high, known, nulls, values in self.rows
+                for (low, high, known, nulls, values), nan in zip(self.rows, has_nan, strict=True)
             ]
         )
 
 
 INTEGERS = FakeChunks("integer", range(-2, 4))
 FLOATS = FakeChunks("float", [-math.inf, -1.0, 0.0, 0.5, 1.0, math.inf])
+COUNTED = FakeChunks("float", FLOATS.values_between, counts_nan=True)
 STRINGS = FakeChunks("string", sorted("".join(text) for n in (0, 1, 2) for text in product("\0ab", repeat=n)))
 LITERALS: list[tuple[FakeChunks, list[Any]]] = [
     (INTEGERS, [-3, -2, 0, 2, 3, 4, 0.5, -1.5, 2**70, -(2**70)]),
     (FLOATS, [-math.inf, -1.0, 0, 0.5, 1.0, math.inf]),
+    (COUNTED, [-math.inf, -1.0, 0, 0.5, 1.0, math.inf]),
     (STRINGS, ["", "\0", "a", "a\0", "ab", "b", "bb", "c"]),
 ]
 CASES = [(chunks, literal) for chunks, literals in LITERALS for literal in literals]
-IDS = [f"{chunks.family}-{literal!r}" for chunks, literal in CASES]
+NAMES = ["integer", "float", "float with NaN counts", "string"]
+IDS = [f"{name}-{literal!r}" for name, (_, literals) in zip(NAMES, LITERALS, strict=True) for literal in literals]
 
 
 def judged(leaf: Predicate, chunks: FakeChunks, upwards: bool | None = None) -> tuple[NDArray[np.bool_], Any]:
@@ -133,7 +139,7 @@ def test_equalities_and_their_negations_are_exact(chunks: FakeChunks, literal: A
         assert candidates is None
 
 
-@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=["integer", "float", "string"])
+@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=NAMES)
 def test_filters_are_asked_for_the_values_within_bounds(chunks: FakeChunks, literals: list[Any]) -> None:
     for some in combinations(literals, 3):
         leaf = bp.In("x", some)
@@ -150,7 +156,7 @@ def test_filters_are_asked_for_the_values_within_bounds(chunks: FakeChunks, lite
             assert candidates.hashes[first:last].tolist() == inside
 
 
-@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=["integer", "float", "string"])
+@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=NAMES)
 def test_not_in_excludes_constant_chunks(chunks: FakeChunks, literals: list[Any]) -> None:
     for some in combinations(literals, 2):
         leaf = bp.NotIn("x", some)
@@ -187,7 +193,7 @@ def test_prefixes_are_exact(prefix: str) -> None:
     assert judged(starts, without, upwards=True)[0].tolist() == by_nulls
 
 
-@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=["integer", "float", "string"])
+@pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=NAMES)
 def test_missing_bounds_exclude_nothing_but_nulls(chunks: FakeChunks, literals: list[Any]) -> None:
     without = FakeChunks(chunks.family, chunks.values_between, has_bounds=False)
     for leaf in (bp.Eq("x", literals[1]), bp.NotEq("x", literals[1]), bp.Lt("x", literals[1])):
@@ -201,6 +207,17 @@ def test_an_uncertain_literal_excludes_nothing_but_nulls() -> None:
     for leaf in (bp.Eq("x", math.nan), bp.NotEq("x", math.nan), bp.Lt("x", math.nan)):
         verdicts, candidates = judged(leaf, FLOATS, upwards=False)
         assert verdicts.tolist() == judge_nulls(leaf, FLOATS).tolist()
+        assert candidates is None
+
+
+def test_nan_is_excluded_where_none_is_counted() -> None:
+    for leaf in (bp.Eq("x", math.nan), bp.EqNullSafe("x", math.nan), bp.In("x", [math.nan, math.nan])):
+        verdicts, candidates = judged(leaf, COUNTED)
+        assert verdicts.tolist() == (judge_nulls(leaf, COUNTED) & ~COUNTED.without_nan).tolist()
+        assert candidates is None
+    for leaf in (bp.In("x", [math.nan, 1.0]), bp.NotEq("x", math.nan), bp.NotIn("x", [math.nan]), bp.Gt("x", math.nan)):
+        verdicts, candidates = judged(leaf, COUNTED, upwards=True)
+        assert verdicts.tolist() == judge_nulls(leaf, COUNTED).tolist()
         assert candidates is None
 
 
