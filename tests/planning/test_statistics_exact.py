@@ -215,6 +215,9 @@ def test_nan_is_excluded_where_none_is_counted() -> None:
         verdicts, candidates = judged(leaf, COUNTED)
         assert verdicts.tolist() == (judge_nulls(leaf, COUNTED) & ~COUNTED.without_nan).tolist()
         assert candidates is None
+    without_bounds = FakeChunks("float", FLOATS.values_between, has_bounds=False)
+    leaf = bp.Eq("x", math.nan)
+    assert judged(leaf, without_bounds)[0].tolist() == judge_nulls(leaf, without_bounds).tolist()
     for leaf in (bp.In("x", [math.nan, 1.0]), bp.NotEq("x", math.nan), bp.NotIn("x", [math.nan]), bp.Gt("x", math.nan)):
         verdicts, candidates = judged(leaf, COUNTED, upwards=True)
         assert verdicts.tolist() == judge_nulls(leaf, COUNTED).tolist()
