@@ -186,8 +186,9 @@ def bounds_of(leaf: LeafColumn, traits: WriterTraits, chunks: ChunkColumns) -> B
     known = lows[1] & highs[1]
     # A minimum above the maximum is a writer's error.
     known &= np.asarray(lows[0] <= highs[0], np.bool_)
-    has_count = parquet_family(leaf.node) == "float" and bool((chunks.nans >= 0).any())
-    return Bounds(lows[0], highs[0], known, chunks.nans == 0 if has_count else None)
+    without_nan = chunks.nans == 0
+    is_known = parquet_family(leaf.node) == "float" and bool(without_nan.any())
+    return Bounds(lows[0], highs[0], known, without_nan if is_known else None)
 
 
 def _order_keys(leaf: LeafColumn, raw: Sequence[bytes | None]) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
