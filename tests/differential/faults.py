@@ -55,7 +55,7 @@ FAULTS = [
     ),
     Fault(
         "values: NaN is not above the maximum", f"{_CORE}/planning/evidence/statistics.py",
-        'if upwards and chunks.family == "float":', "if False:",
+        "bounds.known & ~may_hold_nan(chunks) if upwards else bounds.known", "bounds.known",
     ),
     Fault(
         "values: bounds of unsigned integers are signed", f"{_CORE}/parquet/values/encoding.py",

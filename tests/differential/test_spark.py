@@ -218,6 +218,7 @@ def _by_rid(table: pa.Table, names: list[str]) -> Rows:
 def _judge(tally: Counter[str], drawn: int) -> None:
     print(f"\n{dict(tally)}")
     assert tally["cases"] >= 12 * drawn
-    assert tally["matching"] > tally["cases"] / 4
+    # Far below the mean, which is a half: a few examples vary, and Hypothesis draws others for other source code.
+    assert tally["matching"] > tally["cases"] / 8
     for reason in ("bloom", "statistics"):
         require_used(tally, reason, tally["row groups"] / 400)

@@ -31,6 +31,7 @@ GROUPS: list[list[float | None]] = [
     [NAN, 7.0, None],
     [7.0, 7.0, NAN],
 ]
+VALUES = [value for group in GROUPS for value in group]
 LITERALS = [0.0, -0.0, 1.0, 2.5, 3.0, 7.0, 8.0, INF, -INF, NAN]
 COMPARISONS: list[tuple[type[bp.Predicate], Callable[[Any, Any], bool]]] = [
     (bp.Eq, operator.eq), (bp.NotEq, operator.ne), (bp.Lt, operator.lt), (bp.LtEq, operator.le),
@@ -48,8 +49,7 @@ def in_order(value: float) -> tuple[bool, float]:
 
 def matching(compare: Callable[[Any, Any], bool], literal: float) -> list[int]:
     """The rows that match."""
-    rows = [value for group in GROUPS for value in group]
-    return [i for i, x in enumerate(rows) if x is not None and compare(in_order(x), in_order(literal))]
+    return [i for i, x in enumerate(VALUES) if x is not None and compare(in_order(x), in_order(literal))]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -77,8 +77,7 @@ def test_no_matching_row_is_lost(
 
 
 def _others(rows: list[int]) -> list[int]:
-    values = [value for group in GROUPS for value in group]
-    return [i for i, value in enumerate(values) if value is not None and i not in rows]
+    return [i for i, value in enumerate(VALUES) if value is not None and i not in rows]
 
 
 SKIPPING: list[tuple[str, set[int]]] = [

@@ -174,7 +174,7 @@ class _ChunkReasons:
         elif not chunks.has_order:
             yield kept, self._why(WhyNot.BOUNDS_TYPE, self._type)
         else:
-            if chunks.family == "float" and upwards:
+            if upwards:
                 is_uncertain = may_hold_nan(chunks)[kept]
                 yield kept[is_uncertain], self._why(WhyNot.FLOAT_BOUNDS)
                 kept = kept[~is_uncertain]

@@ -121,7 +121,7 @@ class ValueOrder:
         if exact is None:
             return None
         if self.family == "float":
-            return None if _is_nan(exact[0]) else _float_point(exact[0])
+            return None if is_nan(exact[0]) else _float_point(exact[0])
         stored = self._stored(exact)
         if stored is None:
             return None
@@ -147,9 +147,9 @@ class ValueOrder:
         certain for one of them."""
         family = self.family
         if family in ("integer", "boolean"):
-            return None if any(_is_nan(value) or _rounds_to_whole(value) for value in exact) else exact
+            return None if any(is_nan(value) or _rounds_to_whole(value) for value in exact) else exact
         if family == "decimal":
-            if self.scale is None or self.scale > MAX_DIGITS or any(_is_nan(value) for value in exact):
+            if self.scale is None or self.scale > MAX_DIGITS or any(is_nan(value) for value in exact):
                 return None
             factor = 10**self.scale
             return [value if isinstance(value, float) else _integral(Fraction(value) * factor) for value in exact]
@@ -186,7 +186,7 @@ class ValueOrder:
         return objects(sorted(set(stored)))
 
     def _float_keys(self, exact: Sequence[Any]) -> NDArray[Any] | None:
-        if any(_is_nan(value) for value in exact):
+        if any(is_nan(value) for value in exact):
             return None  # NaN has many bit patterns, and Spark holds them all equal
         with np.errstate(over="ignore"):
             fitting = {value for value in exact if isinstance(value, float) and float(self.float_type(value)) == value}
@@ -257,5 +257,5 @@ def _rounds_to_whole(value: Any) -> bool:
     return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
 
 
-def _is_nan(value: Any) -> bool:
+def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)

@@ -8,7 +8,6 @@ unless a count says that there is no NaN.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.like import Like
-from bloomparquet.query.ordering import Bounds, Encoded, Point
+from bloomparquet.query.ordering import Bounds, Encoded, Point, is_nan
 from bloomparquet.query.predicate import (
     Eq,
     EqNullSafe,
@@ -81,7 +80,9 @@ def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
 
 
 def may_hold_nan(chunks: Chunks) -> Verdicts:
-    """Whether each chunk of a floating-point column may hold NaN, shape (n,)."""
+    """Whether each chunk may hold NaN, shape (n,)."""
+    if chunks.family != "float":
+        return np.zeros(len(chunks.members), np.bool_)
     return np.ones(len(chunks.members), np.bool_) if chunks.bounds is None else chunks.bounds.may_hold_nan
 
 
@@ -115,8 +116,8 @@ def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[V
     if values is not None or isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(_compared_values(leaf), timezone)
         if encoded is None:
-            is_nan = chunks.family == "float" and values is not None and all(map(_is_nan, values))
-            return has_values & may_hold_nan(chunks) if is_nan else has_values, None
+            only_nan = chunks.family == "float" and values is not None and all(map(is_nan, values))
+            return has_values & may_hold_nan(chunks) if only_nan else has_values, None
         if values is None:
             return has_values & _other_than(encoded, chunks), None
         first, last = _within_bounds(encoded, chunks.bounds, len(has_values))
@@ -142,10 +143,6 @@ def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Cand
     return Candidates(filters, encoded.hashes, np.zeros(n, np.int64), np.full(n, len(encoded.hashes), np.int64))
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def _is_ascii(value: Any) -> bool:
     return isinstance(value, str) and value.isascii()
 
@@ -164,9 +161,7 @@ def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:
         return np.ones(len(chunks.members), np.bool_)
     first, last = _within_bounds(encoded, bounds, len(chunks.members))
     constant = np.asarray(bounds.lower == bounds.upper, np.bool_)
-    if chunks.family == "float":
-        constant &= ~bounds.may_hold_nan
-    return ~(bounds.known & constant & (first < last))
+    return ~(bounds.known & constant & (first < last)) | may_hold_nan(chunks)
 
 
 def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) -> Verdicts:
@@ -177,9 +172,7 @@ def _compare(leaf: Lt | LtEq | Gt | GtEq, chunks: Chunks, timezone: str | None) 
     if point is None or bounds is None:
         return keep
     edge = bounds.upper if upwards else bounds.lower
-    known = bounds.known
-    if upwards and chunks.family == "float":
-        known = known & ~bounds.may_hold_nan
+    known = bounds.known & ~may_hold_nan(chunks) if upwards else bounds.known
     key: Any = point.key
     if isinstance(key, bytes):
         # As a bytes scalar, numpy would drop trailing zeros.
