@@ -164,6 +164,18 @@ def test_a_removed_signature_is_an_error(tmp_path: Path) -> None:
         bp.inspect(file.path, columns=["a"], keys=KEYS)
 
 
+def test_a_missing_signature_matters_only_to_who_can_verify_it(tmp_path: Path) -> None:
+    file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=True)
+    wanted = bp.plan(file.path, "c = 7")
+    size = file.footer.size - 8 - 28
+    file.write(file.content[: file.footer_at + size] + size.to_bytes(4, "little") + b"PAR1")
+    process_cache.clear()
+    plan = bp.plan(file.path, "c = 7")
+    assert (plan.kept, plan.skipped) == (wanted.kept, wanted.skipped)
+    assert plan.skipped.total() > 0
+    assert bp.read_table(file.path, "c = 8", columns=["c"]).num_rows == 1
+
+
 @pytest.mark.parametrize("part", ["header", "bitset", "filter"])
 @pytest.mark.parametrize("other", ["row group", "column", "file"])
 def test_a_moved_filter_keeps_its_row_group(part: str, other: str, tmp_path: Path) -> None:

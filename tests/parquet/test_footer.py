@@ -114,6 +114,25 @@ def test_char_and_collation_metadata_is_a_trait(tmp_path: Path) -> None:
     assert first.profile is not second.profile
 
 
+def test_key_values_that_are_no_text_are_empty(tmp_path: Path) -> None:
+    """As fastparquet 0.8 writes them."""
+    path = write(tmp_path / "x.parquet", pa.table({"c": [1]}).replace_schema_metadata({"text": "a"}), bloom=["c"])
+
+    def add_pairs(tree: dict[int, Field]) -> None:
+        values = {b"number": Field(6, 1), b"truth": Field(1, True), b"none": None}
+        for key, value in values.items():
+            tree[5].value.values.append({1: Field(8, key)} | ({} if value is None else {2: value}))
+
+    edit_footer(path, add_pairs)
+    (footer,) = footers([path])
+    pairs = {key: value for key, value in footer.key_values.items() if not key.startswith("ARROW")}
+    assert pairs == {"text": "a", "number": "", "truth": "", "none": ""}
+    assert bp.plan(path, "c = 2").kept == 0
+    assert bp.read_table(path, "c = 1").num_rows == 1
+    bp.add_filters(path, bloom=["c"])
+    assert bp.read_table(path, "c = 1").num_rows == 1
+
+
 def test_footers_equal_what_pyarrow_reads(parquet_testing_dir: Path, tmp_path: Path) -> None:
     nested = pa.table(
         {

@@ -86,7 +86,7 @@ def test_annotations_have_the_parameters_that_were_written(everything: str) -> N
 
 
 def element(name: str, **fields: Any) -> dict[int, Field]:
-    numbers = {"type": 1, "length": 2, "repetition": 3, "children": 5, "converted": 6, "scale": 7, "precision": 8}
+    numbers = {"type": 1, "length": 2, "repetition": 3, "children": 5, "converted": 6, "scale": 7, "precision": 8, "id": 9}
     parts = {numbers[key]: Field(5, value) for key, value in fields.items()}
     return dict(sorted({**parts, 4: Field(8, name.encode())}.items()))
 
@@ -126,6 +126,12 @@ def test_a_decimal_of_older_files_keeps_its_scale() -> None:
         footer(element("root", children=1), element("x", type=1, converted=5, scale=3, precision=9))
     )
     assert schema.leaves[0].node.annotation == Annotation("DECIMAL", precision=9, scale=3)
+
+
+@pytest.mark.parametrize(("stored", "field_id"), [(-1, None), (-(2**31), None), (0, 0), (7, 7)])
+def test_a_negative_field_id_is_none(stored: int, field_id: int | None) -> None:
+    schema, _ = parse_schema(footer(element("root", children=1, id=stored), element("x", type=1, id=stored)))
+    assert schema.leaves[0].node.field_id == field_id
 
 
 def test_everything_below_a_repeated_node_is_repeated() -> None:

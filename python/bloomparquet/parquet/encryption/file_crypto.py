@@ -101,12 +101,12 @@ def verify_footer(
 
     Without the footer key nothing is verified, as in other readers. Raises EncryptionError if the signature is wrong.
     """
-    if len(signature) != SIGNATURE_BYTES:
-        raise FormatError(f"{len(signature)} bytes follow the footer; expected a signature of {SIGNATURE_BYTES}")
     crypto = FileCrypto(algorithm, metadata, keys, encrypted_footer=False)
     try:
         cipher = crypto.footer()
     except MissingKeyError:
         return crypto
+    if len(signature) != SIGNATURE_BYTES:
+        raise FormatError(f"{len(signature)} bytes follow the footer; expected a signature of {SIGNATURE_BYTES}")
     cipher.verify(raw, signature)
     return crypto

@@ -14,7 +14,7 @@ from bloomparquet.errors import FormatError
 from bloomparquet.parquet.encryption.modules import Algorithm
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData
+from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData, KeyValue
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema, LeafColumn
@@ -149,7 +149,7 @@ def _skeleton_of(head: bytes, tail: bytes) -> bytes:
     metadata = without_row_groups(_ROW_GROUPS_FIRST + tail)
     pairs = metadata.key_value_metadata
     if pairs is not None:
-        pairs[:] = [pair for pair in pairs if _text(pair.key) in _TRAIT_KEYS or _is_altered(_text(pair.value))]
+        pairs[:] = [pair for pair in pairs if _text(pair.key) in _TRAIT_KEYS or _is_altered(_value(pair))]
     return head + _NO_ROW_GROUPS + write_struct(metadata)[len(_ROW_GROUPS_FIRST) :]
 
 
@@ -171,7 +171,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
         )
     elif left and any(tail[-left:]):  # parquet-java appends zeros to some footers before it encrypts them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
-    pairs = {_text(pair.key): _text(pair.value) for pair in metadata.key_value_metadata or ()}
+    pairs = {_text(pair.key): _value(pair) for pair in metadata.key_value_metadata or ()}
     orders, leaves = metadata.column_orders or (), schema.leaves
     are_known = map(_is_known, orders, leaves) if len(orders) == len(leaves) else (False for _ in leaves)
     traits = WriterTraits(
@@ -201,6 +201,12 @@ def _collated(spark_schema: str, schema: FileSchema) -> frozenset[str]:
         return frozenset(f["name"] for f in json.loads(spark_schema)["fields"] if _COLLATIONS in json.dumps(f))
     except (ValueError, TypeError, KeyError, RecursionError):
         return frozenset(node.name for node in schema.root.children)
+
+
+def _value(pair: KeyValue) -> str:
+    """The value of a pair; empty if it is no text, as for other readers: fastparquet 0.8 writes numbers."""
+    raw = pair.get(KeyValue.value.id)
+    return _text(raw if isinstance(raw, bytes) else None)
 
 
 def _text(raw: bytes | None) -> str:

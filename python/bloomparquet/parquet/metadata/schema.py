@@ -80,7 +80,8 @@ def _node(element: SchemaElement, children: tuple[SchemaNode, ...]) -> SchemaNod
         physical_type=None if physical_type is None else _pick(PHYSICAL_TYPES, physical_type, "physical type"),
         type_length=_natural(element, SchemaElement.type_length),
         annotation=_annotation(element),
-        field_id=_natural(element, SchemaElement.field_id),
+        # pyarrow writes no negative field id and takes one for none; some writers give -1 to columns without an id.
+        field_id=None if (element.field_id or 0) < 0 else element.field_id,
         children=children,
     )
 
