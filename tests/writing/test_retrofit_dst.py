@@ -11,7 +11,6 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.files import write
-from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all
 
 TABLE = pa.table({"id": [i * 3 for i in range(400)], "text": [f"text {i}" for i in range(400)]})
@@ -59,12 +58,15 @@ def test_dst_is_a_file_name_or_a_directory(path: str, tmp_path: Path) -> None:
         add_filters([path, path], tmp_path / "x", bloom="id")
 
 
-def test_dst_may_be_the_file_itself(path: str, tmp_path: Path) -> None:
-    before = str(tmp_path / "before")
-    Path(before).write_bytes(Path(path).read_bytes())
-    add_filters(path, path, bloom="id")
-    assert_only_filters_changed(before, path)
-    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "before"]
+@pytest.mark.parametrize(("src", "dst"), [("a.parquet", "a.parquet"), (".", "."), ("a.parquet", ".")])
+def test_dst_that_is_src_is_an_error(path: str, tmp_path: Path, src: str, dst: str) -> None:
+    """With dst, the old files stay as they are."""
+    before = Path(path).read_bytes()
+    for change in (add_filters, shrink_filters):
+        with pytest.raises(bp.OptionError, match=r"would replace .*a\.parquet, .* leave out dst"):
+            change(tmp_path / src, tmp_path / dst)
+    assert Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.parquet"]
 
 
 @pytest.mark.parametrize("how", ["below src", "link to src", "link in dst"])

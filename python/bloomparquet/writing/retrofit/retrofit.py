@@ -62,7 +62,7 @@ def add_filters(
 
     Raises PlanError for a column that no file has, UnsupportedError for a column that cannot have a useful filter,
     EncryptionError for a missing or wrong key, FormatError for a damaged file, FileBusyError for a file that another
-    process or thread is writing, OptionError if a new file in `dst` would replace another file of `src`.
+    process or thread is writing, OptionError if a new file in `dst` would replace a file of `src`.
 
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(pa.table({"user_id": range(1000)}), "old.parquet")
@@ -233,8 +233,7 @@ def jobs_of(
 ) -> tuple[Storage, list[FileJob]]:
     """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job.
 
-    Raises OptionError if `dst` does not name one path for each file, or if a new file would replace another file of
-    `dataset`, whose rows would be lost.
+    Raises OptionError if `dst` does not name one path for each file, or if a new file would replace one of `dataset`.
     """
     if dst is None:
         resolve = _resolver(dataset.storage)
@@ -253,17 +252,19 @@ def _resolver(storage: Storage) -> Callable[[str], str]:
 
 
 def _require_separate(sources: Storage, targets: Storage, jobs: Sequence[FileJob], dst: PathLike) -> None:
-    """Raise OptionError if the new file of one of `jobs` would replace the old or the new file of another one."""
+    """Raise OptionError if the new file of one of `jobs` would replace an old file, or the new file of another job."""
     resolve = _resolver(targets)
     taken = {resolve(job.file.path): job.file.path for job in jobs} if sources.key == targets.key else {}
     for job in jobs:
         assert job.target is not None
-        other = taken.setdefault(resolve(job.target), job.file.path)
-        if other != job.file.path:
+        place = resolve(job.target)
+        if place in taken:
             raise OptionError(
                 f"dst is {quoted(os.fspath(dst))}: the new file of {job.file.path} would replace {job.target}, which "
-                f"is {other} or its new file; expected a directory outside of src"
+                f"is {taken[place]} or its new file; expected a directory outside of src; to replace the files of src, "
+                "leave out dst (-o)"
             )
+        taken[place] = job.file.path
 
 
 def _jobs_to(dataset: Dataset, src: Paths, dst: PathLike, filesystem: Any) -> tuple[Storage, list[FileJob]]:
