@@ -242,3 +242,13 @@ def test_only_lossless_reader_types_are_judged(
     pq.write_table(pa.table({"x": pa.nulls(3, stored)}), path, store_decimal_as_integer=as_integer)
     judged = {name for name in SPARK_TYPES if plan_with(path, "x IS NOT NULL", reader_types={("x",): name}).kept == 0}
     assert judged == lossless
+
+
+def test_the_file_of_another_type_is_named(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path / f"{i}.parquet", {"id": ["a"] if i == 1 else [3]})
+    for ask in (bp.plan, bp.read_table):
+        with pytest.raises(bp.PlanError, match=r"1\.parquet: column 'id' is of type string, .* with the int 3"):
+            ask(tmp_path, "id = 3")
+        with pytest.raises(bp.PlanError, match=r"0\.parquet: column 'id' is of type integer, .* with the str 'a'"):
+            ask(tmp_path, "id = 'a'")

@@ -353,9 +353,9 @@ class LeafVerdicts:
         conclusive = conclusive & chunks.shown_as_stored
         try:
             answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
-        except PlanError:
-            if self.condition.strict:
-                raise
+        except PlanError as error:
+            if self.condition.strict:  # the files may differ in the column's type
+                raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None
             return
         verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None:
@@ -364,6 +364,10 @@ class LeafVerdicts:
             has_filters[column] = has_filters.get(column, False) or present
             if present:
                 self.equalities.setdefault(id(leaf), []).append(Equality(chunks, candidates, conclusive))
+
+    def _path_of(self, row_range: int) -> str:
+        position = int(self._request.file_positions[self._table.file[row_range]])
+        return self._request.dataset.files[position].path
 
     def _ask(self, equality: Equality, verdicts: Verdicts) -> None:
         """Ask the filters of the chunks that `verdicts` keeps. Writes the answers into `verdicts`."""
