@@ -86,7 +86,8 @@ def test_annotations_have_the_parameters_that_were_written(everything: str) -> N
 
 
 def element(name: str, **fields: Any) -> dict[int, Field]:
-    numbers = {"type": 1, "length": 2, "repetition": 3, "children": 5, "converted": 6, "scale": 7, "precision": 8, "id": 9}
+    numbers = {"type": 1, "length": 2, "repetition": 3, "children": 5}
+    numbers |= {"converted": 6, "scale": 7, "precision": 8, "id": 9}
     parts = {numbers[key]: Field(5, value) for key, value in fields.items()}
     return dict(sorted({**parts, 4: Field(8, name.encode())}.items()))
 
