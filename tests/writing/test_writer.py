@@ -355,6 +355,14 @@ def test_unknown_column_is_an_error_before_writing(
     assert names(tmp_path) == []
 
 
+def test_what_exports_arrow_data_is_a_table(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    table, path = ids(), tmp_path / "a"
+    for same in (table.to_batches()[0], table.to_reader(), table.to_pandas(), polars.from_arrow(table)):
+        assert bp.write_table(same, path, bloom=["id"]).filters == 1
+        assert bp.read_table(path) == table
+
+
 def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     for arguments, message in (
         ({"bloom_filter_options": {"id": True}}, "use bloom="),
@@ -366,9 +374,9 @@ def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
             bp.ParquetWriter(tmp_path / "a", ids().schema, **arguments)
         with pytest.raises(bp.OptionError, match=message):
             bp.write_table(ids(), tmp_path / "a", **arguments)
-    for frame in (ids().to_pandas(), "a", ids().to_batches()[0]):
-        with pytest.raises(bp.OptionError, match=f"table is a {type(frame).__name__}; expected a pyarrow.Table"):
-            bp.write_table(frame, tmp_path / "a")
+    for table in ("a", {"id": [1]}, None):
+        with pytest.raises(bp.OptionError, match=f"table is a {type(table).__name__}; expected a pyarrow.Table"):
+            bp.write_table(table, tmp_path / "a")
     for options in ({"fpp": 0.0}, {"fpp": 1.0}, {"ndv": 0}, {"max_bytes": 16}, {"max_bytes": 1 << 30}):
         with pytest.raises(bp.OptionError, match=str(next(iter(options)))):
             bp.Bloom(**options)

@@ -61,7 +61,7 @@ _COMPARED = 8  # row groups of a column whose filters are compared pairwise
 
 
 def write_table(
-    table: pa.Table,
+    table: Any,
     path: PathLike,
     *,
     bloom: BloomSpec | None = None,
@@ -72,17 +72,22 @@ def write_table(
 ) -> FileOutcome:
     """Write `table` to one Parquet file. A file at `path` is replaced when the new one is complete.
 
-    Arguments and errors are those of :class:`ParquetWriter`.
+    `table` is a ``pyarrow.Table``, or an object of the Arrow PyCapsule interface, which is read as a whole: a record
+    batch, a reader of batches, a DataFrame of polars or pandas. The other arguments and the errors are those of
+    :class:`ParquetWriter`.
 
     >>> table = pa.table({"user_id": range(1000), "amount": [0.5] * 1000})
     >>> outcome = bp.write_table(table, "orders.parquet", bloom={"user_id": bp.Bloom(fpp=0.001)})
     >>> (outcome.filters, outcome.filter_bytes)
     (1, 2048)
     """
-    if not isinstance(table, pa.Table):
+    if not hasattr(table, "__arrow_c_stream__"):
         raise OptionError(
-            f"table is a {type(table).__name__}; expected a pyarrow.Table, which pyarrow.table(…) makes of a DataFrame"
+            f"table is a {type(table).__name__}; expected a pyarrow.Table, or an object that exports Arrow data; "
+            "pyarrow.table(…) makes a table of columns"
         )
+    if not isinstance(table, pa.Table):
+        table = pa.table(table)
     rows = min(row_group_size, max(table.num_rows, 1))
     writer = ParquetWriter(
         path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
