@@ -24,7 +24,8 @@ from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate.mask import mask
-from bloomparquet.query.predicate import Column, ElementPredicate, IsNull, Not, Predicate, columns
+from bloomparquet.query.nulls import value_for_null
+from bloomparquet.query.predicate import Column, ElementPredicate, Predicate, columns
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
@@ -314,10 +315,8 @@ class LeafVerdicts:
             if stored is NoLeaf.UNKNOWN or not self._table.is_lossless(i, leaf_column, reader_type):
                 continue
             if leaf_column is None:
-                # The file lacks the column, so every value is NULL. Only IS NULL and NOT (c <=> v) are TRUE here. In a
-                # normalized predicate, Not stands only around EqNullSafe, StartsWith, Like and CaseIn. All but the
-                # first are NULL; keeping them is harmless. Extend this for a new predicate that is TRUE for NULL.
-                verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)
+                # The file lacks the column, so every value is NULL.
+                verdicts[self._table.members(i)] = value_for_null(leaf) is True
             else:
                 chunks = self._chunks_of(i, leaf_column)
                 self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), verdicts)

@@ -19,6 +19,7 @@ from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.like import Like
+from bloomparquet.query.nulls import value_for_null
 from bloomparquet.query.ordering import Bounds, Encoded, Point, is_nan
 from bloomparquet.query.predicate import (
     Eq,
@@ -76,7 +77,7 @@ def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
     if isinstance(leaf, IsNull):
         return has_nulls
     has_values: Verdicts = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
-    return has_nulls | has_values if isinstance(leaf, Not) and isinstance(leaf.child, EqNullSafe) else has_values
+    return has_nulls | has_values if value_for_null(leaf) else has_values
 
 
 def may_hold_nan(chunks: Chunks) -> Verdicts:

@@ -23,6 +23,7 @@ from bloomparquet.query.evaluate.elements import bind_elements, split_at_list
 from bloomparquet.query.like import Like, to_regex
 from bloomparquet.query.literals import coerce_all
 from bloomparquet.query.names import find
+from bloomparquet.query.nulls import value_for_null
 from bloomparquet.query.predicate import Column, Leaf, Membership, Predicate
 from bloomparquet.query.variants import VariantField
 
@@ -159,16 +160,12 @@ class _Binder:
 
     def bind_leaf(self, leaf: Leaf) -> Callable[[_Rows], Any]:
         path, kind = self.find(leaf.column)
+        if kind is None or pa.types.is_null(kind):
+            return self.bind(p.Always(value_for_null(leaf)))
         if isinstance(leaf, p.EqNullSafe) and leaf.value is None:
             leaf = p.IsNull(leaf.column)
         if isinstance(leaf, (p.IsNull, p.IsNotNull)):
-            if kind is None:
-                return self.bind(p.Always(isinstance(leaf, p.IsNull)))
             test: Test = pc.is_null if isinstance(leaf, p.IsNull) else pc.is_valid
-        elif kind is None or pa.types.is_null(kind):
-            if isinstance(leaf, Membership | CaseIn) and not leaf.values:
-                return self.bind(p.Always(isinstance(leaf, p.NotIn)))
-            return self.bind(p.Always(False if isinstance(leaf, p.EqNullSafe) else None))
         else:
             test = self.test(leaf, kind)
         return lambda rows: test(rows.column(path))
