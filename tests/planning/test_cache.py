@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +24,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
@@ -144,6 +146,29 @@ def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory:
     whole = parquet_table(bp.plan(data, "x = 31")).cached_columns()[0, 0].filters
     part = parquet_table(bp.plan(f"{data}/[0-3].parquet", "x = 31")).cached_columns()[0, 0].filters
     assert 0.35 < len(part.known_filters().resident) / len(whole.known_filters().resident) < 0.45
+
+
+def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, directory: Path) -> None:
+    bp.plan(data, "x = 31")
+    restart()
+    paths = sorted(data.iterdir())
+
+    def has_its_files(some: list[Path]) -> bool:
+        opened = bp.Dataset.open(some)
+        return tuple(bp.plan(opened, "x = 31").table.files) == tuple(opened.files)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(has_its_files, [paths, paths[::-1], paths[:3], paths[3:]] * 8))
+
+
+def test_a_merge_of_one_shared_table_leaves_its_files(data: Path, directory: Path) -> None:
+    """Other threads may read them."""
+    bp.plan(data, "x = 31")
+    restart()
+    table = parquet_table(bp.plan(data, "x = 31"))
+    files, n = table.files, len(table.files)
+    assert merge(list(files), [table], np.zeros(n, np.int64), np.arange(n)) is table
+    assert table.files is files
 
 
 def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: Path, monkeypatch: Any) -> None:

@@ -12,6 +12,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
@@ -30,12 +31,15 @@ def merge(
 ) -> RowGroups:
     """The row groups of `files`. File i is file ``source[i]`` of the table ``parts[part[i]]``.
 
-    A column is taken over if each part that has it has it cached, or has the footers in memory. If `lazily`, the parts
-    stay in memory, and a column that some part has is taken over when it is asked for: for the files of the other
-    parts, footers are read. Raises :class:`FormatError` for a damaged footer.
+    A column is taken over if each part that has it has it cached, or has the footers in memory. The result is the part
+    itself if `files` are all files of the only one, in their order.
+
+    If `lazily`, the parts stay in memory, and a column that some part has is taken over when it is asked for: for the
+    files of the other parts, footers are read. Raises :class:`FormatError` for a damaged footer.
     """
     if not lazily and len(parts) == 1 and np.array_equal(source, np.arange(len(parts[0].files))):
-        parts[0].files = files  # the same, as they were listed now
+        if isinstance(parts[0].files, StoredFiles):  # just restored from a segment; no other thread has it yet
+            parts[0].files = files  # equal ones, which need not be made again from the segment's arrays
         return parts[0]
     taken = [source[part == i] for i in range(len(parts))]  # of each part, in the order of `files`
     order = np.argsort(np.argsort(part, kind="stable"))  # of each file, its index in the concatenated `taken`
