@@ -6,8 +6,8 @@ Cheap evidence comes first: partition values before footers are read, statistics
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -25,7 +25,7 @@ from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table, scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
-from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts, ScanPlan
+from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
@@ -136,30 +136,23 @@ def plan(
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
-    footer_reads, filter_reads = ReadCount(), ReadCount()
-    with EvidenceReads(footer_reads, filter_reads) as evidence_reads:
-        return _plan(dataset, where, options, footer_reads, filter_reads, evidence_reads)
+    reads = _Reads(ReadCount(), ReadCount(), ReadCount())
+    with EvidenceReads(reads.footers, reads.filters) as evidence_reads:
+        return _plan(dataset, where, options, reads, evidence_reads)
 
 
-class _JudgedRowGroups(NamedTuple):
-    """The verdicts on the row groups of a table, and the predicate and its conditions with the names of the files'
-    columns (`paths`)."""
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """The reads of a plan. Those of the `index` count as reads of footers in the end. They are apart at first, because
+    the index is not in the data files: after reading it, none of them can have changed."""
 
-    codes: NDArray[np.uint8]
-    row_group_counts: RowGroupCounts | None
-    predicate: Predicate | None
-    conditions: tuple[RowCondition, ...]
-    paths: dict[Column, Column]
-    request: Request
+    footers: ReadCount
+    filters: ReadCount
+    index: ReadCount
 
 
 def _plan(
-    dataset: Dataset,
-    where: Where,
-    options: PlanOptions,
-    footer_reads: ReadCount,
-    filter_reads: ReadCount,
-    evidence_reads: EvidenceReads,
+    dataset: Dataset, where: Where, options: PlanOptions, reads: _Reads, evidence_reads: EvidenceReads
 ) -> ScanPlan:
     began = time.perf_counter()
     watch = Stopwatch()
@@ -168,35 +161,52 @@ def _plan(
     conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
     partitions = PartitionEvidence(dataset, options)
     wanted = _judge_files(dataset, conditions, partitions)
-    excluded = [dataset.files[i] for i in np.flatnonzero(~wanted).tolist()]
+    excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
-    index_reads = ReadCount()
-    opened = _open(dataset, np.flatnonzero(wanted), options, footer_reads, index_reads, watch)
-    table, file_positions, unreadable = opened
+    table, file_positions, unreadable = _open(dataset, np.flatnonzero(wanted), options, reads, watch)
     errors = Errors(options.on_filter_error)
     errors.add(unreadable.values())
-    request = Request(
-        dataset, options, partitions, file_positions, frozenset(), footer_reads, filter_reads, errors, watch=watch
-    )
+    resolved = Resolved({}, [])
     if conditions:
-        judged = _judge_row_groups(table, predicate, conditions, excluded, unreadable, request, evidence_reads)
-    else:
-        judged = _JudgedRowGroups(np.full(len(table), KEPT, np.uint8), None, predicate, (), {}, request)
-    footer_reads.add(index_reads)
+        units = units_of(table, dataset.columns)
+        unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
+        resolved = _resolve(dataset, predicate, units, excluded, options, reads.footers, unknown_allowed)
+    provable = tuple(
+        RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions
+    )
+    request = Request(
+        dataset=dataset,
+        options=options,
+        partitions=partitions,
+        file_positions=file_positions,
+        unknown=frozenset(resolved.unknown),
+        footer_reads=reads.footers,
+        filter_reads=reads.filters,
+        errors=errors,
+        watch=watch,
+    )
+    codes, row_group_counts = np.full(len(table), KEPT, np.uint8), None
+    if conditions:
+        try:
+            codes, row_group_counts = judge(units, provable, request)
+        finally:
+            changed = evidence_reads.find_changed_files(table)
+        codes[np.isin(table.file, changed)] = KEPT
+    reads.footers.add(reads.index)
     return ScanPlan(
         dataset=dataset,
-        where=judged.predicate,
+        where=None if predicate is None else rename(predicate, resolved.paths),
         seconds=time.perf_counter() - began,
         errors=tuple(errors.errors),
         table=table,
-        codes=judged.codes,
-        excluded=tuple(excluded),
+        codes=codes,
+        excluded=excluded,
         file_positions=file_positions,
-        footer_reads=footer_reads,
-        filter_reads=filter_reads,
+        footer_reads=reads.footers,
+        filter_reads=reads.filters,
         unreadable=unreadable,
-        judged=JudgedConditions(judged.conditions, normalized, judged.paths, judged.request),
-        row_group_counts=judged.row_group_counts,
+        judged=JudgedConditions(provable, normalized, resolved.paths, request),
+        row_group_counts=row_group_counts,
         options=options,
         seconds_by_part=watch.seconds,
     )
@@ -214,17 +224,16 @@ def _open(
     dataset: Dataset,
     file_positions: NDArray[np.int64],
     options: PlanOptions,
-    footer_reads: ReadCount,
-    index_reads: ReadCount,
+    reads: _Reads,
     watch: Stopwatch,
 ) -> _Opened:
     """Open the files at `file_positions`, by the index if there is one."""
     is_whole = len(file_positions) == len(dataset.files)
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
-    index = find_index(dataset.storage, dataset.root, options.index, index_reads) if files else None
+    index = find_index(dataset.storage, dataset.root, options.index, reads.index) if files else None
     table = open_table(
-        dataset, files, footer_reads, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
+        dataset, files, reads.footers, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
         index=index,
     )  # fmt: skip
     watch.lap("footers" if index is None else "footers and the index")
@@ -261,50 +270,46 @@ def _judge_files(
     return wanted
 
 
-def _judge_row_groups(
-    table: Table,
-    predicate: Predicate | None,
-    conditions: Sequence[RowCondition],
-    excluded: Sequence[FileInfo],
-    unreadable: Collection[FileInfo],
-    request: Request,
-    evidence_reads: EvidenceReads,
-) -> _JudgedRowGroups:
-    """Judge the row groups of `table`. Keeps those of files that changed since they were listed."""
-    dataset, options = request.dataset, request.options
-    unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-    units = units_of(table, dataset.columns)
-    resolved = _resolve(dataset, predicate, units, excluded, options, request.footer_reads, unknown_allowed)
-    paths = resolved.paths
-    provable = tuple(RowCondition(_to_provable(rename(each.predicate, paths)), each.strict) for each in conditions)
-    request = replace(request, unknown=frozenset(resolved.unknown))
-    try:
-        codes, row_group_counts = judge(units, provable, request)
-    finally:
-        changed = evidence_reads.find_changed_files(table)
-    codes[np.isin(table.file, changed)] = KEPT
-    named = None if predicate is None else rename(predicate, paths)
-    return _JudgedRowGroups(codes, row_group_counts, named, provable, paths, request)
-
-
 def plan_row_groups(
     dataset: Dataset, where: Predicate | None, row_groups: Sequence[Sequence[int]], options: PlanOptions
 ) -> ScanPlan:
     """The plan that keeps ``row_groups[i]`` of ``dataset.files[i]``, which an earlier plan kept. Reads footers only.
 
-    `where` is the predicate of that plan, with the names of columns as they are in the files.
+    `where` is the predicate of that plan, with the names of columns as they are in the files. The other row groups
+    count as skipped by statistics, whatever skipped them: this plan is for a reader, which asks for no reason.
     """
-    began, reads = time.perf_counter(), ReadCount()
-    table = open_table(dataset, dataset.files, reads, skip_corrupt=False, cache=options.cache)
+    began, footer_reads, filter_reads = time.perf_counter(), ReadCount(), ReadCount()
+    table = open_table(dataset, dataset.files, footer_reads, skip_corrupt=False, cache=options.cache)
     codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
     first = np.searchsorted(table.file, np.arange(len(dataset.files)))
     for start, kept in zip(first.tolist(), row_groups, strict=True):
         codes[[start + row_group for row_group in kept]] = KEPT
-    seconds, positions = time.perf_counter() - began, np.arange(len(dataset.files))
-    partitions, filter_reads = PartitionEvidence(dataset, options), ReadCount()
-    request = Request(dataset, options, partitions, positions, frozenset(), reads, filter_reads, Errors("keep"))
-    judged = JudgedConditions((), (), {}, request)
-    return ScanPlan(dataset, where, seconds, (), table, codes, (), positions, reads, filter_reads, {}, judged)
+    positions = np.arange(len(dataset.files))
+    request = Request(
+        dataset=dataset,
+        options=options,
+        partitions=PartitionEvidence(dataset, options),
+        file_positions=positions,
+        unknown=frozenset(),
+        footer_reads=footer_reads,
+        filter_reads=filter_reads,
+        errors=Errors("keep"),
+    )
+    return ScanPlan(
+        dataset=dataset,
+        where=where,
+        seconds=time.perf_counter() - began,
+        errors=(),
+        table=table,
+        codes=codes,
+        excluded=(),
+        file_positions=positions,
+        footer_reads=footer_reads,
+        filter_reads=filter_reads,
+        unreadable={},
+        judged=JudgedConditions((), (), {}, request),
+        options=options,
+    )
 
 
 def _resolve(
