@@ -240,7 +240,7 @@ def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
 
 
 class Equality(NamedTuple):
-    """An equality on the `chunks` of one schema, with the `candidates` that their Bloom filters decide about.
+    """An equality on the `chunks` of one profile, with the `candidates` that their Bloom filters decide about.
 
     ``conclusive[i]`` is whether a proof that chunk i holds none of the values excludes its row range.
     """
@@ -322,20 +322,20 @@ class LeafVerdicts:
                 self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), verdicts)
         return verdicts
 
-    def _judge_variant(self, field: VariantField, schema: int, root: FileSchema, verdicts: Verdicts) -> None:
+    def _judge_variant(self, field: VariantField, profile: int, schema: FileSchema, verdicts: Verdicts) -> None:
         typed = find_typed_chunks(
-            field, root, lambda leaf: self._chunks_of(schema, leaf), self._table.rows,
+            field, schema, lambda leaf: self._chunks_of(profile, leaf), self._table.rows,
             case_sensitive=self._request.options.case_sensitive,
         )  # fmt: skip
         if typed is NoLeaf.ABSENT:
-            verdicts[self._table.members(schema)] = False
+            verdicts[self._table.members(profile)] = False
         if not isinstance(typed, NoLeaf) and typed.conclusive.any():
             self._judge_chunks(field, typed.test, typed.chunks, typed.conclusive, verdicts)
 
-    def _chunks_of(self, schema: int, leaf_column: LeafColumn) -> Chunks:
-        key = schema, leaf_column.index
+    def _chunks_of(self, profile: int, leaf_column: LeafColumn) -> Chunks:
+        key = profile, leaf_column.index
         if key not in self._chunks:
-            self._chunks[key] = self._table.chunks(schema, leaf_column, self._request.footer_reads)
+            self._chunks[key] = self._table.chunks(profile, leaf_column, self._request.footer_reads)
         return self._chunks[key]
 
     def _judge_chunks(

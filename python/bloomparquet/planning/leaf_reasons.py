@@ -97,10 +97,10 @@ def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], req
 
 
 def _explain_variant(
-    units: RowRanges, field: VariantField, schema: int, members: NDArray[np.int64], request: Request
+    units: RowRanges, field: VariantField, profile: int, members: NDArray[np.int64], request: Request
 ) -> Reasons:
     typed = find_typed_chunks(
-        field, units.schemas[schema], lambda leaf: units.chunks(schema, leaf, request.footer_reads), units.rows,
+        field, units.schemas[profile], lambda leaf: units.chunks(profile, leaf, request.footer_reads), units.rows,
         case_sensitive=request.options.case_sensitive,
     )  # fmt: skip
     if isinstance(typed, NoLeaf):

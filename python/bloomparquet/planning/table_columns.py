@@ -159,14 +159,14 @@ class MappedUnits:
     def __len__(self) -> int:
         return len(self._table)
 
-    def members(self, schema: int) -> NDArray[np.int64]:
-        return self._table.members(schema)
+    def members(self, profile: int) -> NDArray[np.int64]:
+        return self._table.members(profile)
 
-    def is_lossless(self, schema: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+    def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         if leaf is None:
-            return self._table.is_lossless(schema, None, reader_type)
-        stored = self._stored[schema].leaves[leaf.index]
-        return self._is_comparable(leaf) and self._table.is_lossless(schema, stored, reader_type)
+            return self._table.is_lossless(profile, None, reader_type)
+        stored = self._stored[profile].leaves[leaf.index]
+        return self._is_comparable(leaf) and self._table.is_lossless(profile, stored, reader_type)
 
     def _is_comparable(self, leaf: LeafColumn) -> bool:
         """Whether literals compare with the stored values as with the table's. The leaf of a list or map has the path
@@ -174,8 +174,8 @@ class MappedUnits:
         wanted = self._wanted.get(leaf.path)
         return wanted is not None and is_held_by(leaf.node, wanted)
 
-    def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
-        return self._table.chunks(schema, self._stored[schema].leaves[leaf.index], reads)
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
+        return self._table.chunks(profile, self._stored[profile].leaves[leaf.index], reads)
 
     def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
@@ -186,8 +186,8 @@ def units_of(table: Table, columns: TableColumns | None) -> Units:
     return table if columns is None or not table.files else MappedUnits(table, columns)
 
 
-def _first_path(table: Table, schema: int) -> str:
-    members = table.members(schema)
+def _first_path(table: Table, profile: int) -> str:
+    members = table.members(profile)
     return table.paths[int(table.file[members[0]])] if len(members) else "a file without row groups"
 
 

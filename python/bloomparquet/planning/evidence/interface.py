@@ -61,7 +61,7 @@ class ChunkFilters(Protocol):
 
 
 class Chunks(Protocol):
-    """The chunks of one leaf column in all row ranges whose files have one schema.
+    """The chunks of one leaf column in all row ranges whose files have one profile.
 
     All arrays have shape (n,). `members`: for each chunk, the position of its row range in the table. `nulls` and
     `values`: counts, negative if unknown; `values` includes nulls. `unreadable`: why some of the evidence cannot be
@@ -132,16 +132,17 @@ class RowRanges(Protocol):
 
     @property
     def schemas(self) -> Sequence[FileSchema]:
-        """The distinct schemas of the files. Methods take an index into them as `schema`."""
+        """The schema of each profile: of the files with one schema and one writer. Methods take an index into them as
+        `profile`. Schemas of two profiles may be equal."""
 
-    def members(self, schema: int) -> NDArray[np.int64]:
-        """The positions of the row ranges whose files have this schema, ascending."""
+    def members(self, profile: int) -> NDArray[np.int64]:
+        """The positions of the row ranges whose files have this profile, ascending."""
 
-    def is_lossless(self, schema: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
+    def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that gives the column `reader_type` (None: the file's own type) returns the stored values.
         With `leaf` None, the files lack the column: whether the reader returns nulls."""
 
-    def chunks(self, schema: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         """The chunks of `leaf` in the row ranges of :meth:`members`. `reads` counts what is read."""
 
 
