@@ -35,10 +35,10 @@ def verdicts(dataset: bp.Dataset, leaf: Predicate, strict: bool = True, **option
     evidence = PartitionEvidence(dataset, PlanOptions(**options))  # type: ignore[arg-type]
     by_file, alive = evidence.verdicts(leaf, strict), np.array([True, False, True])
     if by_file is None:
-        assert evidence.verdicts_or(leaf, alive, strict) is alive
+        assert evidence.verdicts_or_keep(leaf, alive, strict) is alive
         return None
     assert by_file.dtype == np.bool_
-    assert evidence.verdicts_or(leaf, alive, strict).tolist() == by_file.tolist()
+    assert evidence.verdicts_or_keep(leaf, alive, strict).tolist() == by_file.tolist()
     return by_file.tolist()
 
 
@@ -128,17 +128,17 @@ def test_time_is_counted_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.seconds == {"a": 6.0, "b": 0.5}
 
 
-def test_a_request_apart_shares_no_counts(dataset: bp.Dataset) -> None:
+def test_an_uncounted_copy_shares_no_counts(dataset: bp.Dataset) -> None:
     options = PlanOptions(on_filter_error="fail")
     request = Request(
         dataset, options, PartitionEvidence(dataset, options), np.arange(3), frozenset({("x",)}), ReadCount(1, 2),
         ReadCount(3, 4), Errors("fail"), {("id",): True},
     )  # fmt: skip
     request.watch.lap("before")
-    apart = request.apart()
-    shared = [each.name for each in fields(Request) if getattr(apart, each.name) is getattr(request, each.name)]
+    copy = request.uncounted_copy()
+    shared = [each.name for each in fields(Request) if getattr(copy, each.name) is getattr(request, each.name)]
     assert shared == ["dataset", "options", "partitions", "file_positions", "unknown"]
-    assert apart.footer_reads == apart.filter_reads == ReadCount()
-    assert (apart.has_filters, apart.watch.seconds) == ({}, {})
-    apart.errors.add([FormatError("kept")])  # raises nothing
-    assert len(apart.errors.errors) == 1
+    assert copy.footer_reads == copy.filter_reads == ReadCount()
+    assert (copy.has_filters, copy.watch.seconds) == ({}, {})
+    copy.errors.add([FormatError("kept")])  # raises nothing
+    assert len(copy.errors.errors) == 1

@@ -101,7 +101,7 @@ class _JudgedPart(NamedTuple):
 class _Explainer:
     def __init__(self, plan: ScanPlan, judged: JudgedConditions) -> None:
         self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
-        self.request = judged.request.apart()
+        self.request = judged.request.uncounted_copy()
         self._total = len(plan.table)
         self._unopened = np.ones(len(plan.dataset.files), np.bool_)
         self._unopened[plan.file_positions] = False

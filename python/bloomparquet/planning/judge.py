@@ -47,9 +47,9 @@ class PartitionEvidence:
         self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
         self._values: pa.Table | None = None
 
-    def verdicts_or(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
-        """The :meth:`verdicts` on `leaf`; `alive` if it is not about a partition column, because it then excludes no
-        file."""
+    def verdicts_or_keep(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
+        """The :meth:`verdicts` on `leaf`; `alive` unchanged if it is not about a partition column, because it then
+        excludes no file."""
         verdicts = self.verdicts(leaf, strict)
         return alive if verdicts is None else verdicts
 
@@ -134,7 +134,7 @@ class Request:
     has_filters: dict[Column, bool] = field(default_factory=dict)  # by column of an equality: whether a file has one
     watch: Stopwatch = field(default_factory=Stopwatch)
 
-    def apart(self) -> Request:
+    def uncounted_copy(self) -> Request:
         """A copy of this request, whose reads, errors and time do not count for the plan."""
         return replace(
             self,
@@ -195,7 +195,7 @@ def decide(
     alive = np.asarray(table.rows > 0, np.bool_)
     decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
     undecided &= alive
-    request = request.apart()
+    request = request.uncounted_copy()
     # Only leaves that the plan judged: for another leaf, a column might have to be read.
     judged = [LeafVerdicts(table, each, request) for each in conditions]
     _by_statistics(judged, table)
@@ -272,12 +272,15 @@ class LeafVerdicts:
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
     def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        """Verdicts by everything but filters, on all row ranges, also on those that are not `alive`: a column's arrays
+        hold all of them, and :meth:`judge_by_filters` asks again for other ones."""
         verdicts = self.verdicts.get(id(leaf))
         if verdicts is None:
             verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
         return verdicts
 
     def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
+        """Verdicts by all evidence. Reads the filters of the row ranges that are `alive` only."""
         verdicts = self.judge_by_statistics(leaf, alive)
         equalities = self.equalities.get(id(leaf), ())
         if equalities:

@@ -266,7 +266,9 @@ def _judge_files(
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
         for condition in conditions:
-            wanted = might_match(condition.predicate, wanted, partial(partitions.verdicts_or, strict=condition.strict))
+            wanted = might_match(
+                condition.predicate, wanted, partial(partitions.verdicts_or_keep, strict=condition.strict)
+            )
     return wanted
 
 

@@ -144,7 +144,7 @@ EXPLAINED = (
     ),
     explained(
         _JUDGE,
-        "Request.apart",
+        "Request.uncounted_copy",
         '"keep"',
         "None",
         '"XXkeepXX"',
