@@ -211,6 +211,15 @@ def test_fpp_auto_counts_the_row_groups_of_all_files(run: Run, tmp_path: Path) -
     assert "--fpp auto is 0.005 here: about 1 of 200 row groups." in run("advise", str(tmp_path)).out.splitlines()
 
 
+def test_add_without_columns_takes_the_fpp_of_advise(run: Run, tmp_path: Path) -> None:
+    for i in range(4):
+        files.write(tmp_path / f"{i}.parquet", {"id": [j * 7919 % 1_000_003 for j in range(5000)]}, rows_per_group=100)
+    assert run("add", tmp_path).code == 0
+    assert run("advise", tmp_path).out.rstrip().endswith("There is nothing to do.")
+    assert max(bp.inspect(str(tmp_path))["estimated_fpp"].to_pylist()) <= TOLERANCE / 200
+    assert "[default: (0.01 with --columns, otherwise auto)]" in " ".join(run("add", "--help").out.split())
+
+
 def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:
     path = events / "day=2026-03-01 x" / "a b.parquet"
     link, away = events / "link.parquet", events.parent / "away.parquet"

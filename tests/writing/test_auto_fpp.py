@@ -84,6 +84,16 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
     assert {outcome.action for outcome in bp.shrink_filters(written, fpp="auto")} == {"unchanged"}
 
 
+@pytest.mark.parametrize("bloom", ["*", ["*"]])
+def test_every_column_means_auto_unless_it_has_a_quality(bloom: str | list[str], tmp_path: Path) -> None:
+    files, total = random_files(3)
+    added = write_all(tmp_path / "added", files, None)
+    bp.add_filters(added, bloom=bloom)
+    assert filters_of(added) == filters_of(write_all(tmp_path / "t", files, bp.Bloom(fpp="auto", row_groups=total)))
+    bp.add_filters(added, bloom={"*": bp.Bloom(0.2)}, replace=True)
+    assert max(row["estimated_fpp"] for row in filters_of(added)) > 0.02
+
+
 def test_a_given_number_of_row_groups_is_not_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": range(1000), "y": range(1000)}, rows_per_group=500)
     bp.add_filters(path, bloom={"x": bp.Bloom(fpp="auto", row_groups=100_000), "y": bp.Bloom(fpp="auto")})

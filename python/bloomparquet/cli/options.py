@@ -90,13 +90,13 @@ class FalsePositives(click.ParamType["float | str"]):
         return number
 
 
-def fpp_option(default: float | str) -> Callable[[_Command], _Command]:
-    """The option ``--fpp``."""
+def fpp_option(default: float | str | None, shown: str | bool = True) -> Callable[[_Command], _Command]:
+    """The option ``--fpp``. Help shows the default as `shown`."""
     return click.option(
         "--fpp",
         type=FalsePositives(),
         default=default,
-        show_default=True,
+        show_default=shown,
         help="False positive probability (FPP) to aim at. With `auto`, a lookup over all files of PATH reads about one "
         "row group that does not hold the value.",
     )

@@ -64,14 +64,14 @@ def _output_options(command: _Command) -> _Command:
     metavar="A,B,…",
     help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
 )
-@fpp_option(0.01)
+@fpp_option(None, "0.01 with --columns, otherwise auto")
 @click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
 @click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
 @_output_options
 def add(
     path: tuple[str, ...],
     columns: str | None,
-    fpp: Fpp,
+    fpp: Fpp | None,
     max_bytes: int,
     replace: bool,
     output: str | None,
@@ -86,6 +86,8 @@ def add(
     import bloomparquet as bp
 
     names = split_names(columns) or ["*"]
+    if fpp is None:
+        fpp = "auto" if names == ["*"] else 0.01
     try:
         bloom = bp.Bloom(fpp, max_bytes=max_bytes)
     except bp.OptionError as error:

@@ -59,9 +59,10 @@ def add_filters(
     """Add Bloom filters to the files at `path`, on Spark's executors. Returns one row per file.
 
     `bloom` is that of :func:`bloomparquet.add_filters`: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or
-    ``"*"`` for all columns for which filters pay. For ``Bloom(fpp="auto")`` the driver counts the row groups of all
-    files at `path`; so it reads all footers, as for ``"*"``. Column names are resolved as in Spark: their case is
-    ignored unless ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with backticks.
+    ``"*"`` for all columns for which filters pay, with the fpp ``"auto"``. For ``Bloom(fpp="auto")`` the driver counts
+    the row groups of all files at `path`; so it reads all footers, as for ``"*"``. Column names are resolved as in
+    Spark: their case is ignored unless ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with
+    backticks.
 
     The work is complete when this returns. The DataFrame has the columns of `OUTCOME`. ``action`` is ``added``;
     ``unchanged`` for a file that has the filters already; or ``failed``, with ``error``, for a file that is unchanged

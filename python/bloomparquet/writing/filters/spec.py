@@ -119,18 +119,20 @@ unless a column has that name. A tuple is always a path."""
 
 
 def parse_bloom(bloom: BloomSpec, *, counts_row_groups: bool = False) -> dict[str | Column, Bloom]:
-    """`bloom` as a dictionary from the column names that the user wrote.
+    """`bloom` as a dictionary from the column names that the user wrote. If the caller `counts_row_groups`, ``"*"``
+    without a :class:`Bloom` has the fpp ``"auto"``, by which columns are recommended.
 
     Raises OptionError if `bloom` is invalid; and, unless the caller `counts_row_groups`, if it needs a number of row
     groups.
     """
     if isinstance(bloom, str):
-        return {bloom: Bloom()}
+        bloom = [bloom]
     if not isinstance(bloom, Iterable):
         raise OptionError(f"bloom is {quoted(bloom)}; expected columns, or a bloomparquet.Bloom for each column")
     by_column: dict[str | Column, Bloom] = {}
     for column in bloom:
-        by_column[column] = bloom[column] if isinstance(bloom, Mapping) else Bloom()  # type: ignore[index]
+        unless_given = Bloom(AUTO) if counts_row_groups and column == EVERY_COLUMN else Bloom()
+        by_column[column] = bloom[column] if isinstance(bloom, Mapping) else unless_given  # type: ignore[index]
     for column, wanted in by_column.items():
         if not isinstance(column, str | tuple) or not isinstance(wanted, Bloom):
             raise OptionError(

@@ -51,8 +51,9 @@ def add_filters(
     The files are replaced; with `dst`, the new files are written there instead. Every byte before the old footer is
     copied unchanged, and filters and a new footer follow. `bloom` chooses the columns and the quality of their filters:
     a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns where filters are worth their
-    size. For ``Bloom(fpp="auto")`` the row groups of all files at `src` are counted. Column chunks that have a filter
-    keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
+    size. The fpp is 0.01 by default, for ``"*"`` ``"auto"``, by which :func:`advise` recommends columns. For
+    ``Bloom(fpp="auto")`` the row groups of all files at `src` are counted. Column chunks that have a filter keep it
+    unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
 
     A file that fails is unchanged, unless its error says otherwise. The error is raised, or with ``on_error="report"``
     returned in the outcome. `progress` is called with each outcome and the number of files.
