@@ -107,13 +107,20 @@ def make_inputs(root: Path) -> None:
     files.write(root / "good.parquet", data, ["id", "tags.list.element"])
     files.hive(root / "days", {"day=1": {"id": [1]}})
     pa_orc.write_table(data.select(["id", "tags"]), str(root / "x.orc"), bloom_filter_columns=[0])
-    for name in ("empty", "hidden", "mixed", "junk"):
-        (root / name).mkdir()
+    for name in ("empty", "hidden", "mixed", "junk", "below/a", "broken"):
+        (root / name).mkdir(parents=True)
     (root / "hidden" / "_SUCCESS").write_text("")
     files.write(root / "mixed" / "a.parquet", {"id": [1]})
     (root / "mixed" / "notes.csv").write_text("a,b\n" * 10)
     for name in ("1.txt", "2.txt"):
         (root / "junk" / name).write_text("no data file, but long enough")
+    files.write(root / "below" / "b.parquet", {"id": [1]})
+    (root / "below" / "a" / "1.txt").write_text("junk")
+    for name in ("a", "cut", "z"):
+        files.write(root / "broken" / f"{name}.parquet", {"id": [1]})
+    (root / "broken" / "cut.parquet").write_text("PAR1 without its last")
+    files.hive(root / "by_day", {"day=1": {"id": [1]}})
+    (root / "by_day" / "day=1" / "notes.txt").write_text("notes")
     (root / "note.txt").write_text("no")
     (root / "zero.parquet").write_text("")
 
@@ -124,7 +131,14 @@ WRONG: list[tuple[str, list[str], str]] = [
       for path, message in {
           "empty": "no data files here; expected Parquet or ORC files",
           "hidden": "no data files here; expected Parquet or ORC files",
-          "junk": "expected b'PAR1', or an ORC file; name the data files alone, for example by a glob",
+          "junk": "b'PAR1', or an ORC file; name the data files alone, for example by a glob: 'junk/*.parquet'",
+          "below": "below/a/1.txt: not a Parquet file: 4 bytes are too few; expected at least 12 bytes with b'PAR1' at "
+          "both ends, or an ORC file; name the data files alone, for example by a glob: 'below/**/*.parquet'",
+          "broken": "cut.parquet: not a Parquet file, or truncated: its last 4 bytes are b'last'; expected b'PAR1', or "
+          "an ORC file; restore the file, move it away, or leave it out of plans and reads: skip_corrupt=True in "
+          "Python, --skip-corrupt on the command line, ignoreCorruptFiles in Spark",
+          "by_day": "notes.txt: not a Parquet file: 5 bytes are too few; expected at least 12 bytes with b'PAR1' at "
+          "both ends, or an ORC file; move the file out of the directory of the data",
           "mixed": "notes.csv: not a Parquet file",
           "note.txt": "not a Parquet file: 2 bytes are too few",
           "zero.parquet": "the file is empty (0 bytes)",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError
+from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError, quoted
 from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_partitions
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -71,11 +71,11 @@ def open_table(
         return open_orc().require(skip_corrupt, unreadable, is_declared=True)
     if files and _is_orc(dataset.storage, files[0]):
         return open_orc().require(skip_corrupt, unreadable, is_declared=False)
-    return _detect_format(dataset.storage, files, reads, open_parquet, open_orc, skip_corrupt, unreadable)
+    return _detect_format(dataset, files, reads, open_parquet, open_orc, skip_corrupt, unreadable)
 
 
 def _detect_format(
-    storage: Storage,
+    dataset: Dataset,
     files: Sequence[FileInfo],
     reads: ReadCount,
     open_parquet: Callable[[], Table],
@@ -93,16 +93,32 @@ def _detect_format(
         return table
     if table is not None and (table.files or unreadable):
         opened = {*table.files, *(unreadable or ())}
-        _refuse_orc(storage, [file for file in files if file not in opened], reads)
+        _refuse_orc(dataset.storage, [file for file in files if file not in opened], reads)
         return table
     known = open_orc()
     if known.is_orc:
-        _remember(storage, ((file, True) for file in known.table.files))
+        _remember(dataset.storage, ((file, True) for file in known.table.files))
         return known.require(skip_corrupt, unreadable, is_declared=False)
     if table is None:
-        others = "" if len(files) == 1 else "; name the data files alone, for example by a glob: 'events/*.parquet'"
-        raise NotParquetError(f"{refused}, or an ORC file{others}") from refused
+        remedy = "" if len(files) == 1 else _without_file(dataset, files, str(refused))
+        raise NotParquetError(f"{refused}, or an ORC file{remedy}") from refused
     return table
+
+
+def _without_file(dataset: Dataset, files: Sequence[FileInfo], message: str) -> str:
+    """The remedy for the one of `files` that `message` begins with, which is not a Parquet file."""
+    path = next((file.path for file in files if message.startswith(f"{file.path}: ")), "")
+    if path.endswith((".parquet", ".orc")):  # a glob for the others would find this file too
+        return (
+            "; restore the file, move it away, or leave it out of plans and reads: skip_corrupt=True in Python, "
+            "--skip-corrupt on the command line, ignoreCorruptFiles in Spark"
+        )
+    if dataset.partition_names:  # a glob has no partition columns
+        return "; move the file out of the directory of the data"
+    below = "" if all(file.path.rpartition("/")[0] == dataset.root.rstrip("/") for file in files) else "**/"
+    scheme, mark, _ = str(dataset.storage.key).partition("://")
+    pattern = f"{scheme + mark if mark else ''}{dataset.root}{below}*.parquet"
+    return f"; name the data files alone, for example by a glob: {quoted(pattern)}"
 
 
 def _open_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache) -> OrcFiles:

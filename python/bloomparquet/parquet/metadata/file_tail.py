@@ -48,8 +48,8 @@ def _tail_size(file: FileInfo, end: bytes) -> int:
     return size
 
 
-def _not_parquet(file: FileInfo) -> FormatError:
+def _not_parquet(file: FileInfo) -> NotParquetError:
     what = "the file is empty (0 bytes)" if file.size == 0 else f"not a Parquet file: {file.size} bytes are too few"
-    return FormatError(
+    return NotParquetError(
         f"{file.path}: {what}; expected at least {len(MAGIC) + TRAILER} bytes with {MAGIC!r} at both ends"
     )
