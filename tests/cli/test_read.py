@@ -37,6 +37,20 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> str:
     return files.hive(root, parts, ["id", "name", "total", "ratio", "born", "raw"], rows_per_group=100)
 
 
+def test_read_takes_the_columns_of_all_files_and_leaves_out_a_damaged_one(run: Run, tmp_path: Path) -> None:
+    files.write(tmp_path / "1.parquet", {"id": [1]})
+    files.write(tmp_path / "2.parquet", {"id": [2.5], "more": ["x"]})
+    assert "--merge-schema" in run("read", tmp_path, "--json").err
+    merged = run("read", tmp_path, "--json", "--merge-schema")
+    assert merged.lines() == [{"id": 1.0, "more": None}, {"id": 2.5, "more": "x"}]
+    (tmp_path / "3.parquet").write_bytes(b"PAR1 without its end")
+    for command in ("plan", "explain", "read"):
+        rest = [tmp_path, "--where", "id = 1", "--json"]
+        assert "--skip-corrupt" in run(command, *rest).err
+        assert run(command, *rest, "--skip-corrupt").code == 0
+    assert run("read", tmp_path, "--where", "id = 1", "--json", "--skip-corrupt").lines() == [{"id": 1}]
+
+
 def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
     result = run("plan", users, "--where", f"id = {IDS[777]} AND day = '2026-03-02'", "--json")
     assert result.code == 0

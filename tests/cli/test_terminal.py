@@ -44,6 +44,7 @@ def test_inspect_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
         (["in"], ["plain,index", "plain,inspect"]),
         (["plan", "eve"], ["file,eve"]),
         (["plan", "events", "--index", "eve"], ["file,eve"]),
+        (["read", "events", "--m"], ["plain,--merge-schema"]),
         (["inspect", "events", "--html", "rep"], ["file,rep"]),
         (["add", "events", "--output", "new"], ["file,new"]),
         (["index", "build", "events", "--to", "new"], ["file,new"]),

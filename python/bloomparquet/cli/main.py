@@ -81,6 +81,7 @@ def _predicate(command: _Command) -> _Command:
             shell_complete=complete_path,
             help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
         ),
+        click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
         key_provider,
         ignore_table_log,
     ]
@@ -161,15 +162,24 @@ def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicat
     type=click.IntRange(min=0),
     help=f"Stop after this many rows. By default, a table has at most {_ROWS_IN_A_TERMINAL} rows, and --json all.",
 )
+@click.option("--merge-schema", is_flag=True, help="Take the columns of all files, not those of the first file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
-def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **predicate: Any) -> None:
+def read(
+    path: tuple[str, ...],
+    columns: str | None,
+    limit: int | None,
+    merge_schema: bool,
+    as_json: bool,
+    **predicate: Any,
+) -> None:
     """Print the rows that match, as a table or as JSON lines."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
     names = dotted(split_names(columns))
-    reader = bp.scan_batches(one_or_many(path), columns=names, **_planning(**predicate))
+    planning = _planning(**predicate)
+    reader = bp.scan_batches(one_or_many(path), columns=names, merge_schema=merge_schema, **planning)
     batches = render.head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
@@ -330,6 +340,7 @@ def _planning(
     ignore_case: bool,
     on_filter_error: OnFilterError,
     index: str,
+    skip_corrupt: bool,
     keys: Keys | None,
     table_log: OnTableLog,
 ) -> dict[str, Any]:
@@ -339,6 +350,7 @@ def _planning(
         "case_sensitive": not ignore_case,
         "on_filter_error": on_filter_error,
         "index": index,
+        "skip_corrupt": skip_corrupt,
         "keys": keys,
         "table_log": table_log,
         "storage_options": storage_options(),
@@ -346,12 +358,16 @@ def _planning(
 
 
 def _same_predicate(
-    where: str, timezone: str, ignore_case: bool, index: str, table_log: OnTableLog, **_: Any
+    where: str, timezone: str, ignore_case: bool, index: str, skip_corrupt: bool, table_log: OnTableLog, **_: Any
 ) -> list[str]:
     """The options with which another command plans the same."""
     zone = [] if timezone == "UTC" else ["--timezone", timezone]
     other_index = [] if index == "auto" else ["--index", index]
-    flags = {"--ignore-case": ignore_case, "--ignore-table-log": table_log == "ignore"}
+    flags = {
+        "--ignore-case": ignore_case,
+        "--skip-corrupt": skip_corrupt,
+        "--ignore-table-log": table_log == "ignore",
+    }
     return ["--where", where, *zone, *other_index, *(name for name, is_set in flags.items() if is_set)]
 
 

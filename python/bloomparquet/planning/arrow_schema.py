@@ -137,7 +137,8 @@ def conflict(path: str, stored: pa.DataType, field: pa.Field, *, of_table: bool 
     remedy = (
         "rewrite the file with the table's own writer"
         if of_table
-        else "read the files separately, or give merge_schema=True, which widens types where Arrow can"
+        else "read the files separately, or give merge_schema=True (--merge-schema on the command line), which widens "
+        "types where Arrow can"
     )
     return PlanError(
         f"{path}: column {field.name} has type {stored}, which cannot be converted to {field.type}, its type in "

@@ -160,7 +160,10 @@ class _Scan:
             return "not in the table"
         if merge_schema or len(self._plan.dataset.files) == 1:
             return "in none of the files"
-        return "not in the first file (merge_schema=True takes the columns of all files)"
+        return (
+            "not in the first file (merge_schema=True, or --merge-schema on the command line, takes the columns of all "
+            "files)"
+        )
 
     def _schema_to_read(self, whole: pa.Schema, merge_schema: bool) -> pa.Schema:
         """The columns of the result and of the predicate."""
