@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
 from bloomparquet.parquet.thrift import template
 from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
 from bloomparquet.parquet.thrift.reader import read_struct
-from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.varint import read_varint
 from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
 from tests.support.files import write
 
 
-def footers(paths: list[str], count: ReadCount | None = None, **options: bool) -> list[Any]:
+def footers(paths: list[str], count: ReadCount | None = None, **options: Any) -> list[Any]:
     storage = LocalStorage()
     files = [storage.list_files(path, recursive=False)[0] for path in paths]
     return list(read_footers(storage, files, ReadCount() if count is None else count, keys=None, **options))
@@ -86,7 +86,9 @@ def test_damaged_files_are_skipped_only_with_skip_corrupt(tmp_path: Path) -> Non
     good = write(tmp_path / "good.parquet", {"id": [1]})
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"nothing of the kind" * 10)
-    assert [footer is None for footer in footers([str(bad), good], skip_corrupt=True)] == [True, False]
+    left_out: dict[FileInfo, BloomParquetError] = {}
+    assert [footer is None for footer in footers([str(bad), good], left_out=left_out)] == [True, False]
+    assert [file.path for file in left_out] == [str(bad)]
     with pytest.raises(FormatError, match=r"bad\.parquet: not a Parquet file.*expected b'PAR1'"):
         footers([str(bad), good])
     plan = bp.plan(tmp_path, "id = 1", skip_corrupt=True)

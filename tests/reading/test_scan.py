@@ -189,13 +189,24 @@ def test_files_in_memory_are_read(tmp_path: Path, suffix: str) -> None:
         memory.rm("/scan", recursive=True)
 
 
-def test_skip_corrupt_skips_damaged_files(tmp_path: Path, suffix: str) -> None:
+def test_skip_corrupt_leaves_out_damaged_files_and_names_them(
+    tmp_path: Path, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path / f"2{suffix}", {"x": [1]})
     data = (tmp_path / f"2{suffix}").read_bytes()
-    (tmp_path / f"1{suffix}").write_bytes(data[: len(data) // 2])
+    damaged = tmp_path / f"1{suffix}"
+    damaged.write_bytes(data[: len(data) // 2])
     with pytest.raises(bp.FormatError, match=r"1\."):
         bp.read_table(tmp_path)
     for merge in (False, True):
+        caplog.clear()
         assert bp.read_table(tmp_path, skip_corrupt=True, merge_schema=merge).to_pydict() == {"x": [1]}
+        assert caplog.text.count(f"damaged files left out: 1; the first: {damaged}: ") == 1
+    for where, kept in (("x = 1", 1), ("x = 2", 0), (None, 1)):
+        plan = bp.plan(tmp_path, where, skip_corrupt=True)
+        assert ([file.path for file in plan.left_out], plan.kept, plan.total) == ([str(damaged)], kept, 1)
+        assert str(damaged) in str(*plan.left_out.values())
+        assert "1 damaged file left out" in repr(plan)
+        assert not bp.plan(tmp_path / f"2{suffix}", where, skip_corrupt=True).left_out
     with pytest.raises(FileNotFoundError, match=r"3\."):
         bp.read_table(tmp_path / f"3{suffix}")

@@ -253,9 +253,7 @@ def test_reads_stay_within_the_sample(
     sample: int, table: str, advised: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = bp.Dataset.open(table)
-    groups = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     assert len(groups.footers) == FILES  # reads the footers, if they were not read
     reads, count = watch_reads(monkeypatch), ReadCount()
     answer = by_column(advice.advise_on(dataset, groups, 0.01, sample, count))
@@ -277,9 +275,7 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
         path = graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}), 128 * 1024)
         set_filter_location(path, length=-1)  # older writers do not store the length
     dataset = bp.Dataset.open(tmp_path)
-    groups = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     reads, count = watch_reads(monkeypatch), ReadCount()
     (row,) = advice.advise_on(dataset, groups, 0.01, sample, count).to_pylist()
     headers = 4 * 64
@@ -314,9 +310,7 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
 
 def test_recommended_columns_are_paths(table: str) -> None:
     dataset = bp.Dataset.open(table)
-    groups = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     paths = advice.recommended_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
     names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
     assert paths == [(name,) if isinstance(name, str) else name for name in names]
@@ -384,9 +378,7 @@ def test_advice_for_files_in_memory_is_equal(table: str, advised: dict[str, dict
         memory.pipe(f"/advice/{file.name}", file.read_bytes())
     assert by_column(advise("memory://advice")) == advised
     dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
-    groups = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     advice.advise_on(dataset, groups, 0.01, 50_000, count)
     assert 25_000 <= count.bytes <= 50_000
     memory.rm("/advice", recursive=True)

@@ -203,9 +203,7 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
     columns = {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
     dataset = Dataset.open(path, keys=bp.Keys(b"0123456789012345", columns))
-    table = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    table = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     known = [column for column in table_columns(table) if (column.offset >= 0).any()]
     unknown = [replace(column, length=np.full_like(column.length, -1)) for column in known]
     advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
@@ -249,9 +247,7 @@ def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:
     values = np.random.default_rng(1).integers(0, 10**9, 10_000)
     first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
     dataset = bp.Dataset.open(tmp_path / "t")
-    groups = open_row_groups(
-        dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys, skip_corrupt=False
-    )
+    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     shutil.copy(write(tmp_path / "other.parquet", {"x": np.arange(10)}), first)
     (row,) = advice.advise_on(dataset, groups, 0.01, 1 << 20, ReadCount()).to_pylist()
     assert row["advice"] == "none"

@@ -68,6 +68,7 @@ def plan_to_json(plan: ScanPlan) -> dict[str, Any]:
         "indexed_files": plan.indexed,
         "seconds": plan.seconds,
         "errors": [str(error) for error in plan.errors],
+        "left_out": [str(error) for error in plan.left_out.values()],
         "row_groups": [asdict(group) for group in plan.row_groups],
     }
 
@@ -90,6 +91,7 @@ def plan_report(plan: ScanPlan, *, show_skipped: bool = False, limit: int | None
     cost = f"{plural(plan.requests, 'request')}, {filters} read.{index}"
     parts.append(f"Planned in {1000 * plan.seconds:,.0f} ms: {cost}")
     parts += [f"[yellow]unusable:[/yellow] {escaped(str(error))}" for error in plan.errors]
+    parts += [f"[yellow]left out:[/yellow] {escaped(str(error))}" for error in plan.left_out.values()]
     shown = plan.row_groups if show_skipped else plan.kept_row_groups()
     if shown:
         base = common_directory(group.path for group in plan.row_groups)

@@ -32,13 +32,13 @@ def _read_files(
     read.
     """
     undecryptable: dict[FileInfo, BloomParquetError] = {}
-    footers = read_footers(storage, files, report.reads, keys=None, skip_corrupt=True, undecryptable=undecryptable)
+    footers = read_footers(storage, files, report.reads, keys=None, left_out={}, undecryptable=undecryptable)
     kept: list[FileInfo] = []
     kept_footers: list[Footer] = []
     for file, footer, unchanged in zip(files, footers, may_be_cached(storage, files), strict=True):
         if file in undecryptable:
             report.left_out[file.path] = first_line(undecryptable[file])
-        elif footer is None:
+        elif footer is None:  # one reason for all, by which they are grouped
             report.left_out[file.path] = "no Parquet file, or its footer is damaged"
         elif footer.crypto is not None:
             report.left_out[file.path] = "encrypted: its filters must not be stored in clear"

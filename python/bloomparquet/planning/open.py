@@ -41,7 +41,7 @@ def open_table(
     files: Sequence[FileInfo],
     reads: ReadCount,
     *,
-    skip_corrupt: bool,
+    left_out: dict[FileInfo, BloomParquetError] | None = None,
     unreadable: dict[FileInfo, BloomParquetError] | None = None,
     cache: PlanCache = process_cache,
     index: OpenIndex | None = None,
@@ -49,29 +49,29 @@ def open_table(
     """The row groups or stripes of `files`, which are some of the files of `dataset`. Reads what neither `index` nor
     `cache` has.
 
-    `skip_corrupt` leaves damaged files out. `unreadable` collects the errors of files that cannot be decrypted or
-    exceed a limit; without it, these errors are raised. Raises NotParquetError for files of neither format, PlanError
-    for files of both, and the error of the first file that cannot be read.
+    `left_out` collects the errors of damaged files, and `unreadable` those of files that cannot be decrypted or exceed
+    a limit; without them, these errors are raised. Raises NotParquetError for files of neither format, PlanError for
+    files of both, and the error of the first file that cannot be read.
     """
     if dataset.keys is not None and not dataset.keys.allow_plaintext_files:
         index = None  # the files in an index are not encrypted: they are read to say so
     parquet_index = index if index is not None and index.manifest.format is FileFormat.PARQUET else None
     open_parquet = partial(
-        open_row_groups, dataset.storage, files, reads, cache=cache, keys=dataset.keys, skip_corrupt=skip_corrupt,
+        open_row_groups, dataset.storage, files, reads, cache=cache, keys=dataset.keys, left_out=left_out,
         unreadable=unreadable, index=parquet_index,
     )  # fmt: skip
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()
     if index is not None and parquet_index is None:
-        indexed = _open_indexed_orc(dataset, files, reads, index, cache, skip_corrupt, unreadable)
+        indexed = _open_indexed_orc(dataset, files, reads, index, cache, left_out, unreadable)
         if indexed is not None:
             return indexed
     open_orc = partial(_open_orc, dataset, files, reads, cache)
     if dataset.format is FileFormat.ORC:
-        return open_orc().require(skip_corrupt, unreadable, is_declared=True)
+        return open_orc().require(left_out, unreadable, is_declared=True)
     if files and _is_orc(dataset.storage, files[0]):
-        return open_orc().require(skip_corrupt, unreadable, is_declared=False)
-    return _detect_format(dataset, files, reads, open_parquet, open_orc, skip_corrupt, unreadable)
+        return open_orc().require(left_out, unreadable, is_declared=False)
+    return _detect_format(dataset, files, reads, open_parquet, open_orc, left_out, unreadable)
 
 
 def _detect_format(
@@ -80,7 +80,7 @@ def _detect_format(
     reads: ReadCount,
     open_parquet: Callable[[], Table],
     open_orc: Callable[[], OrcFiles],
-    skip_corrupt: bool,
+    left_out: dict[FileInfo, BloomParquetError] | None,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table:
     """Open `files` as Parquet files; as ORC files if none of them is a Parquet file."""
@@ -98,7 +98,9 @@ def _detect_format(
     known = open_orc()
     if known.is_orc:
         _remember(dataset.storage, ((file, True) for file in known.table.files))
-        return known.require(skip_corrupt, unreadable, is_declared=False)
+        if left_out is not None:  # of all files, that they are not Parquet files
+            left_out.clear()
+        return known.require(left_out, unreadable, is_declared=False)
     if table is None:
         remedy = "" if len(files) == 1 else _without_file(dataset, files, str(refused))
         raise NotParquetError(f"{refused}, or an ORC file{remedy}") from refused
@@ -134,7 +136,9 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
         return dataset.columns.schema
 
     def schemas_of(files: Sequence[FileInfo]) -> Iterator[pa.Schema]:
-        table = open_table(dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache)
+        table = open_table(
+            dataset, files, ReadCount(), left_out={} if options.skip_corrupt else None, cache=options.cache
+        )
         if isinstance(table, RowGroups):
             return footer_schemas(table.footers)
         from bloomparquet.orc.rows import arrow_schema  # lazy imports: see _open_orc
@@ -165,7 +169,7 @@ def _open_indexed_orc(
     reads: ReadCount,
     index: OpenIndex,
     cache: PlanCache,
-    skip_corrupt: bool,
+    left_out: dict[FileInfo, BloomParquetError] | None,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table | None:
     """The stripes of `files`; None if `index` has none of them."""
@@ -175,7 +179,7 @@ def _open_indexed_orc(
     def open_unindexed(some: Sequence[FileInfo]) -> Stripes:
         beside = sorted({*files}.difference(some))[:1]
         is_declared = dataset.format is FileFormat.ORC
-        return _open_orc(dataset, some, reads, cache).require(skip_corrupt, unreadable, is_declared, beside)
+        return _open_orc(dataset, some, reads, cache).require(left_out, unreadable, is_declared, beside)
 
     return open_indexed(index, dataset.storage, files, reads, open_unindexed)
 

@@ -23,6 +23,7 @@ from bloomparquet.query.names import valid_text
 from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
+from bloomparquet.report.texts import plural
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import changed_files, require_unchanged
@@ -101,8 +102,9 @@ class ScanPlan:
 
     `errors`: the filters that could not be used, and the encrypted columns and footers that could not be decrypted.
     Their row groups are kept. `unreadable`: the files whose footer could not be decrypted or exceeds a limit. They are
-    kept whole, and are not in `table`. `requests` counts all reads while planning, `bloom_bytes_read` the bytes of
-    filters. `seconds_by_part`: the larger parts of `seconds`.
+    kept whole, and are not in `table`. `left_out`: the damaged files, if ``skip_corrupt=True``. They count neither as
+    kept nor as skipped. `requests` counts all reads while planning, `bloom_bytes_read` the bytes of filters.
+    `seconds_by_part`: the larger parts of `seconds`.
 
     Plans are equal if they have the same files and predicate, keep the same row groups, and skip each other row group
     for the same reason. Costs are not compared. A plan cannot be pickled, because it may hold keys.
@@ -125,6 +127,7 @@ class ScanPlan:
     footer_reads: ReadCount
     filter_reads: ReadCount
     unreadable: Mapping[FileInfo, BloomParquetError]
+    left_out: Mapping[FileInfo, BloomParquetError]
     judged: Judged = field(repr=False)
     row_group_counts: RowGroupCounts | None = None
     options: PlanOptions = field(default=DEFAULT_OPTIONS, repr=False)
@@ -324,6 +327,8 @@ class ScanPlan:
             parts.append(f"{counts.kept} of {counts.total} row groups in the stripes might match")
         if self.unreadable:
             parts.append(f"{len(self.unreadable)} files with an unreadable footer kept whole")
+        if self.left_out:
+            parts.append(f"{plural(len(self.left_out), 'damaged file')} left out")
         if self.indexed:
             parts.append(describe_index(self.indexed, len(self.table.files)))
         if self.excluded:

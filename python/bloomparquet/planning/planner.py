@@ -109,7 +109,7 @@ def plan(
     * `case_sensitive`: whether column names that differ only by case are different.
     * `on_filter_error`: for a Bloom filter that cannot be used, ``"keep"`` warns and keeps the row group, and
       ``"fail"`` raises the error.
-    * `skip_corrupt`: leave out files whose footer is damaged.
+    * `skip_corrupt`: leave out files whose footer is damaged; :attr:`ScanPlan.left_out` names them.
     * `keys`: decrypt encrypted files. Without its key, a column skips nothing, and a file with an encrypted footer is
       kept whole. Both are among the errors of the plan, and are raised with ``on_filter_error="fail"``. A file whose
       footer exceeds a limit (:class:`LimitError`) is treated the same way.
@@ -163,7 +163,7 @@ def _plan(
     wanted = _judge_files(dataset, conditions, partitions)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
-    table, file_positions, unreadable = _open(dataset, np.flatnonzero(wanted), options, reads, watch)
+    table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, reads, watch)
     errors = Errors(options.on_filter_error)
     errors.add(unreadable.values())
     resolved = Resolved({}, [])
@@ -205,6 +205,7 @@ def _plan(
         footer_reads=reads.footers,
         filter_reads=reads.filters,
         unreadable=unreadable,
+        left_out=left_out,
         judged=JudgedConditions(provable, normalized, resolved.paths, request),
         row_group_counts=row_group_counts,
         options=options,
@@ -213,11 +214,13 @@ def _plan(
 
 
 class _Opened(NamedTuple):
-    """The opened files of a plan: their table, their positions in the data set, and the files that are not readable."""
+    """The opened files of a plan: their table, and their positions in the data set. The other files: `unreadable` ones,
+    which are kept whole, and those that are `left_out` as damaged."""
 
     table: Table
     file_positions: NDArray[np.int64]
     unreadable: dict[FileInfo, BloomParquetError]
+    left_out: dict[FileInfo, BloomParquetError]
 
 
 def _open(
@@ -232,15 +235,16 @@ def _open(
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
     index = find_index(dataset.storage, dataset.root, options.index, reads.index) if files else None
+    left_out: dict[FileInfo, BloomParquetError] = {}
     table = open_table(
-        dataset, files, reads.footers, skip_corrupt=options.skip_corrupt, unreadable=unreadable, cache=options.cache,
-        index=index,
+        dataset, files, reads.footers, left_out=left_out if options.skip_corrupt else None, unreadable=unreadable,
+        cache=options.cache, index=index,
     )  # fmt: skip
     watch.lap("footers" if index is None else "footers and the index")
     if len(table.files) != len(files):
         readable = set(table.files)
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
-    return _Opened(table, file_positions, unreadable)
+    return _Opened(table, file_positions, unreadable, left_out)
 
 
 def _bind(where: Where, dataset: Dataset, options: PlanOptions) -> Predicate | None:
@@ -281,7 +285,7 @@ def plan_row_groups(
     count as skipped by statistics, whatever skipped them: this plan is for a reader, which asks for no reason.
     """
     began, footer_reads, filter_reads = time.perf_counter(), ReadCount(), ReadCount()
-    table = open_table(dataset, dataset.files, footer_reads, skip_corrupt=False, cache=options.cache)
+    table = open_table(dataset, dataset.files, footer_reads, cache=options.cache)
     codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
     first = np.searchsorted(table.file, np.arange(len(dataset.files)))
     for start, kept in zip(first.tolist(), row_groups, strict=True):
@@ -309,6 +313,7 @@ def plan_row_groups(
         footer_reads=footer_reads,
         filter_reads=filter_reads,
         unreadable={},
+        left_out={},
         judged=JudgedConditions((), (), {}, request),
         options=options,
     )
@@ -341,7 +346,7 @@ def _resolve(
     resolved = resolve(schemas)
     if not unknown_allowed and not names.isdisjoint(resolved.unknown):
         if excluded and columns_of_table is None:
-            others = open_table(dataset, excluded, reads, skip_corrupt=True, unreadable={}, cache=options.cache)
+            others = open_table(dataset, excluded, reads, left_out={}, unreadable={}, cache=options.cache)
             schemas += others.schemas
             resolved = resolve(schemas)
         for name in names.intersection(resolved.unknown):

@@ -244,7 +244,7 @@ def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: 
 
 
 def _open_files(dataset: Dataset) -> Table:
-    return open_table(dataset, dataset.files, ReadCount(), skip_corrupt=False)
+    return open_table(dataset, dataset.files, ReadCount())
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:

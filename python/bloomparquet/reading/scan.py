@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, did_you_mean, join_names, located, quoted
+from bloomparquet.errors import BloomParquetError, PlanError, did_you_mean, join_names, located, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -33,6 +34,8 @@ from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
+
+log = logging.getLogger("bloomparquet")
 
 
 def read_table(
@@ -104,6 +107,8 @@ def scan_batches(
     predicate = parse_where(where)
     dataset = open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log)
     plan = plan_dataset(dataset, predicate, options)
+    for error in islice(plan.left_out.values(), 1):
+        log.warning("damaged files left out: %d; the first: %s", len(plan.left_out), error)
     if isinstance(path, Dataset) and dataset.columns is None:
         # The data set may have been listed long ago, and the evidence may be from a cache or an index.
         require_skipped_unchanged(plan)
@@ -179,9 +184,8 @@ class _Scan:
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
         """The reader of some files, which the plan need not have opened."""
         options = self._options
-        table = open_table(
-            self._plan.dataset, files, ReadCount(), skip_corrupt=options.skip_corrupt, cache=options.cache
-        )
+        left_out: dict[FileInfo, BloomParquetError] | None = {} if options.skip_corrupt else None
+        table = open_table(self._plan.dataset, files, ReadCount(), left_out=left_out, cache=options.cache)
         return reader_of(table)
 
     def _first_schema(self) -> Iterator[pa.Schema]:

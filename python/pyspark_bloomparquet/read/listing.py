@@ -108,7 +108,7 @@ class LoadListing:
                     some,
                     ReadCount(),
                     keys=self.dataset.keys,
-                    skip_corrupt=self.options.ignore_corrupt_files,
+                    left_out={} if self.options.ignore_corrupt_files else None,
                 )
             for file, footer in zip(some, footers, strict=True):
                 if footer is not None:

@@ -223,22 +223,22 @@ def read_footers(
     count: ReadCount,
     *,
     keys: Keys | None,
-    skip_corrupt: bool = False,
+    left_out: dict[FileInfo, BloomParquetError] | None = None,
     undecryptable: dict[FileInfo, BloomParquetError] | None = None,
 ) -> list[Footer | None]:
     """Read the footers of `files`, in order: one request for each footer that fits in the first read.
 
     Raises, with the file's name, FormatError for a file that is no Parquet file or is damaged, EncryptionError for a
-    file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. With `skip_corrupt`,
-    the result for a damaged file is None. With `undecryptable`, the result for files with the other two errors is None,
-    and `undecryptable` collects their errors.
+    file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. With `left_out`, the
+    result for a file with the first error is None, and `left_out` collects the errors; so does `undecryptable` for the
+    other two.
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
         plain = [raw[:-TRAILER] if isinstance(raw, bytes) and raw.endswith(MAGIC) else b"" for _, raw in tails]
         parsed = parse_alike(plain)
         jobs = [(file, raw, footer) for (file, raw), footer in zip(tails, parsed, strict=True)]
-        footers += _each(keys, partial(_parse_or_skip, storage, keys, skip_corrupt, undecryptable), jobs)
+        footers += _each(keys, partial(_parse_or_skip, storage, keys, left_out, undecryptable), jobs)
     return footers
 
 
@@ -268,16 +268,17 @@ def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> li
 def _parse_or_skip(
     storage: Storage,
     keys: Keys | None,
-    skip_corrupt: bool,
+    left_out: dict[FileInfo, BloomParquetError] | None,
     undecryptable: dict[FileInfo, BloomParquetError] | None,
     job: tuple[FileInfo, bytes | BloomParquetError, Footer | None],
 ) -> Footer | None:
     file, raw, parsed = job
     try:
         return _parse(storage, keys, file.path, raw, parsed)
-    except FormatError:
-        if not skip_corrupt:
+    except FormatError as error:
+        if left_out is None:
             raise
+        left_out[file] = error
     except (EncryptionError, LimitError) as error:
         if undecryptable is None:
             raise

@@ -41,16 +41,16 @@ class OrcFiles:
 
     def require(
         self,
-        skip_corrupt: bool,
+        left_out: dict[FileInfo, BloomParquetError] | None,
         unreadable: dict[FileInfo, BloomParquetError] | None,
         is_declared: bool,
         beside: Sequence[FileInfo] = (),
     ) -> Stripes:
         """The table. Raises the first error of a file that may not be left out.
 
-        `skip_corrupt` leaves out files that are damaged or of an unknown compression. `unreadable` collects files with
-        encrypted columns and files beyond the limits of reading. Unless the user declared the format (`is_declared`), a
-        Parquet file beside ORC files is a PlanError. `beside` are more ORC files.
+        `left_out` collects files that are damaged or of an unknown compression, `unreadable` files with encrypted
+        columns and files beyond the limits of reading. Unless the user declared the format (`is_declared`), a Parquet
+        file beside ORC files is a PlanError. `beside` are more ORC files.
         """
         if self.parquet is not None and (self.is_orc or beside) and not is_declared:
             first = next(iter((*self.table.files, *beside)), self.parquet)
@@ -61,8 +61,10 @@ class OrcFiles:
         for file, error in self.errors.items():
             if isinstance(error, EncryptionError | LimitError) and unreadable is not None:
                 unreadable[file] = error
-            elif isinstance(error, LimitError) or not skip_corrupt:
+            elif isinstance(error, LimitError) or left_out is None:
                 raise error
+            else:
+                left_out[file] = error
         return self.table
 
 

@@ -28,7 +28,7 @@ def open_row_groups(
     *,
     cache: PlanCache,
     keys: Keys | None,
-    skip_corrupt: bool,
+    left_out: dict[FileInfo, BloomParquetError] | None = None,
     unreadable: dict[FileInfo, BloomParquetError] | None = None,
     index: OpenIndex | None = None,
 ) -> RowGroups:
@@ -36,7 +36,7 @@ def open_row_groups(
     :func:`read_footers` for the other arguments and errors."""
 
     def read(some: Sequence[FileInfo]) -> RowGroups:
-        footers = read_footers(storage, some, reads, keys=keys, skip_corrupt=skip_corrupt, undecryptable=unreadable)
+        footers = read_footers(storage, some, reads, keys=keys, left_out=left_out, undecryptable=unreadable)
         readable = [(file, footer) for file, footer in zip(some, footers, strict=True) if footer is not None]
         return RowGroups.of_footers(storage, [file for file, _ in readable], [footer for _, footer in readable], keys)
 

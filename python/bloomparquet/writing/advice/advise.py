@@ -105,7 +105,7 @@ def advise(
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
     dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     count = ReadCount()
-    table = open_table(dataset, dataset.files, count, skip_corrupt=False)
+    table = open_table(dataset, dataset.files, count)
     if table.format is not FileFormat.PARQUET:
         raise UnsupportedError(
             f"{table.paths[0]} is an ORC file. Filters of ORC are made as a file is written, so there is nothing to "

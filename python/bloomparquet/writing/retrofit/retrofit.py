@@ -129,9 +129,7 @@ def plan_shrinking(dataset: Dataset, fpp: Fpp, drop_above: float, *, footers: Fo
 
 def _read_footers(dataset: Dataset, footers: Footers) -> int:
     """Put the footers of all readable files into `footers`. Returns the number of their row groups."""
-    read = read_footers(
-        dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, skip_corrupt=True, undecryptable={}
-    )
+    read = read_footers(dataset.storage, dataset.files, ReadCount(), keys=dataset.keys, left_out={}, undecryptable={})
     footers |= {file: footer for file, footer in zip(dataset.files, read, strict=True) if footer is not None}
     return sum(len(footer.rows) for footer in footers.values())
 
