@@ -138,8 +138,8 @@ def test_files_that_are_left_out_are_named_with_the_reason(run: Run, data: Path)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("show",), 1, "there is no index here; build one with bloomparquet index build"),
-        (("refresh",), 1, "there is no index here; build one with bloomparquet index build"),
+        (("show",), 1, "there is no index here; build one: bloomparquet index build"),
+        (("refresh",), 1, "there is no index here; build one: bloomparquet index build"),
         (("build", "--columns", "nothing"), 1, "has the columns nothing"),
         (("build", "--columns", "id,,name"), 2, "has an empty name"),
         (("build", "--fpp", "0.1"), 2, "name these columns"),

@@ -271,11 +271,34 @@ def test_explain_fits_80_columns_and_names_the_condition(
             assert sentence in " ".join(out.split()), where
 
 
-def test_what_is_logged_is_a_warning_on_stderr(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", {"id": [1]})
-    command = [sys.executable, "-m", "bloomparquet.cli.main", "plan", path, "--where", "id = 1", "--index", "no/index"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+def test_the_warning_of_a_missing_index_has_the_command_that_builds_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(tmp_path / "t u" / "x.parquet", {"id": [1]})
+    monkeypatch.chdir(tmp_path)
+    arguments = ["plan", "t u", "--where", "id = 1", "--index", "no/index"]
+    command = [sys.executable, "-m", "bloomparquet.cli.main", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    build = "bloomparquet index build 't u/' --to no/index"
     assert done.stderr == (
-        "warning: no/index: there is no index here, so plans use none; correct index=, or build it there with "
-        "bloomparquet index build --to\n"
+        "warning: no/index: there is no index here, so plans use none; correct index= (--index on the command line), "
+        f"or build it there: {build}\n"
     )
+    pasted(run, build)
+    assert run(*arguments, "--json").lines()[0]["indexed_files"] == 1
+
+
+@pytest.mark.parametrize("to", [[], ["--to", "my index"]])
+def test_the_command_that_builds_a_missing_index_takes_the_same_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: list[str]
+) -> None:
+    for name in ("a b", "other"):
+        files.write(tmp_path / "t" / f"{name}.parquet", {"id": [1]})
+    monkeypatch.chdir(tmp_path)
+    for command in ("show", "refresh"):
+        refused = run("index", command, "t/a b.parquet", *to)
+        assert refused.code == 1
+        build = refused.err.rpartition("build one: ")[2].strip()
+        pasted(run, build)
+        assert json.loads(run("index", "show", "t/a b.parquet", *to, "--json").out)["files"] == 1
+        assert run("index", "drop", "t/a b.parquet", *to).code == 0

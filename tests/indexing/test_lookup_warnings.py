@@ -15,9 +15,11 @@ from tests.support.index_lookups import BOTH, LOCAL, Clock, Looks, logged, put_i
 pytestmark = pytest.mark.usefixtures("clock")
 
 
-MISSING = (
-    "there is no index here, so plans use none; correct index=, or build it there with bloomparquet index build --to"
-)
+def missing(storage: Storage, root: Path, directory: str | Path) -> tuple[str, str]:
+    """The warning of an index that is not in the local `directory`, for data at `root` of `storage`."""
+    data = f"{root}/" if storage is LOCAL else f"s3://{root}/"
+    text = "there is no index here, so plans use none; correct index= (--index on the command line), or build it there"
+    return "WARNING", f"{directory}: {text}: bloomparquet index build {data} --to {directory}"
 
 
 @BOTH
@@ -25,7 +27,7 @@ def test_a_missing_index_is_a_warning_only_if_it_was_named(
     storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     named, beside = Looks(storage, f"{tmp_path}/", f"{tmp_path}/to"), Looks(storage, f"{tmp_path}/")
-    warning = ("WARNING", f"{tmp_path}/to: {MISSING}")
+    warning = missing(storage, tmp_path, f"{tmp_path}/to")
     for _ in range(2):
         assert named.look() is beside.look() is None
         clock.now += 60
@@ -115,4 +117,4 @@ def test_an_index_that_vanished_after_an_error_is_missing(
     clock.now += 60
     logged(caplog)
     assert looks.look() is None
-    assert logged(caplog) == [("WARNING", f"{directory}: {MISSING}")]
+    assert logged(caplog) == [missing(storage, tmp_path, directory)]

@@ -161,7 +161,7 @@ def read_index_info(
     (1, 0)
     """
     index = locate_index(path, to, filesystem, table_log)
-    manifest = _require_manifest(index.target)
+    manifest = _require_manifest(index)
     opened = OpenIndex(index.target.storage, index.target.directory, index.target.root, manifest)
     files = index.dataset.files
     _, segment = _find_files(opened, index.dataset.storage, files)
@@ -193,9 +193,9 @@ def build_with(make: Make, index: LocatedIndex, columns: IndexColumns) -> IndexI
 def refresh_with(make: Make, index: LocatedIndex) -> IndexInfo:
     """Refresh `index` by segments that `make` writes."""
     target, dataset = index.target, index.dataset
-    _require_manifest(target)  # before anything is created
+    _require_manifest(index)  # before anything is created
     with begin_build(target) as build:
-        manifest = build.former or _require_manifest(target)
+        manifest = build.former or _require_manifest(index)
         try:
             wanted = IndexColumns.from_json(manifest.columns)
         except (KeyError, TypeError) as error:
@@ -319,15 +319,14 @@ def _read_unchanged(
     return _read_unchanged(storage, others, report, reader)
 
 
-def _require_manifest(target: Target) -> Manifest:
+def _require_manifest(index: LocatedIndex) -> Manifest:
+    target = index.target
     try:
         read = read_manifest(target.storage, target.directory, ReadCount())
     except DamagedFileError as error:
         raise PlanError(str(error)) from error
     if read is None:
-        raise PlanError(
-            f"{target.directory}: there is no index here; build one with bloomparquet index build {target.root or '.'}"
-        )
+        raise PlanError(f"{target.directory}: there is no index here; build one: {index.build_command}")
     return read
 
 

@@ -241,5 +241,8 @@ def _refusals_explained(directory: str) -> Iterator[None]:
         if not (error.errno in _REFUSED and directory in text) and not ("ACCESS_DENIED" in text and key in text):
             raise
         reason = error.strerror or text
-        message = f"{reason}; nothing can be written here. Let the index lie elsewhere: to=DIRECTORY"
+        message = (
+            f"{reason}; nothing can be written here; build the index elsewhere: to=DIRECTORY in Python, --to DIRECTORY "
+            "on the command line"
+        )
         raise PermissionError(error.errno or errno.EACCES, message, directory) from error

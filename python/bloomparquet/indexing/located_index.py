@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from bloomparquet.indexing.segment import Target
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.index.lookup import absolute_directory, open_directory
 from bloomparquet.planning.index.manifest import DIRECTORY
-from bloomparquet.storage.files import LocalStorage, is_hidden
+from bloomparquet.planning.remedies import path_argument
+from bloomparquet.storage.files import LocalStorage, is_hidden, with_scheme
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -27,6 +29,15 @@ class LocatedIndex:
     dataset: Dataset
     target: Target
     recorded_root: str | None
+
+    @property
+    def build_command(self) -> str:
+        """What builds this index, for a message."""
+        if self.dataset.columns is not None:  # a table with a log, which no command can open
+            return "build_index() of the data set"
+        target = self.target
+        elsewhere = [] if self.recorded_root is None else ["--to", with_scheme(target.storage, target.directory)]
+        return " ".join(["bloomparquet index build", path_argument(self.dataset), *map(shlex.quote, elsewhere)])
 
 
 def locate_index(path: Paths | Dataset, to: PathLike | None, filesystem: Any, table_log: OnTableLog) -> LocatedIndex:

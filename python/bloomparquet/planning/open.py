@@ -22,7 +22,7 @@ from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, ReadCount, Storage, with_scheme
 from bloomparquet.storage.forks import ForkLock
 from bloomparquet.storage.staleness import checked
 
@@ -118,9 +118,8 @@ def _without_file(dataset: Dataset, files: Sequence[FileInfo], message: str) -> 
     if dataset.partition_names:  # a glob has no partition columns
         return "; move the file out of the directory of the data"
     below = "" if all(file.path.rpartition("/")[0] == dataset.root.rstrip("/") for file in files) else "**/"
-    scheme, mark, _ = str(dataset.storage.key).partition("://")
-    pattern = f"{scheme + mark if mark else ''}{dataset.root}{below}*.parquet"
-    return f"; name the data files alone, for example by a glob: {quoted(pattern)}"
+    pattern = quoted(with_scheme(dataset.storage, f"{dataset.root}{below}*.parquet"))
+    return f"; name the data files alone, for example by a glob: {pattern}"
 
 
 def _open_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache) -> OrcFiles:

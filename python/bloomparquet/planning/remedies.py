@@ -12,6 +12,7 @@ from bloomparquet.planning.leaf_reasons import Why
 from bloomparquet.query.names import column_to_sql, dotted_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.why_not import SATURATED_FPP, WhyNot, share_of_absent
+from bloomparquet.storage.files import with_scheme
 
 ADVISE = "bloomparquet advise {path} says whether it pays"
 
@@ -59,8 +60,7 @@ def path_argument(dataset: Dataset) -> str:
     if not dataset.paths:
         if len(dataset.files) != 1:
             return "PATH"  # the directory that they share may hold others
-        scheme, separator, _ = str(dataset.storage.key).partition("://")
-        return shlex.quote(f"{scheme}://{dataset.files[0].path}" if separator else dataset.files[0].path)
+        return shlex.quote(with_scheme(dataset.storage, dataset.files[0].path))
     # A URL may hold a secret before its @ or after its question mark.
     is_secret = any("://" in path and not {"@", "?"}.isdisjoint(path) for path in dataset.paths)
     return "PATH" if is_secret else shlex.join(dataset.paths)

@@ -116,6 +116,12 @@ def data_root(files: Sequence[FileInfo]) -> str:
     return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
 
 
+def with_scheme(storage: Storage, path: str) -> str:
+    """`path` on `storage` as a command takes it. Without the options of a URL, which may be secret."""
+    scheme, mark, _ = str(storage.key).partition("://")
+    return f"{scheme}{mark}{path}" if mark else path
+
+
 def is_hidden(name: str) -> bool:
     """Spark's rule for names that are not data: ``_temporary``, ``_SUCCESS``, ``.crc``, but not the partition
     ``_day=1``."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -21,7 +22,7 @@ from bloomparquet.planning.evidence.section_source import (
     StoredSource,
 )
 from bloomparquet.planning.index.manifest import DIRECTORY, WRITER, Manifest, SegmentEntry, read_manifest, stat_manifest
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, with_scheme
 from bloomparquet.storage.forks import ForkLock
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import OPTIONS, path_of
@@ -90,7 +91,7 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     """
     if location == "off":
         return None
-    directory, has_local_data = root + DIRECTORY, isinstance(storage, LocalStorage)
+    data, directory, has_local_data = with_scheme(storage, root), root + DIRECTORY, isinstance(storage, LocalStorage)
     data_access = storage.access  # the tables of an opened index read the data files by the storage of its first user
     if location != "auto":
         storage, directory = open_directory(location, storage)
@@ -103,9 +104,10 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     current = _look(storage, directory, root, has_local_data, reads, last)
     if current.version is None and current.problem is None and location != "auto" and (last is None or current != last):
         log.warning(
-            "%s: there is no index here, so plans use none; correct index=, or build it there with bloomparquet index "
-            "build --to",
+            "%s: there is no index here, so plans use none; correct index= (--index on the command line), or build it "
+            "there: %s",
             directory,
+            shlex.join(["bloomparquet", "index", "build", data or ".", "--to", with_scheme(storage, directory)]),
         )
     if current.problem is not None and (last is None or current.problem != last.problem):
         log.warning("%s; plans do not use the index", current.problem)
