@@ -131,15 +131,15 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case.
+    """``"; did you mean 'x'?"`` for the closest of `choices`, or ``""`` if none is close. Ignores case."""
+    choice = closest(name, choices)
+    return "" if choice is None else f"; did you mean {choice!r}?"
 
-    A choice in SQL's backticks gets no other quotes.
-    """
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """The closest of `choices` to `name`, ignoring case; None if none is close."""
     if len(name) > _MOST_NAME_CHARACTERS:  # comparing takes the product of both lengths
-        return ""
+        return None
     by_folded = {choice.lower(): choice for choice in choices if len(choice) <= 2 * _MOST_NAME_CHARACTERS}
-    closest = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
-    if not closest:
-        return ""
-    choice = by_folded[closest[0]]
-    return f"; did you mean {choice if '`' in choice and choice.isprintable() else repr(choice)}?"
+    matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return by_folded[matches[0]] if matches else None

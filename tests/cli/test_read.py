@@ -362,7 +362,7 @@ def test_names_are_quoted_as_in_sql(run: Run, tmp_path: Path) -> None:
     assert built.code == 0, built
     assert json.loads(built.out)["columns"] == ["a,b", "n"]
     error = run("plan", path, "--where", "x.yy = 2").err
-    assert "did you mean `x.y`?; the columns are `a,b`, `x.y`, `x`.b, ````, n" in error
+    assert "did you mean 'x.y' (in SQL `x.y`)?; the columns in SQL are `a,b`, `x.y`, `x`.b, ````, n" in error
 
 
 def test_files_without_filters_are_named_with_advise(run: Run, tmp_path: Path) -> None:

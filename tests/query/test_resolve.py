@@ -164,6 +164,29 @@ def test_backticks_outside_of_sql_get_a_suggestion_without(tmp_path: Path) -> No
             bp.plan(path, where)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "in_python", "in_sql"),
+    [
+        ("first nam", "first name", "`first name`"),
+        ("st.q", ("st", "x"), "st.`x`"),
+        ("st.a.bb", ("st", "a.b"), "st.`a.b`"),
+        ("`dotted.n`", "dotted.name", "`dotted.name`"),
+    ],
+)
+def test_suggestions_can_be_pasted_in_python_and_in_sql(
+    wrong: str, in_python: str | tuple[str, ...], in_sql: str, tmp_path: Path
+) -> None:
+    data = {"first name": [1], "dotted.name": [1], "st": [{"x": 1, "a.b": 1}]}
+    path = write(tmp_path / "x.parquet", data)
+    in_file = ".".join(in_python) if in_python == ("st", "x") else in_python
+    for where in (bp.Eq(wrong, 1), [(wrong, "=", 1)]):
+        with pytest.raises(bp.PlanError) as raised:
+            bp.plan(path, where)
+        assert f"did you mean {in_file!r} (in SQL {in_sql})?" in str(raised.value)
+    for where in (bp.Eq(in_file, 1), [(in_file, "=", 1)], f"{in_sql} = 1"):
+        assert bp.read_table(path, where).num_rows == 1
+
+
 def test_files_without_columns_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", pa.table({}))
     with pytest.raises(bp.PlanError, match="'id' is in none of the files; no file that can be read has a column"):

@@ -94,7 +94,7 @@ def test_struct_fields_are_probed_and_list_elements_are_not(tmp_path: Path) -> N
     for column in ("st.l", ("st", "l", "_elem"), "m", ("m", "_key")):
         with pytest.raises(bp.PlanError, match="filters of ORC on elements of these are not used"):
             bp.probe(path, column=column, value=10**9)
-    with pytest.raises(bp.PlanError, match=r"'st\.xx'.*did you mean st\.`x`\?"):
+    with pytest.raises(bp.PlanError, match=r"'st\.xx'.*did you mean 'st\.x' \(in SQL st\.`x`\)\?"):
         bp.probe(path, column="st.xx", value=1)
     with pytest.raises(bp.PlanError, match=r"'st\.xx'"):
         bp.inspect(path, columns=["st.xx"])

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bloomparquet.errors import PlanError, did_you_mean, join_names, quoted, shorten
+from bloomparquet.errors import PlanError, closest, join_names, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.elements import ContainsAny, ElementIn, Part
-from bloomparquet.query.names import column_to_sql, dotted_name, find, fold
+from bloomparquet.query.names import column_to_sql, dotted_name, find, fold, repr_column
 from bloomparquet.query.predicate import (
     And,
     Column,
@@ -184,10 +184,22 @@ def unknown_column_error(column: Column, schemas: Iterable[FileSchema], partitio
     paths = [*(leaf.path for schema in schemas for leaf in schema.leaves), *((name,) for name in partitions)]
     names = list(dict.fromkeys(map(column_to_sql, paths)))
     name = ".".join(column)
-    # Only SQL has backticks around names: whoever writes them in a list or a predicate is to leave them out.
-    choices = map(dotted_name, paths) if "`" in name else names
-    columns_of_files = f"the columns are {join_names(names)}" if names else "no file that can be read has a column"
-    return PlanError(f"column {quoted(name)} is in none of the files{did_you_mean(name, choices)}; {columns_of_files}")
+    by_name = {dotted_name(path): path for path in reversed(paths)}
+    choice = closest(name, by_name)
+    hint = "" if choice is None else f"; did you mean {_suggest(by_name[choice])}?"
+    language = " in SQL" if any("`" in each for each in names) else ""
+    columns_of_files = (
+        f"the columns{language} are {join_names(names)}" if names else "no file that can be read has a column"
+    )
+    return PlanError(f"column {quoted(name)} is in none of the files{hint}; {columns_of_files}")
+
+
+def _suggest(path: Column) -> str:
+    """A column as Python writes it, and as SQL does if that differs: ``'first name' (in SQL `first name`)``."""
+    is_dotted = len(path) > 1 and not any("." in part for part in path)
+    in_python = repr(dotted_name(path)) if is_dotted else repr_column(path)
+    in_sql = column_to_sql(path)
+    return f"{in_python} (in SQL {in_sql})" if "`" in in_sql and in_sql.isprintable() else in_python
 
 
 def require_comparable(
