@@ -139,3 +139,19 @@ def test_repeated_partition_name_is_an_error(tmp_path: Path) -> None:
     root = hive(tmp_path, {"p=1/p=2": {"id": [1]}})
     with pytest.raises(bp.PlanError, match="p"):
         bp.read_table(root, "p = 1")
+
+
+@pytest.mark.parametrize("path", ["hv/p=007", ["hv/p=007", "hv/p=8"], "hv/*", "hv/p=007/x.parquet"])
+def test_a_partition_directory_above_the_path_is_named(path: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("p=007/x", "p=8/y"):
+        write(tmp_path / "hv" / f"{name}.parquet", {"id": [1], "q": [2]})
+    for column in ("p", "P"):
+        says = f"'{column}' is in none of the files; {column}= is a directory above the path: give the directory that "
+        with pytest.raises(bp.PlanError, match=f"{says}holds it, 'hv', or set it as the base path"):
+            bp.plan(path, f"{column} = 7", case_sensitive=column == "p")
+    assert bp.read_table("hv", "p = 7").num_rows == 1
+    assert bp.read_table(bp.Dataset.open(path, base_path="hv"), "p = 7").num_rows == 1
+    with pytest.raises(bp.PlanError) as raised:
+        bp.plan(path, "r = 7")
+    assert "directory above" not in str(raised.value)

@@ -18,7 +18,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import Values, infer_type, parse_directories, to_array
 from bloomparquet.planning.table_columns import TableColumns
-from bloomparquet.query.names import valid_text
+from bloomparquet.query.names import find, valid_text
 from bloomparquet.storage.files import (
     FileInfo,
     Files,
@@ -28,6 +28,7 @@ from bloomparquet.storage.files import (
     data_root,
     is_hidden,
     refused_paths_named,
+    with_scheme,
 )
 from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.open import open_storage
@@ -318,6 +319,16 @@ def _partition_names(files: Sequence[FileInfo], partitions: Sequence[Values]) ->
     if len(set(names)) < len(names):
         raise PlanError(f"{files[0].path}: a partition column occurs twice in the path: {join_names(names)}")
     return names
+
+
+def directory_above(dataset: Dataset, column: tuple[str, ...], case_sensitive: bool) -> str | None:
+    """The directory that holds the ``column=…`` directory of the first file, which is no partition column if the path
+    of `dataset` lies within it. None if there is no such directory."""
+    directories = dataset.files[0].path.split("/")[:-1] if len(column) == 1 and dataset.files else []
+    for i, directory in enumerate(directories):
+        if any(find([name], column[0], case_sensitive) for name, _ in parse_directories([directory])):
+            return with_scheme(dataset.storage, "/".join(directories[:i]) or ("/" if i else "."))
+    return None
 
 
 def open_dataset(

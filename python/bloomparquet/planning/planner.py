@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.changed import EvidenceReads
-from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
+from bloomparquet.planning.dataset import Dataset, PathLike, Paths, directory_above, open_dataset
 from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
@@ -350,7 +350,7 @@ def _resolve(
             schemas += others.schemas
             resolved = resolve(schemas)
         for name in names.intersection(resolved.unknown):
-            raise unknown_column_error(name, schemas, partitions)
+            raise unknown_column_error(name, schemas, partitions, directory_above(dataset, name, case_sensitive))
     if options.strict and predicate is not None:
         renamed = rename(predicate, resolved.paths)
         require_comparable(renamed, schemas, partitions, case_sensitive=case_sensitive)

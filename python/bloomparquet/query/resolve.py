@@ -179,14 +179,22 @@ def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool
     return names[positions[0]] if positions else None
 
 
-def unknown_column_error(column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str]) -> PlanError:
-    """The error for a column that no file and no partition directory has."""
+def unknown_column_error(
+    column: Column, schemas: Iterable[FileSchema], partitions: Sequence[str], above: str | None = None
+) -> PlanError:
+    """The error for a column that no file and no partition directory has. `above`: the directory that holds its
+    partition directory, if that is above the path."""
     paths = [*(leaf.path for schema in schemas for leaf in schema.leaves), *((name,) for name in partitions)]
     names = list(dict.fromkeys(map(column_to_sql, paths)))
     name = ".".join(column)
     by_name = {dotted_name(path): path for path in reversed(paths)}
     choice = closest(name, by_name)
     hint = "" if choice is None else f"; did you mean {_suggest(by_name[choice])}?"
+    if above is not None:
+        hint = (
+            f"; {shorten(name)}= is a directory above the path: give the directory that holds it, {quoted(above)}, or "
+            "set it as the base path (base_path= of bloomparquet.Dataset.open, option basePath in Spark)"
+        )
     language = " in SQL" if any("`" in each for each in names) else ""
     columns_of_files = (
         f"the columns{language} are {join_names(names)}" if names else "no file that can be read has a column"
