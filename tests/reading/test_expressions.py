@@ -193,6 +193,14 @@ def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path, wh
     assert str(2**63) not in str(error.value)
 
 
+def test_an_error_of_every_row_has_its_reason(tmp_path: Path) -> None:
+    moment = dt.datetime(2020, 1, 1)
+    path = write(tmp_path / "t.parquet", {"ts": pa.array([moment], pa.timestamp("us", "UTC"))})
+    says = "which does not fit the files: Cannot compare timestamp with timezone to timestamp without timezone"
+    with pytest.raises(bp.PlanError, match=says):
+        bp.read_table(path, pc.field("ts") == moment)
+
+
 def test_columns_by_number_are_an_error(path: str) -> None:
     for where in (pc.field(0) > 2, (pc.field("id") > 2) & (pc.field(1) == 3)):
         with pytest.raises(bp.PlanError, match="by its number"):

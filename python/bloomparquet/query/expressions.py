@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import BloomParquetError, PlanError, UnsupportedError, shorten
+from bloomparquet.errors import BloomParquetError, PlanError, UnsupportedError, first_line, shorten
 from bloomparquet.query.polars_structs import is_equal, without_struct_fields
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.resolve import rename
@@ -75,8 +75,8 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
             partial(_evaluate_rows, evaluate, _describe(expression)),
             tuple(needed.types),
         )
-    first_line = next(iter(str(reason).splitlines()), "")
-    raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {first_line}") from reason
+    why = "" if reason is None else first_line(reason)
+    raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {why}") from reason
 
 
 def _require_row_by_row(expression: Any) -> None:
@@ -150,11 +150,27 @@ def _evaluate_rows(evaluate: Callable[[pa.RecordBatch], Any], text: str, batch: 
     except BloomParquetError:
         raise
     except Exception as error:  # noqa: BLE001 - as in bind_expression
+        reason = _why_every_row_fails(evaluate, batch.schema)
+        if reason is not None:
+            raise PlanError(f"where is {text}, which does not fit the files: {reason}") from None
         # Messages of polars and pyarrow quote values, which may be of an encrypted column.
         raise PlanError(
             f"where is {text}, which fails for some rows ({type(error).__name__}); exclude them first, or cast so that "
             "values that do not fit become null"
         ) from None
+
+
+def _why_every_row_fails(evaluate: Callable[[pa.RecordBatch], Any], schema: pa.Schema) -> str | None:
+    """The error for a row of nulls, which quotes no data; None if there is none. Not all types fail without rows."""
+    try:
+        nulls = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], names=schema.names)
+    except pa.ArrowException:  # a type that has no nulls
+        return None
+    try:
+        evaluate(nulls)
+    except Exception as error:  # noqa: BLE001 - as in bind_expression
+        return first_line(error)
+    return None
 
 
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
