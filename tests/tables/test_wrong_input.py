@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +71,18 @@ def test_what_is_no_iceberg_table_is_an_error(table: Table, tmp_path: Path) -> N
         bp.Dataset.from_iceberg(table, snapshot_id=text)
     with pytest.raises(bp.PlanError, match="no snapshot 7, or it has expired; its snapshots are none"):
         bp.Dataset.from_iceberg(table, snapshot_id=7)
+
+
+@pytest.mark.parametrize(
+    ("package", "read"), [("deltalake", bp.Dataset.from_delta), ("pyiceberg", bp.Dataset.from_iceberg)]
+)
+def test_the_remedy_for_a_missing_package_is_its_requirement(
+    package: str, read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, module, None)
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    required = re.search(rf'^\w+ = \["({package}>=[\d.]+)"\]', project, re.MULTILINE)
+    assert required is not None
+    with pytest.raises(bp.UnsupportedError, match=f"pip install '{required[1]}'$"):
+        read(tmp_path)

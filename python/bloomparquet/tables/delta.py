@@ -99,9 +99,7 @@ def open_log(table: PathLike | DeltaTable, version: int | None, storage_options:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
     except ImportError as error:
-        raise UnsupportedError(
-            "Delta Lake tables need the package deltalake: pip install 'bloomparquet[delta]'"
-        ) from error
+        raise UnsupportedError("Delta Lake tables need the package deltalake: pip install 'deltalake>=1.6'") from error
     if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
         raise OptionError(f"version is {quoted(version)}; expected the number of a version, 0 or more")
     if not isinstance(table, str | os.PathLike | DeltaTable):

@@ -105,9 +105,7 @@ def open_metadata(table: Table | PathLike) -> Table:
         from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:
-        raise UnsupportedError(
-            "Iceberg tables need the package pyiceberg: pip install 'bloomparquet[iceberg]'"
-        ) from error
+        raise UnsupportedError("Iceberg tables need the package pyiceberg: pip install 'pyiceberg>=0.12'") from error
     if isinstance(table, Table):
         return table
     if isinstance(table, str | os.PathLike):
