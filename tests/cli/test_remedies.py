@@ -225,6 +225,17 @@ def test_files_without_rows_have_nothing_to_do(run: Run, tmp_path: Path) -> None
     assert run("read", path, "--where", "id = 1", "--json").out == ""
 
 
+def test_files_without_row_groups_have_none_to_name(run: Run, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    pq.ParquetWriter(tmp_path / "none.parquet", schema).close()
+    pa_orc.write_table(schema.empty_table(), str(tmp_path / "none.orc"))
+    for name, unit in (("none.parquet", "row group"), ("none.orc", "stripe")):
+        probed = run("probe", tmp_path / name, *PROBE)
+        assert (probed.code, probed.out) == (3, "proven absent: there is no row group, so there are no rows\n")
+        explained = run("explain", tmp_path / name, "--where", "id = 1").out
+        assert explained.splitlines()[:2] == ["id = 1", f"there is no {unit} in 1 opened file"]
+
+
 def test_json_of_plan_and_explain_counts_opened_files_apart(run: Run, tmp_path: Path) -> None:
     root = files.hive(
         tmp_path / "t", {f"day={day}": {"id": IDS, "s": ["x"] * 1000} for day in range(3)}, ["id"], rows_per_group=500

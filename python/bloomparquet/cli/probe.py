@@ -95,6 +95,9 @@ def _print(probed: ProbedFiles, column: str, path: tuple[str, ...]) -> None:
         reason = "" if answer.has_filter else " (no filter)"
         click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
     total = len(probed.answers)
+    if not total:
+        click.echo("proven absent: there is no row group, so there are no rows")
+        return
     click.echo(f"proven absent from {total - len(maybe):,} of {total:,} row groups")
     is_orc = probed.format.unit == "stripe"
     if is_orc:

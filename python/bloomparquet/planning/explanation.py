@@ -200,9 +200,11 @@ class Explanation:
         return fragment(f'<p class="bp-head"><b>{text(read)}</b>{where}</p>', self.to_html())
 
     def _is_planned(self) -> bool:
-        return bool(self.total or self.skipped_files or self.whole_files)
+        return bool(self.total or self.skipped_files or self.whole_files or self.opened_files)
 
     def _read(self) -> str:
+        if self.opened_files and not self.total:
+            return f"there is no {self.unit} in {plural(self.opened_files, 'opened file')}"
         return f"{self.kept:,} of {self.total:,} {self.unit}s read"
 
     def _files(self) -> Iterator[str]:
@@ -222,7 +224,7 @@ class Explanation:
             if self.decided.get(decision)
         ]
         files = list(self._files())
-        by = [f"skipped: {', '.join(skipped) or 'none'}"] if skipped or not files else []
+        by = [f"skipped: {', '.join(skipped) or 'none'}"] if skipped or (self.total and not files) else []
         lines = [self.where, "; ".join([self._read(), *by, *files]), ""]
         if not self._is_planned():  # there is no plan
             lines = [self.where, ""] if self.where else []
