@@ -7,9 +7,12 @@ files go through :mod:`bloomparquet.writing.encrypted_writer`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.errors import OptionError, UnsupportedError, did_you_mean
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
@@ -281,7 +284,7 @@ class ParquetWriter:
     def _skeleton(self) -> Footer:
         """The footer of a file without rows."""
         memory = pa.BufferOutputStream()
-        with pq.ParquetWriter(memory, self._schema, **self._options) as writer:
+        with _unknown_option_named(), pq.ParquetWriter(memory, self._schema, **self._options) as writer:
             if self._key_values:
                 writer.add_key_value_metadata(self._key_values)
         return parse_file_end(memoryview(memory.getvalue()).cast("B"))
@@ -342,6 +345,25 @@ def _check_options(options: Mapping[str, Any], *, encrypts: bool) -> None:
             raise OptionError(remedy)
     if encrypts and options.get("data_page_version", "1.0") != "1.0":
         raise OptionError("data_page_version: not all readers support encrypted pages of version 2; leave it at 1.0")
+
+
+@contextmanager
+def _unknown_option_named() -> Iterator[None]:
+    """Raise OptionError for an option that neither this module nor pyarrow has; pyarrow's TypeError names a method that
+    nobody has called."""
+    try:
+        yield
+    except TypeError as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown is None:
+            raise
+        ours = inspect.signature(ParquetWriter).parameters
+        known = [name for name in (*ours, *inspect.signature(pq.write_table).parameters) if name != "options"]
+        raise OptionError(
+            f"bloomparquet.write_table and ParquetWriter have no option {unknown[1]!r}; they have those in "
+            "help(bloomparquet.ParquetWriter), and those of pyarrow.parquet.ParquetWriter"
+            f"{did_you_mean(unknown[1], known)}"
+        ) from None
 
 
 def _initial_bytes(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
