@@ -1,7 +1,7 @@
 """Values that a row test computes from columns: functions of columns, and comparisons of two of them.
 
-Evidence is about stored values, so a condition on a computed value skips nothing. :mod:`.evaluate_computed` evaluates
-it for rows.
+Evidence is about stored values, so a condition on a computed value skips nothing.
+:mod:`bloomparquet.query.evaluate.computed` evaluates it for rows.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from bloomparquet.query.literals import Family
 
 _DECIMAL_DIGITS = 38  # the largest precision of a DECIMAL
 _BIGINT_DIGITS = 20  # the precision of the DECIMAL to which a BIGINT is cast
-_CAST_DIGITS = 18  # digits before the point of a literal that is cast to DECIMAL; see sql_casts
+_CAST_DIGITS = 18  # digits before the point of a literal that is cast to DECIMAL; see casts
 _DOUBLE_DIGITS = 15  # digits that a DOUBLE always keeps
 _EXACT_FLOAT = 2**24  # a FLOAT lacks some integers above this one
 _BEYOND_INTEGERS = 2**65  # no column of integers reaches this number, even after rounding
