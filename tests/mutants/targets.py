@@ -43,6 +43,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/query/test_resolve.py",
         "tests/planning/test_schema_evolution.py",
     ),
+    CORE + "query/arrow_values.py": ("tests/query/test_arrow_values.py",),
+    CORE + "query/nulls.py": ("tests/query/test_nulls.py",),
     CORE + "query/casts.py": ("tests/query/test_sql_literals.py", "tests/query/test_sql.py"),
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
@@ -21,6 +20,7 @@ from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
+from bloomparquet.query.arrow_values import to_bools
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate.mask import mask
@@ -72,7 +72,7 @@ class PartitionEvidence:
             if strict:
                 raise
             return every_file
-        return np.asarray(pc.fill_null(matching, False).to_numpy(zero_copy_only=False), np.bool_)
+        return to_bools(matching)
 
     def can_compare(self, leaf: Predicate) -> bool:
         """Whether partition values decide `leaf`, which is about a partition column. If not, every file is kept."""

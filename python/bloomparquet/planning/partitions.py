@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bloomparquet.errors import PlanError
+from bloomparquet.query.arrow_values import make_array
 from bloomparquet.query.literals import find_zone
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -79,7 +80,7 @@ def to_array(values: Sequence[Any], kind: pa.DataType, timezone: str) -> pa.Arra
     Raises PlanError for a value that does not fit.
     """
     try:
-        return pa.array(
+        return make_array(
             [_convert(value, kind, timezone) if isinstance(value, str) else value for value in values], kind
         )
     except (ValueError, ArithmeticError, pa.ArrowException) as error:

@@ -12,13 +12,13 @@ import datetime as dt
 import math
 import sys
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bloomparquet.query.arrow_values import FALSE, NULL, make_array, make_scalar, stored_array
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family
 
 Test = Callable[[Any], Any]
@@ -103,9 +103,7 @@ class _Discrete:
         return stored, whole and self.low <= stored <= self.high
 
     def scalars(self, stored: list[int]) -> pa.Array:
-        if pa.types.is_decimal(self.kind):
-            return pa.array([_to_decimal(unscaled, self.kind.scale) for unscaled in stored], self.kind)
-        return pa.array(stored, self.kind)
+        return stored_array(stored, self.kind)
 
 
 class _Floats:
@@ -116,24 +114,25 @@ class _Floats:
             return constant(False)
         if math.isnan(literal):
             return pc.is_nan  # type: ignore[no-any-return]
-        return lambda column: pc.equal(column, literal)
+        scalar = make_scalar(literal, pa.float64())
+        return lambda column: pc.equal(column, scalar)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
         if not isinstance(literal, float):  # an int beyond the largest float64
             literal, inclusive = sys.float_info.max if literal > 0 else -math.inf, True
         elif math.isnan(literal):
             return constant(True) if inclusive else invert(pc.is_nan)
-        compare = pc.less_equal if inclusive else pc.less
-        return lambda column: compare(column, literal)
+        scalar, compare = make_scalar(literal, pa.float64()), pc.less_equal if inclusive else pc.less
+        return lambda column: compare(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> Test:
         floats = [value for value in literals if isinstance(value, float)]
         # Arrow looks values up by their bits, which differ between the zeros and between NaNs.
         numbers = [value for value in floats if value == value]
-        value_set = pa.array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
+        value_set = make_array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
         if len(numbers) == len(floats):
             return lambda column: pc.is_in(column, value_set=value_set)
-        return lambda column: pc.or_(pc.is_in(column, value_set=value_set), pc.fill_null(pc.is_nan(column), False))
+        return lambda column: pc.or_(pc.is_in(column, value_set=value_set), pc.fill_null(pc.is_nan(column), FALSE))
 
 
 class _Bytes:
@@ -143,15 +142,15 @@ class _Bytes:
         self.kind = kind
 
     def equal(self, literal: Any) -> Test:
-        scalar = pa.scalar(literal, self.kind)
+        scalar = make_scalar(literal, self.kind)
         return lambda column: pc.equal(column, scalar)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
-        scalar, compare = pa.scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
+        scalar, compare = make_scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
         return lambda column: compare(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> Test:
-        value_set = pa.array(list(literals), self.kind)
+        value_set = make_array(list(literals), self.kind)
         return lambda column: pc.is_in(column, value_set=value_set)
 
 
@@ -232,15 +231,10 @@ def decoded(column: Any) -> Any:
 
 def constant(value: bool | None) -> Test:
     """A test that gives `value` for every row that is not null."""
-    scalar, null = pa.scalar(value, pa.bool_()), pa.scalar(None, pa.bool_())
-    return lambda column: pc.if_else(pc.is_valid(column), scalar, null)
+    scalar = make_scalar(value, pa.bool_())
+    return lambda column: pc.if_else(pc.is_valid(column), scalar, NULL)
 
 
 def invert(test: Test) -> Test:
     """A test that is true where `test` is false. Null stays null."""
     return lambda column: pc.invert(test(column))
-
-
-def _to_decimal(unscaled: int, scale: int) -> Decimal:
-    digits = tuple(map(int, str(abs(unscaled))))
-    return Decimal((int(unscaled < 0), digits, -scale))  # arithmetic would round to the context's precision

@@ -120,14 +120,6 @@ EXPLAINED = (
         "zone, case_sensitive=None)",
         why="the partition column is found already, and a name in the same case is preferred",
     ),
-    *(
-        explained(_JUDGE, "PartitionEvidence.verdicts", old, *new, why=_BOOLEANS)
-        for old, new in (
-            ("=False), np.bool_)", ("=False), None)", "=False), )")),
-            ("copy_only=False", ("copy_only=None",)),
-            ("(matching, False)", ("(matching, None)",)),
-        )
-    ),
     explained(
         _JUDGE,
         "PartitionEvidence.can_compare",

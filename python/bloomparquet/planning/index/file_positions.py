@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bloomparquet.planning.index.listing import NUMBERS
+from bloomparquet.query.arrow_values import make_array, make_scalar
 from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.staleness import are_same_times
 
@@ -62,13 +63,14 @@ class FilePositions:
         """The line of each path in the listings, -1 if there is none."""
         if asked == self._joined:  # the usual case, which needs no table of hashes
             return np.arange(len(self._segment))
-        backwards = _values(pc.index_in(_binary_array(asked.split(b"\0")), value_set=self._backwards))
+        positions = pc.index_in(make_array(asked.split(b"\0"), pa.large_binary()), value_set=self._backwards)
+        backwards = np.from_dlpack(pc.fill_null(positions, make_scalar(-1, positions.type))).astype(np.int64)
         return np.where(backwards < 0, -1, len(self._segment) - 1 - backwards)
 
     @cached_property
     def _backwards(self) -> pa.LargeBinaryArray:
         """The paths from the last to the first: of several versions of a file, the newest is found."""
-        return _binary_array(self._joined.split(b"\0")[::-1])
+        return make_array(self._joined.split(b"\0")[::-1], pa.large_binary())
 
 
 def _array(numbers: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -78,20 +80,3 @@ def _array(numbers: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     except OverflowError:
         limits = np.iinfo(dtype)
         return np.array([number if limits.min <= number <= limits.max else 0 for number in numbers], dtype)
-
-
-def _values(positions: pa.Int32Array) -> NDArray[np.int64]:
-    """The numbers of an array, -1 for null; without pandas, as in :func:`_binary_array`."""
-    validity, numbers = positions.buffers()
-    values = np.frombuffer(numbers, np.int32, len(positions)).astype(np.int64)
-    if validity is not None:
-        is_valid = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(positions), bitorder="little")
-        values[is_valid == 0] = -1
-    return values
-
-
-def _binary_array(texts: Sequence[bytes]) -> pa.LargeBinaryArray:
-    """`texts` as an array. ``pa.array`` would first import pandas, which takes longer than all the rest of a plan."""
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(texts), buffers)

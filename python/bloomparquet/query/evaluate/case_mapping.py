@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bloomparquet.query.arrow_values import TRUE, make_array
 from bloomparquet.query.case_mapping import Case
 
 
@@ -23,13 +24,13 @@ def map_case(column: Any, case: Case) -> Any:
     if isinstance(column, pa.ChunkedArray):
         return pa.chunked_array([map_case(chunk, case) for chunk in column.chunks], column.type)
     mapped = pc.ascii_lower(column) if case == "lower" else pc.ascii_upper(column)
-    is_ascii = pc.fill_null(pc.string_is_ascii(column), True)
+    is_ascii = pc.fill_null(pc.string_is_ascii(column), TRUE)
     if pc.all(is_ascii).as_py() is not False:
         return mapped
     is_other = pc.invert(is_ascii)
     texts = column.filter(is_other).cast(pa.large_binary()).to_pylist()
     others = [map_text(text.decode("utf-8", "replace"), case) for text in texts]
-    return pc.replace_with_mask(mapped, is_other, pa.array(others, column.type))
+    return pc.replace_with_mask(mapped, is_other, make_array(others, column.type))
 
 
 def map_text(text: str, case: Case) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from bloomparquet.errors import PlanError, quoted, shorten
+from bloomparquet.query.arrow_values import to_bools
 from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.predicate import Column, ElementPredicate
 
@@ -80,7 +80,7 @@ class _Elements:
         if pa.types.is_map(column.type):
             pair = [pa.field("key", column.type.key_type), pa.field("value", column.type.item_type)]
             column = column.cast(pa.list_(pa.struct(pair)))
-        self.is_null = _to_numpy(column.is_null())
+        self.is_null = to_bools(column.is_null())
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         self.lengths = np.where(self.is_null, 0, lengths).astype(np.int64)
         self.rows = np.repeat(np.arange(len(column)), self.lengths)
@@ -110,20 +110,20 @@ def _contains_any(leaf: ContainsAny, is_in: Test) -> Callable[[_Elements, Sequen
 
     def contains(elements: _Elements, path: Sequence[int]) -> Any:
         n, values = len(elements.lengths), elements.values(path)
-        hits = _to_numpy(pc.fill_null(is_in(values), False))
+        hits = to_bools(is_in(values))
         is_hit, is_unknown = np.zeros(n, np.bool_), elements.is_null.copy()
         is_hit[elements.rows[hits]] = True
         if has_null:
             is_unknown |= elements.lengths > 0
         elif has_values:
-            is_unknown[elements.rows[_to_numpy(pc.is_null(values))]] = True
+            is_unknown[elements.rows[to_bools(pc.is_null(values))]] = True
         return pa.array(is_hit, mask=is_unknown & ~is_hit)
 
     return contains
 
 
 def _value_of_key(elements: _Elements, is_key: Test, is_equal: Test) -> Any:
-    positions = np.flatnonzero(_to_numpy(pc.fill_null(is_key(elements.values([0])), False)))
+    positions = np.flatnonzero(to_bools(is_key(elements.values([0]))))
     rows, first = np.unique(elements.rows[positions], return_index=True)
     index, exists = np.zeros((2, len(elements.lengths)), np.int64)
     index[rows], exists[rows] = positions[first], 1
@@ -155,10 +155,6 @@ def _type_at(kind: pa.DataType, path: Sequence[int]) -> pa.DataType:
 def _is_list(kind: pa.DataType) -> bool:
     checks = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return any(getattr(pa.types, f"is_{check}")(kind) for check in checks)
-
-
-def _to_numpy(booleans: Any) -> NDArray[np.bool_]:
-    return np.asarray(booleans.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _misfit(leaf: ElementPredicate, kind: pa.DataType, reason: str) -> PlanError:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted, shorten
 from bloomparquet.query import predicate as p
+from bloomparquet.query.arrow_values import FALSE, NULL, TRUE, make_scalar
 from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
@@ -72,7 +73,7 @@ class _Rows:
         self.columns: dict[tuple[int, ...], Any] = {}
 
     def repeat(self, value: bool | None) -> Any:
-        return pa.repeat(pa.scalar(value, pa.bool_()), self.batch.num_rows)
+        return pa.repeat(make_scalar(value, pa.bool_()), self.batch.num_rows)
 
     def column(self, path: tuple[int, ...]) -> Any:
         if path not in self.columns:
@@ -205,7 +206,7 @@ class _Binder:
             return lambda column: pc.starts_with(column, literal)
         if isinstance(leaf, p.EqNullSafe):
             equal = domain.equal(literal)
-            return lambda column: pc.fill_null(equal(column), False)
+            return lambda column: pc.fill_null(equal(column), FALSE)
         if isinstance(leaf, (p.Eq, p.NotEq)):
             return domain.equal(literal) if isinstance(leaf, p.Eq) else invert(domain.equal(literal))
         at_most = domain.at_most(literal, inclusive=isinstance(leaf, (p.LtEq, p.Gt)))
@@ -248,14 +249,14 @@ class _Binder:
 def _contains(domain: Domain, values: Sequence[Any]) -> Test:
     """``IN (values)``. A row without an equal value is NULL if it is null or `values` has None, else FALSE."""
     if not values:
-        return lambda column: pc.fill_null(constant(False)(column), False)
+        return lambda column: pc.fill_null(constant(False)(column), FALSE)
     has_null = None in values
     is_in = domain.contains(value for value in values if value is not None)
 
     def contains(column: Any) -> Any:
-        equal, null = is_in(column), pa.scalar(None, pa.bool_())
+        equal = is_in(column)
         if has_null:
-            return pc.if_else(equal, True, null)
-        return equal if column.null_count == 0 else pc.if_else(pc.is_valid(column), equal, null)
+            return pc.if_else(equal, TRUE, NULL)
+        return equal if column.null_count == 0 else pc.if_else(pc.is_valid(column), equal, NULL)
 
     return contains

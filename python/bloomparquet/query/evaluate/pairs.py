@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bloomparquet.query.arrow_values import NULL
 from bloomparquet.query.domains import arrow_family
 
 _Convert = Callable[[Any], Any]
@@ -42,7 +43,7 @@ def bind_pair(symbol: str, left: pa.DataType, right: pa.DataType) -> Callable[[A
 def compare_missing(symbol: str, left: Any, right: Any) -> Any:
     """``left symbol right`` if one of them is a column that no file has: null in every row."""
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return both_null if symbol == "<=>" else pc.if_else(both_null, pa.scalar(None, pa.bool_()), None)
+    return both_null if symbol == "<=>" else pc.if_else(both_null, NULL, NULL)
 
 
 def _equal_null_safe(left: Any, right: Any, equal: Callable[[Any, Any], Any]) -> Any:

@@ -1,0 +1,122 @@
+"""Arrays that are made without pandas are those that pyarrow makes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomparquet.query.arrow_values import FALSE, NULL, TRUE, make_array, make_scalar, stored_array, to_bools
+
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+MOMENTS = [
+    dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc),
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.timezone.utc),
+    dt.datetime(2026, 3, 29, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")),  # a clock change skips this time
+    *(dt.datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=ZoneInfo("Europe/Berlin")) for fold in (0, 1)),
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, dt.timezone(dt.timedelta(hours=5, minutes=30))),
+]
+NAIVE = dt.datetime(2026, 7, 1, 12)
+BIG = 10**38 - 1
+CASES: list[tuple[pa.DataType, list[Any]]] = [
+    *((kind, [0, 1, 127, None]) for kind in INTEGERS),
+    *((kind, [kind.bit_width]) for kind in INTEGERS),
+    (pa.int64(), [-(2**63), 2**63 - 1]),
+    (pa.uint64(), [2**64 - 1, None]),
+    (pa.int32(), [1.0, 1.5, np.int32(7)]),
+    (pa.float64(), [0.0, -0.0, float("inf"), -float("inf"), 5e-324, None]),
+    (pa.float64(), [float("nan"), -float("nan"), None]),
+    (pa.float64(), [1, 2**53, np.float64(0.1)]),
+    (pa.float32(), [0.1, None]),
+    (pa.bool_(), [True, False, None] * 7),
+    *((kind, ["", "a\0b", "ü😀", None, "x" * 300]) for kind in (pa.string(), pa.large_string(), pa.string_view())),
+    *((kind, [b"", b"\0\xff", None, b"x"]) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
+    (pa.string(), [b"bytes"]),
+    (pa.binary(), ["text"]),
+    (pa.binary(2), [b"ab", None]),
+    (pa.date32(), [dt.date.min, dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date.max, None]),
+    (pa.date32(), [NAIVE]),
+    (pa.date64(), [dt.date(1582, 10, 15)]),
+    (pa.time64("us"), [dt.time(23, 59, 59, 999_999), None]),
+    *((pa.timestamp(unit, zone), [*MOMENTS, None]) for unit in ("us", "ms", "s") for zone in (None, "UTC", "+02:00")),
+    *((pa.timestamp(unit, zone), [NAIVE, None]) for unit in ("us", "ns") for zone in (None, "UTC")),
+    (pa.timestamp("us", "UTC"), [0, NAIVE]),
+    (pa.decimal128(38, 0), [Decimal(BIG), Decimal(-BIG), Decimal(0), None]),
+    (pa.decimal128(38, 38), [Decimal(f"{BIG}E-38"), Decimal("-0E-38")]),
+    (pa.decimal128(12, 2), [Decimal("1.5"), Decimal("-1.50"), Decimal("2E+3"), Decimal("-0"), Decimal("0E+9")]),
+    (pa.decimal128(12, 2), [7]),
+    (pa.decimal256(76, 4), [Decimal(10**71), None]),
+    (pa.decimal128(5, -2), [Decimal(100)]),
+    (pa.null(), [None]),
+    (pa.list_(pa.int64()), [[1], None]),
+    *((kind, []) for kind in (pa.int64(), pa.string(), pa.binary(), pa.bool_(), pa.float64(), pa.decimal128(3, 1))),
+    *((kind, [None, None]) for kind in (pa.int64(), pa.string(), pa.bool_(), pa.float64(), pa.date32())),
+]
+REFUSED = [
+    (pa.int8(), 128), (pa.int8(), -129), (pa.uint32(), -1), (pa.int64(), 2**63), (pa.int64(), "1"), (pa.int32(), True),
+    (pa.decimal128(3, 1), Decimal("1.25")), (pa.decimal128(3, 1), Decimal(100)), (pa.decimal128(3, 1), Decimal("NaN")),
+    (pa.decimal128(3, 1), Decimal("Infinity")), (pa.decimal128(3, 1), Decimal("1E+999999")), (pa.string(), "\ud800"),
+    (pa.string(), b"\xff"), (pa.string(), 1), (pa.bool_(), 1), (pa.date32(), "2026-01-01"), (pa.float64(), "1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values"), CASES, ids=str)
+def test_arrays_are_those_of_pyarrow(kind: pa.DataType, values: list[Any]) -> None:
+    made, expected = make_array(values, kind), pa.array(values, kind)
+    made.validate(full=True)
+    assert made.type == expected.type
+    assert made.null_count == expected.null_count
+    if pa.types.is_floating(kind):  # NaN is not equal to itself, and the zeros are
+        numbers = [np.array([array.to_pylist()], kind.to_pandas_dtype()).tobytes() for array in (made, expected)]
+        assert numbers[0] == numbers[1]
+    else:
+        assert made.equals(expected)
+    for value in values:
+        assert str(make_scalar(value, kind)) == str(pa.scalar(value, kind))
+
+
+@pytest.mark.parametrize(("kind", "value"), REFUSED, ids=str)
+def test_errors_are_those_of_pyarrow(kind: pa.DataType, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)) as expected:
+        pa.array([value, None], kind)
+    with pytest.raises(expected.type) as raised:
+        make_array([value, None], kind)
+    assert str(raised.value) == str(expected.value)
+
+
+DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=3)
+
+
+@given(st.lists(st.none() | DECIMALS | st.integers(-(10**9), 10**9).map(Decimal)))
+def test_any_decimals(values: list[Decimal | None]) -> None:
+    assert make_array(values, pa.decimal128(20, 4)).equals(pa.array(values, pa.decimal128(20, 4)))
+
+
+@given(st.lists(st.none() | st.datetimes(timezones=st.timezones())))
+def test_any_moments(values: list[dt.datetime | None]) -> None:
+    assert make_array(values, pa.timestamp("us", "UTC")).equals(pa.array(values, pa.timestamp("us", "UTC")))
+
+
+def test_stored_integers() -> None:
+    assert stored_array([1, None, -5], pa.date32()).to_pylist() == [dt.date(1970, 1, 2), None, dt.date(1969, 12, 27)]
+    assert stored_array([-125], pa.decimal128(5, 2)).to_pylist() == [Decimal("-1.25")]
+    assert stored_array([10**76 - 1], pa.decimal256(76, 0)).to_pylist() == [Decimal(10**76 - 1)]
+    with pytest.raises(OverflowError):
+        stored_array([256], pa.uint8())
+
+
+def test_booleans() -> None:
+    assert [TRUE.as_py(), FALSE.as_py(), NULL.as_py()] == [True, False, None]
+    assert {scalar.type for scalar in (TRUE, FALSE, NULL)} == {pa.bool_()}
+    values = pa.array([True, False, None, True] * 5)
+    chunked = pa.chunked_array([values.slice(3, 6), values.slice(1, 2), values.slice(0, 0)], pa.bool_())
+    for booleans in (values, values.slice(3), values.slice(2, 9), values.slice(0, 0), chunked, chunked.slice(0, 0)):
+        bools = to_bools(booleans)
+        assert (bools.dtype, bools.tolist()) == (np.bool_, [value is True for value in booleans.to_pylist()])
