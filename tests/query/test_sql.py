@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -332,3 +334,14 @@ def test_sqlglot_is_imported_only_for_text():
         "assert 'sqlglot' not in sys.modules; parse_where('a = 1'); assert 'sqlglot' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_function_is_a_short_message_with_the_page_that_lists_them() -> None:
+    with pytest.raises(PlanError, match=r"^cannot use .SOUNDEX\(c\) = 'x'. in where: it is not supported; ") as raised:
+        parse_where("soundex(c) = 'x'")
+    assert len(str(raised.value)) < 250
+    links = re.findall(r"docs/([\w-]+\.md)#([\w-]+)", str(raised.value))
+    assert len(links) == 2
+    for page, heading in links:
+        titles = re.findall(r"^#+ (.*)$", (Path(__file__).parents[2] / "docs" / page).read_text(), re.MULTILINE)
+        assert heading in [title.lower().replace(" ", "-") for title in titles]

@@ -12,11 +12,6 @@ from bloomparquet.query.predicate import Eq, Not, Predicate
 from bloomparquet.query.sql.elements import Converter, without_parentheses
 from bloomparquet.query.sql.opaque import is_column
 
-SUPPORTED = (
-    "length, trim, ltrim, rtrim, lower, upper, substring, left, right, concat and || of text, abs of numbers, and "
-    "year, month and day of dates in place of a column, isnan, comparisons of two of these or of two columns"
-)
-
 _FUNCTIONS = {
     "Length": "length", "Lower": "lower", "Upper": "upper", "Abs": "abs", "Year": "year", "Month": "month",
     "Day": "day", "DayOfMonth": "day", "IsNan": "isnan",

@@ -8,11 +8,6 @@ from bloomparquet.query.elements import ContainsAny, ItemIn, Part
 from bloomparquet.query.predicate import Always, Column, Predicate
 from bloomparquet.query.values import Value
 
-SUPPORTED = (
-    "for lists and maps array_contains, arrays_overlap with array(…), map_contains_key, exists(c, x -> x = …), and "
-    "c[…] and element_at(c, …) with = and IN"
-)
-
 
 class Converter(Protocol):
     """The converter of :mod:`bloomparquet.query.sql.parse`, as far as the modules ``sql_*`` use it."""

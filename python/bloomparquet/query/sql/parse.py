@@ -37,21 +37,17 @@ from bloomparquet.query.predicate import (
     StartsWith,
 )
 from bloomparquet.query.sql.case_mapping import convert_case_mapping
-from bloomparquet.query.sql.computed import SUPPORTED as SUPPORTED_COMPUTED
 from bloomparquet.query.sql.computed import convert_computed
-from bloomparquet.query.sql.elements import SUPPORTED as SUPPORTED_ELEMENTS
 from bloomparquet.query.sql.elements import convert_elements
 from bloomparquet.query.sql.opaque import is_column, sql_of, to_opaque
-from bloomparquet.query.sql.variants import SUPPORTED as SUPPORTED_VARIANTS
 from bloomparquet.query.sql.variants import convert_variants
 from bloomparquet.query.tuples import parse_tuples
 from bloomparquet.query.values import Value, describe
 from bloomparquet.query.why_not import WhyNot
 
-_SUPPORTED = (
-    "supported are comparisons of a column with a literal (= <=> <> < <= > >=, IN, BETWEEN, IS NULL, LIKE, startswith, "
-    f"endswith, contains), {SUPPORTED_COMPUTED}, {SUPPORTED_VARIANTS}, {SUPPORTED_ELEMENTS}; combined by AND, "
-    "OR and NOT"
+_UNSUPPORTED = (
+    "it is not supported; docs/what-is-skipped.md#by-predicate and docs/python.md#functions-and-two-columns list the "
+    "conditions and functions that are"
 )
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
@@ -337,7 +333,7 @@ class _Converter:
         except (ValueError, ArithmeticError, PlanError):
             raise self.refuse(node, f"{quoted(value)} is not exactly representable as {kind}") from None
 
-    def refuse(self, node: Any, reason: str = _SUPPORTED, why: WhyNot | None = None) -> PlanError:
+    def refuse(self, node: Any, reason: str = _UNSUPPORTED, why: WhyNot | None = None) -> PlanError:
         return _RefusedError(f"cannot use {quoted(sql_of(node))} in where: {reason}", why)
 
     def refuse_quotes(self, node: Any) -> PlanError:

@@ -9,8 +9,6 @@ from bloomparquet.query.predicate import Leaf, Predicate
 from bloomparquet.query.sql.elements import Converter, without_parentheses
 from bloomparquet.query.variants import VariantField, map_leaves
 
-SUPPORTED = "variant_get(v, '$.a', 'bigint') and try_variant_get in place of a column"
-
 _FUNCTIONS = ("variant_get", "try_variant_get")
 
 
