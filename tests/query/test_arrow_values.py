@@ -120,3 +120,11 @@ def test_booleans() -> None:
     for booleans in (values, values.slice(3), values.slice(2, 9), values.slice(0, 0), chunked, chunked.slice(0, 0)):
         bools = to_bools(booleans)
         assert (bools.dtype, bools.tolist()) == (np.bool_, [value is True for value in booleans.to_pylist()])
+
+
+def test_many_values_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loops are compiled."""
+    assert make_array(range(20_000), pa.int64()).equals(pa.array(range(20_000), pa.int64()))
+    monkeypatch.setattr(pa, "array", lambda *_: "pyarrow's")
+    assert make_array([1] * 10_001, pa.int64()) == "pyarrow's"
+    assert len(make_array([1] * 10_000, pa.int64())) == 10_000

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from bloomparquet.query.literals import EPOCH_ORDINAL, EPOCH_UTC
 
 _MICROSECOND = dt.timedelta(microseconds=1)
+_MOST = 10_000
 
 
 def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """``pa.array(values, kind)``. Leaves to it, and so to pandas, what is not of the one Python type that fits `kind`,
-    or is too large for it."""
+    or is too large for it; and more than 10,000 values, for which the loops here would take longer than the import."""
+    if len(values) > _MOST:
+        return pa.array(values, kind)
     try:
         if pa.types.is_floating(kind) and kind.bit_width == 64 and _are(float, values):
             return _from_buffer(kind, values, np.array(values, np.float64))
@@ -52,8 +55,10 @@ def stored_array(stored: Sequence[int | None], kind: pa.DataType) -> pa.Array:
     Raises OverflowError if one has too many bits.
     """
     width, signed = kind.bit_width // 8, not pa.types.is_unsigned_integer(kind)
-    raw = [(value or 0).to_bytes(width, sys.byteorder, signed=signed) for value in stored]
-    return _from_buffer(kind, stored, b"".join(raw))
+    numbers = [value or 0 for value in stored]
+    if width <= 8:
+        return _from_buffer(kind, stored, np.array(numbers, f"{'i' if signed else 'u'}{width}"))
+    return _from_buffer(kind, stored, b"".join(each.to_bytes(width, sys.byteorder, signed=signed) for each in numbers))
 
 
 def to_bools(booleans: pa.BooleanArray | pa.ChunkedArray) -> NDArray[np.bool_]:
