@@ -62,8 +62,9 @@ CASES: list[tuple[pa.DataType, list[Any]]] = [
 REFUSED = [
     (pa.int8(), 128), (pa.int8(), -129), (pa.uint32(), -1), (pa.int64(), 2**63), (pa.int64(), "1"), (pa.int32(), True),
     (pa.decimal128(3, 1), Decimal("1.25")), (pa.decimal128(3, 1), Decimal(100)), (pa.decimal128(3, 1), Decimal("NaN")),
-    (pa.decimal128(3, 1), Decimal("Infinity")), (pa.decimal128(3, 1), Decimal("1E+999999")), (pa.string(), "\ud800"),
-    (pa.string(), b"\xff"), (pa.string(), 1), (pa.bool_(), 1), (pa.date32(), "2026-01-01"), (pa.float64(), "1"),
+    (pa.decimal128(3, 1), Decimal("Infinity")), (pa.decimal128(3, 1), Decimal("1E+999999")),
+    (pa.decimal128(6, 2), Decimal("1E+5")), (pa.string(), "\ud800"), (pa.string(), b"\xff"), (pa.string(), 1),
+    (pa.bool_(), 1), (pa.date32(), "2026-01-01"), (pa.float64(), "1"),
 ]  # fmt: skip
 
 
@@ -89,6 +90,23 @@ def test_errors_are_those_of_pyarrow(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(expected.type) as raised:
         make_array([value, None], kind)
     assert str(raised.value) == str(expected.value)
+
+
+USUAL = [
+    (pa.int32(), [7, None]), (pa.uint64(), [2**64 - 1]), (pa.float64(), [0.5, None]), (pa.bool_(), [True, None]),
+    (pa.string(), ["a", None]), (pa.large_string(), ["a"]), (pa.binary(), [b"a"]), (pa.large_binary(), [b"a", None]),
+    (pa.date32(), [dt.date(2026, 7, 1)]), (pa.timestamp("us", "UTC"), MOMENTS), (pa.decimal128(38, 0), [Decimal(-BIG)]),
+    (pa.decimal128(6, 2), [Decimal("2E+3"), Decimal("1.5"), Decimal("-1.25"), Decimal("9999.99"), None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values"), USUAL, ids=str)
+def test_usual_values_need_no_function_of_pyarrow(
+    kind: pa.DataType, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = pa.array(values, kind)
+    monkeypatch.delattr(pa, "array")
+    assert make_array(values, kind).equals(expected)
 
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=3)
