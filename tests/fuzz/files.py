@@ -172,7 +172,7 @@ def _is_same(rows: pa.Table, expected: pa.Table) -> bool:
         return False
     return all(
         # A column of floating-point numbers, which only a mutation makes, may have NaN.
-        one.equals(other) or pa.types.is_floating(one.type) or (not rows.num_rows and _has_zone(one.type))
+        one.equals(other) or pa.types.is_floating(one.type) or (not rows.num_rows and _has_timestamps(one.type))
         for one, other in zip(map(_stored, rows.columns), map(_stored, expected.columns), strict=True)
     )
 
@@ -183,10 +183,10 @@ def _stored(column: pa.ChunkedArray) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _has_zone(kind: pa.DataType) -> bool:
-    """Whether it has timestamps with a time zone, as `read_table` gives INT96. A column that a mutation made one can be
-    read only without rows."""
-    return "tz=UTC" in str(kind)
+def _has_timestamps(kind: pa.DataType) -> bool:
+    """`read_table` gives INT96 another unit, and a time zone. A column that a mutation made one can be read only
+    without rows."""
+    return "timestamp[" in str(kind)
 
 
 _CONVERTED, _PRECISION, _SCALE, _LOGICAL = 6, 7, 8, 10  # fields of SchemaElement

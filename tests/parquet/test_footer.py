@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,18 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, Statistics
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.varint import read_varint
-from tests.support.core import BLOOM_LENGTH, BLOOM_OFFSET, Field, column_metadata, decode, edit_footer, read_footer
+from tests.support.core import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    Field,
+    Items,
+    column_metadata,
+    decode,
+    edit_footer,
+    encode,
+    read_footer,
+    replace_footer,
+)
 from tests.support.files import write
 
 
@@ -216,6 +228,75 @@ def test_a_row_group_that_lacks_a_column_is_an_error(tmp_path: Path) -> None:
     edit_footer(path, lambda metadata: metadata[4].value.values[0][1].value.values.pop())
     with pytest.raises(FormatError, match=r"x\.parquet: .*1 column chunks.*2 leaf columns"):
         footers([path])
+
+
+class Repeated(dict[int, Field]):
+    """The fields of a struct, and after them other ones."""
+
+    def __init__(self, fields: dict[int, Field], *again: tuple[int, Field]) -> None:
+        super().__init__(fields)
+        self.again = again
+
+    def items(self) -> Any:
+        return [*super().items(), *self.again]
+
+
+def _repeat_in_statistics(tree: dict[int, Field]) -> dict[int, Field]:
+    chunk = column_metadata(tree, 1)
+    chunk[12] = Field(12, Repeated(chunk[12].value, (3, Field(5, 0))))  # null_count, as another type
+    return tree
+
+
+def _repeat_in_metadata(tree: dict[int, Field]) -> dict[int, Field]:
+    chunk = tree[4].value.values[1][1].value.values[0]
+    chunk[3] = Field(12, Repeated(chunk[3].value, (5, Field(6, 0))))  # num_values
+    return tree
+
+
+def _repeat_in_chunk(tree: dict[int, Field]) -> dict[int, Field]:
+    chunks = tree[4].value.values[1][1].value.values
+    chunks[0] = Repeated(chunks[0], (3, tree[4].value.values[0][1].value.values[0][3]))  # meta_data
+    return tree
+
+
+def _repeat_in_row_group(tree: dict[int, Field]) -> dict[int, Field]:
+    row_groups = tree[4].value.values
+    row_groups[1] = Repeated(row_groups[1], (1, row_groups[0][1]))  # columns
+    return tree
+
+
+def _repeat_rows(tree: dict[int, Field]) -> dict[int, Field]:
+    row_groups = tree[4].value.values
+    row_groups[1] = Repeated(row_groups[1], (3, Field(6, 0)))  # num_rows
+    return tree
+
+
+def _repeat_schema(tree: dict[int, Field]) -> dict[int, Field]:
+    return Repeated(tree, (2, tree[2]))
+
+
+def _repeat_row_groups(tree: dict[int, Field]) -> dict[int, Field]:
+    return Repeated(tree, (4, Field(9, Items(12, tree[4].value.values[:1]))))
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        _repeat_in_statistics, _repeat_in_metadata, _repeat_in_chunk, _repeat_in_row_group, _repeat_rows,
+        _repeat_schema, _repeat_row_groups,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("others", [1, 60])
+def test_a_field_that_occurs_twice_is_damage(repeat: Any, others: int, tmp_path: Path) -> None:
+    """Readers differ in which one they believe: rows that another reader returns would be skipped."""
+    path = write(tmp_path / "x.parquet", {"x": [1, None, 3, 4]}, rows_per_group=1)
+    for i in range(others):
+        shutil.copy(path, tmp_path / f"{i}.parquet")
+    replace_footer(path, encode(repeat(decode(read_footer(path)))))
+    with pytest.raises(FormatError, match=r"x\.parquet: .* occurs twice"):
+        bp.plan(tmp_path, "x IS NULL")
+    plan = bp.plan(tmp_path, "x IS NULL", skip_corrupt=True)
+    assert ([file.path for file in plan.left_out], plan.kept) == ([path], others)
 
 
 _CHOICES: list[list[Any]] = [

@@ -264,9 +264,7 @@ def _decode(buffer: bytes, position: int, values: list[Any]) -> int:
 
 
 def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], values: list[Any]) -> None:
-    field_id = 0
-    while (header := reader.read_field(field_id)) is not None:
-        field_id, kind = header
+    for field_id, kind in reader.fields():
         here = (*path, field_id)
         if here in PRESENCE_ONLY:
             values[SLOTS[here]] = b""

@@ -164,6 +164,9 @@ def without_row_groups(raw: bytes) -> FileMetaData:
 def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], FooterSignature | None]:
     reader = CompactReader(tail, most=_MAX_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
     metadata = reader.read_struct(FileMetaData, last_id=FileMetaData.row_groups.id)
+    for twice in (FileMetaData.schema, FileMetaData.row_groups):
+        if metadata.has(twice):
+            raise FormatError(f"{twice} occurs twice")
     left, signature = len(tail) - reader.position, None
     if metadata.encryption_algorithm is not None:
         signature = FooterSignature(

@@ -46,15 +46,12 @@ class RowGroupScan(NamedTuple):
 def scan_row_groups(raw: bytes, schema_end: int, templates: Sequence[ChunkTemplates]) -> RowGroupScan:
     """Scan one footer, whose schema ends at `schema_end`. Raises FormatError or LimitError for damaged bytes."""
     reader = CompactReader(raw, schema_end, most=_MAX_VALUES)
-    field_id = FileMetaData.schema.id
-    while True:
-        header = reader.read_field(field_id)
-        if header is None:
-            raise FormatError(f"{FileMetaData.row_groups} is missing")
-        field_id, kind = header
+    for field_id, kind in reader.fields(FileMetaData.schema.id):
         if field_id == FileMetaData.row_groups.id:
             break
         reader.read_value(kind)
+    else:
+        raise FormatError(f"{FileMetaData.row_groups} is missing")
     size, _ = reader.read_list_header()
     budget = DecodeBudget(len(templates))
     groups = [_read_row_group(reader, raw, templates, budget) for _ in range(size)]
@@ -67,11 +64,9 @@ def _read_row_group(
     reader: CompactReader, raw: bytes, templates: Sequence[ChunkTemplates], budget: DecodeBudget
 ) -> tuple[int, int | None, list[int], tuple[Any, Any]]:
     """The row group at the reader's position: its rows, compressed size, chunk offsets, and (file_offset, ordinal)."""
-    field_id = 0
     numbers: dict[int, Any] = {}
     chunks: list[int] | None = None
-    while (header := reader.read_field(field_id)) is not None:
-        field_id, kind = header
+    for field_id, kind in reader.fields():
         if field_id != RowGroup.columns.id:
             numbers[field_id] = reader.read_value(kind)
             continue
@@ -184,11 +179,9 @@ class _ManyFooters:
 def _template_of_last_fields(buffer: bytes, position: int) -> Template | None:
     """The template of a row group's fields after its columns. None if they do not say the rows, or are damaged."""
     try:
-        reader, field_id = CompactReader(buffer, position, most=MAX_TEMPLATE_VALUES), RowGroup.columns.id
-        while (header := reader.read_field(field_id)) is not None:
-            field_id, kind = header
-            is_second = field_id <= RowGroup.columns.id  # a second list of columns
-            if is_second or (kind not in INTEGERS and (field_id,) in _WANTED.slots):
+        reader = CompactReader(buffer, position, most=MAX_TEMPLATE_VALUES)
+        for field_id, kind in reader.fields(RowGroup.columns.id):
+            if kind not in INTEGERS and (field_id,) in _WANTED.slots:
                 return None
             reader.read_value(kind)
         compiled = compile_template(buffer, position, _WANTED, last_id=RowGroup.columns.id)

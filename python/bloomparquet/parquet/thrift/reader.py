@@ -10,6 +10,7 @@ Source: Apache Thrift, ``doc/specs/thrift-compact-protocol.md``.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn, TypeVar
 
 from bloomparquet.errors import FormatError, LimitError
@@ -81,6 +82,18 @@ class CompactReader:
             if field_id == stop_after:
                 break
         return values
+
+    def fields(self, last_id: int = 0) -> Iterator[tuple[int, int]]:
+        """The id and the type of each field of a struct; its value is to be read before the next one is asked for.
+        `last_id` is the id of the field before `position`. FormatError if a field occurs twice: readers differ in which
+        one they believe."""
+        seen = {last_id} if last_id else set()
+        while (header := self.read_field(last_id)) is not None:
+            last_id = header[0]
+            if last_id in seen:
+                self._fail(f"field {last_id} occurs twice in a struct")
+            seen.add(last_id)
+            yield header
 
     def read_field(self, last_id: int) -> tuple[int, int] | None:
         """The id and the type of a struct's next field; None at the end of the struct. Its value follows, for

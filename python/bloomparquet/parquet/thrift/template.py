@@ -238,18 +238,15 @@ def _compile(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:
 
 
 def _compile_struct(reader: CompactReader, buffer: bytes, path: Path, builder: _Builder, last_id: int = 0) -> None:
-    field_id = last_id
-    while True:
-        start = reader.position
-        header = reader.read_field(field_id)
+    start = reader.position
+    for field_id, kind in reader.fields(last_id):
         builder.literal(buffer[start : reader.position])
-        if header is None:
-            return
-        field_id, kind = header
         if (*path, field_id) in builder.wanted.presence_only:
             builder.presence((*path, field_id))
         if kind not in (TRUE, FALSE):
             _compile_value(reader, buffer, kind, (*path, field_id), builder)
+        start = reader.position
+    builder.literal(buffer[start : reader.position])
 
 
 def _compile_value(reader: CompactReader, buffer: bytes, kind: int, path: Path, builder: _Builder) -> None:
