@@ -102,7 +102,7 @@ FAULTS = [
     ),
     Fault(
         "planning: a column that a file lacks is not NULL there", f"{_CORE}/planning/judge.py",
-        "verdicts[self._table.members(i)] = isinstance(leaf, IsNull | Not)",
+        "verdicts[self._table.members(i)] = value_for_null(leaf) is True",
         "verdicts[self._table.members(i)] = False",
     ),
     Fault(
