@@ -109,7 +109,7 @@ def plan(
     * `case_sensitive`: whether column names that differ only by case are different.
     * `on_filter_error`: for a Bloom filter that cannot be used, ``"keep"`` warns and keeps the row group, and
       ``"fail"`` raises the error.
-    * `skip_corrupt`: leave out files whose footer is damaged; :attr:`ScanPlan.left_out` names them.
+    * `skip_corrupt`: leave out files whose footer is damaged; ``plan.left_out`` names them.
     * `keys`: decrypt encrypted files. Without its key, a column skips nothing, and a file with an encrypted footer is
       kept whole. Both are among the errors of the plan, and are raised with ``on_filter_error="fail"``. A file whose
       footer exceeds a limit (:class:`LimitError`) is treated the same way.
