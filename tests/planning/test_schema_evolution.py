@@ -244,6 +244,15 @@ def test_only_lossless_reader_types_are_judged(
     assert judged == lossless
 
 
+def test_a_literal_of_the_wrong_type_is_an_error_without_rows(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "x.parquet", schema):
+        pass
+    assert pq.read_metadata(tmp_path / "x.parquet").num_row_groups == 0
+    with pytest.raises(bp.PlanError, match="column 'id' is of type integer"):
+        bp.plan(tmp_path, "id = 'a'")
+
+
 def test_the_file_of_another_type_is_named(tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.parquet", {"id": ["a"] if i == 1 else [3]})

@@ -356,9 +356,11 @@ class LeafVerdicts:
         try:
             answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError as error:
-            if self.condition.strict:  # the files may differ in the column's type
-                raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None
-            return
+            if not self.condition.strict:
+                return
+            if not len(chunks.members):
+                raise
+            raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None  # files may differ in the type
         verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None:
             column, has_filters = _column(leaf), self._request.has_filters
