@@ -68,6 +68,13 @@ def test_an_unknown_member_of_a_union_is_unsupported(which: str, name: str) -> N
         parse_header(header(32, **{which: 0}))  # type: ignore[arg-type]
 
 
+def test_a_union_of_two_members_is_unsupported() -> None:
+    plain = bytes.fromhex("15401c1c00001c1c00001c1c000000")
+    assert parse_header(plain)[1] == 32
+    with pytest.raises(UnsupportedError, match=r"member 1, 2 of .*BLOCK"):
+        parse_header(plain.replace(bytes.fromhex("1c1c0000"), bytes.fromhex("1c1c001c0000"), 1))
+
+
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x15", ARROW_RS[:-1], b"PAR1" * 8, bytes(64), b"\xff" * 64], ids=repr)
 def test_bytes_that_are_no_header_are_an_error(data: bytes) -> None:
     with pytest.raises(BloomParquetError):

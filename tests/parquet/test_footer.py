@@ -147,6 +147,20 @@ def test_key_values_that_are_no_text_are_empty(tmp_path: Path) -> None:
     assert bp.read_table(path, "c = 1").num_rows == 1
 
 
+def test_a_column_order_is_a_single_known_member(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [1]})
+    for order, is_known in (
+        ({1: Field(12, {})}, True), ({1: Field(6, 0)}, False), ({1: Field(12, {}), 2: Field(12, {})}, False),
+        ({2: Field(12, {})}, False), ({}, False),
+    ):  # fmt: skip
+
+        def set_order(tree: dict[int, Field], order: dict[int, Field] = order) -> None:
+            tree[7] = Field(9, Items(12, [order]))
+
+        edit_footer(path, set_order)
+        assert footers([path])[0].profile.traits.column_orders == (is_known,)
+
+
 def test_footers_equal_what_pyarrow_reads(parquet_testing_dir: Path, tmp_path: Path) -> None:
     nested = pa.table(
         {

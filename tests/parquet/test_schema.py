@@ -135,6 +135,26 @@ def test_a_negative_field_id_is_none(stored: int, field_id: int | None) -> None:
     assert schema.leaves[0].node.field_id == field_id
 
 
+STRUCT, NUMBER = Field(12, {}), Field(6, 0)
+
+
+@pytest.mark.parametrize(
+    "logical",
+    [
+        *({8: Field(12, {1: Field(1, True), 2: Field(12, unit)})}
+          for unit in ({}, {2: NUMBER}, {2: NUMBER, 3: STRUCT}, {2: STRUCT, 3: STRUCT}, {9: STRUCT})),
+        {1: STRUCT, 4: STRUCT},
+        {99: STRUCT},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_union_without_a_single_known_member_says_nothing(logical: dict[int, Field]) -> None:
+    """pyarrow leaves out a member of another type, and takes one of several."""
+    leaf = {**element("x", type=2, repetition=1, converted=10), 10: Field(12, logical)}
+    schema, _ = parse_schema(footer(element("root", children=1), leaf))
+    assert schema.leaves[0].node.annotation == Annotation("OTHER")
+
+
 def test_everything_below_a_repeated_node_is_repeated() -> None:
     schema, _ = parse_schema(
         footer(

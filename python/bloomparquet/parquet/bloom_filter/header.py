@@ -100,13 +100,14 @@ def parse_headers(
 
 
 def _require(union: ThriftStruct, member: Field[Empty]) -> None:
-    """FormatError or UnsupportedError unless `union` holds `member`, the only one that the format defines."""
+    """FormatError or UnsupportedError unless `union` holds `member` alone, the only one that the format defines."""
     if not union:
         raise FormatError(f"the Bloom filter header has an empty {member.owner}; expected {member.name}")
-    if not union.has(member):
+    if union.member() != member.name:
+        found = ", ".join(map(str, union))
         raise UnsupportedError(
-            f"the Bloom filter header has member {next(iter(union))} of {member.owner}; "
-            f"only {member.id} ({member.name}) is supported"
+            f"the Bloom filter header has member {found} of {member.owner}; "
+            f"only the struct {member.id} ({member.name}) is supported"
         )
 
 

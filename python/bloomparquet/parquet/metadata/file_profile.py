@@ -188,8 +188,8 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
 
 
 def _is_known(order: ColumnOrder, leaf: LeafColumn) -> bool:
-    is_float = leaf.node.physical_type in ("FLOAT", "DOUBLE")
-    return order.has(ColumnOrder.TYPE_ORDER) or (is_float and order.has(ColumnOrder.IEEE_754_TOTAL_ORDER))
+    member, is_float = order.member(), leaf.node.physical_type in ("FLOAT", "DOUBLE")
+    return member == "TYPE_ORDER" or (is_float and member == "IEEE_754_TOTAL_ORDER")
 
 
 def _is_altered(text: str) -> bool:

@@ -84,9 +84,12 @@ class ThriftStruct(dict[int, Any], metaclass=_Definition):
         return self
 
     def member(self) -> str:
-        """The name of a union's member: the first field that is set. Empty if there is none, or if it is unknown."""
-        first = next(iter(self), None)
-        return next((name for name, field in self.fields.items() if field.id == first), "")
+        """The name of a union's member. Empty if there is none, if it is unknown or has another type than in the
+        definition, or if there are several: readers differ in which one they take."""
+        if len(self) != 1:
+            return ""
+        ((number, kind),) = self.kinds.items()
+        return next((name for name, field in self.fields.items() if (field.id, field.kind) == (number, kind)), "")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ThriftStruct) and self.kinds == other.kinds and super().__eq__(other)
