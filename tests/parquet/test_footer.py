@@ -237,6 +237,26 @@ def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
         assert footer.extent(i)[1] == sum(theirs.row_group(i).column(j).total_compressed_size for j in range(2))
 
 
+@pytest.mark.parametrize("others", [0, 80, 400])
+def test_a_number_of_another_type_is_left_out(others: int, tmp_path: Path) -> None:
+    """As pyarrow and Spark leave it out: what they do not believe proves nothing."""
+    path = write(tmp_path / "x.parquet", {"x": [1, None, 3, 4]}, ["x"], rows_per_group=1)
+    for i in range(others):
+        shutil.copy(path, tmp_path / f"{i}.parquet")
+
+    def change(tree: dict[int, Field]) -> None:
+        chunk = column_metadata(tree, 1)
+        chunk[12].value[3] = Field(5, 0)  # null_count
+        chunk[BLOOM_LENGTH] = Field(6, chunk[BLOOM_LENGTH].value)
+
+    edit_footer(path, change)
+    fields = footers([path])[0].read_chunk(1, 0)
+    assert (fields.nulls, fields.bloom_length, fields.values) == (None, None, 1)
+    kept = [group.index for group in bp.plan(tmp_path, "x IS NULL").kept_row_groups() if group.path == path]
+    assert kept == [1]
+    assert pq.read_metadata(path).row_group(1).column(0).statistics.has_null_count is False
+
+
 def test_a_row_group_that_lacks_a_column_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1], "y": [2]})
     edit_footer(path, lambda metadata: metadata[4].value.values[0][1].value.values.pop())

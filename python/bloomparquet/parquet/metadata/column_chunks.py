@@ -27,6 +27,7 @@ from bloomparquet.parquet.metadata.chunk_fields import (
     BOUNDS,
     DEPRECATED_BOUNDS,
     ENCLOSING_STRUCTS,
+    KINDS,
     NUMBERS,
     ORDERED_BOUNDS,
     PATH_IN_SCHEMA,
@@ -37,7 +38,7 @@ from bloomparquet.parquet.metadata.chunk_fields import (
 )
 from bloomparquet.parquet.thrift.definitions import EncryptionWithColumnKey
 from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import BINARY, INTEGERS, STRUCT
+from bloomparquet.parquet.thrift.struct import STRUCT
 from bloomparquet.parquet.thrift.struct_arrays import Buffer, Matches, match
 from bloomparquet.parquet.thrift.template import Template, Wanted, compile_template, zigzag
 from bloomparquet.parquet.thrift.writer import write_struct
@@ -52,7 +53,7 @@ _MANY_TO_READ = 64  # from this number of chunks on, reading them all at once ta
 MANY = 160
 """From this number of structs on, finding the ends of all at once takes less time than one after the other."""
 
-_WANTED = Wanted(SLOTS, NUMBERS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
+_WANTED = Wanted(SLOTS, NUMBERS, KINDS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
 
 
 class DecodeBudget:
@@ -274,9 +275,5 @@ def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], 
         start = reader.position
         value = reader.read_value(kind, depth=len(here))
         slot = SLOTS.get(here)
-        if slot is None or here in PRESENCE_ONLY:
-            continue
-        if slot < NUMBERS and kind in INTEGERS:
-            values[slot] = buffer[start : reader.position]
-        elif slot >= NUMBERS and kind == BINARY:
-            values[slot] = value
+        if slot is not None and here not in PRESENCE_ONLY and kind == KINDS[here]:
+            values[slot] = buffer[start : reader.position] if slot < NUMBERS else value

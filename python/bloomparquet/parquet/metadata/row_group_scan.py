@@ -15,7 +15,7 @@ from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.parquet.metadata.column_chunks import MANY, ChunkTemplates, DecodeBudget
 from bloomparquet.parquet.thrift.definitions import ColumnChunk, FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import INTEGERS, STRUCT
+from bloomparquet.parquet.thrift.struct import STRUCT
 from bloomparquet.parquet.thrift.struct_arrays import Buffer, Cursor, match
 from bloomparquet.parquet.thrift.template import MAX_TEMPLATE_VALUES, Template, Wanted, compile_template
 from bloomparquet.parquet.thrift.writer import write_struct
@@ -24,7 +24,12 @@ _MAX_VALUES = 1 << 20  # Thrift values of row groups without their column chunks
 _MAX_ROW_GROUPS = _MAX_VALUES // MAX_TEMPLATE_VALUES  # of one file that is scanned together with others
 _FORMS = 4  # of row groups that are read at once
 _ROWS, _SIZE = 0, 1
-_WANTED = Wanted({(RowGroup.num_rows.id,): _ROWS, (RowGroup.total_compressed_size.id,): _SIZE}, numbers=2)
+_FIELDS = RowGroup.num_rows, RowGroup.total_compressed_size
+_WANTED = Wanted(
+    {(field.id,): slot for field, slot in zip(_FIELDS, (_ROWS, _SIZE), strict=True)},
+    numbers=2,
+    kinds={(field.id,): field.kind for field in _FIELDS},
+)
 _NO_SIZE = np.iinfo(np.int64).min
 _NUM_ROWS, _ROW_GROUPS = b"\x16", b"\x19"  # the headers of these fields, which follow the schema
 
@@ -181,7 +186,7 @@ def _template_of_last_fields(buffer: bytes, position: int) -> Template | None:
     try:
         reader = CompactReader(buffer, position, most=MAX_TEMPLATE_VALUES)
         for field_id, kind in reader.fields(RowGroup.columns.id):
-            if kind not in INTEGERS and (field_id,) in _WANTED.slots:
+            if _WANTED.kinds.get((field_id,), kind) != kind:
                 return None
             reader.read_value(kind)
         compiled = compile_template(buffer, position, _WANTED, last_id=RowGroup.columns.id)

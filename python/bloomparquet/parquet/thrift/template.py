@@ -35,13 +35,15 @@ Path = tuple[int, ...]
 class Wanted:
     """The values of a struct that are read: ``slots[path]`` is the position of a value in the result.
 
-    The first `numbers` values are integers, the others byte strings. `presence_only`: fields that are only tested
+    The first `numbers` values are integers, the others byte strings; ``kinds[path]`` is the Thrift type of a value, of
+    which another type is not read. `presence_only`: fields that are only tested
     for presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
     ``one_width=True``. `names`: the list of names in which structs of one template may differ; None if there is none.
     """
 
     slots: Mapping[Path, int]
     numbers: int
+    kinds: Mapping[Path, int]
     presence_only: Collection[Path] = ()
     one_width: Collection[int] = ()
     names: Path | None = None
@@ -163,10 +165,8 @@ class _Builder:
         self._add(re.escape(data), None)
         self.pending += data
 
-    def number(self, path: Path) -> None:
-        slot = self.wanted.slots.get(path)
-        if slot is not None and slot >= self.wanted.numbers:
-            slot = None
+    def number(self, path: Path, kind: int) -> None:
+        slot = self._slot(path, kind)
         self._add(_VARINT, slot)
         self._step(Kind.NUMBERS, 1, slot)
 
@@ -181,9 +181,7 @@ class _Builder:
 
     def string(self, path: Path, length: bytes, size: int) -> None:
         """A byte string of `size` bytes; `length` is its encoded length."""
-        slot = self.wanted.slots.get(path)
-        if slot is not None and slot < self.wanted.numbers:
-            slot = None
+        slot = self._slot(path, BINARY)
         if self.one_width and slot in self.wanted.one_width:
             self.literal(length)
             self._add(b".{%d}" % size, slot)
@@ -193,6 +191,9 @@ class _Builder:
             self.skimming += b"(" + _VARINT + b")"
             self._step(Kind.STRING, slot=slot)
             self._close(has_string=True, string_slot=slot)
+
+    def _slot(self, path: Path, kind: int) -> int | None:
+        return self.wanted.slots.get(path) if self.wanted.kinds.get(path) == kind else None
 
     def presence(self, path: Path) -> None:
         """A field that is only tested for presence."""
@@ -272,7 +273,7 @@ def _compile_value(reader: CompactReader, buffer: bytes, kind: int, path: Path, 
     else:
         value = reader.read_value(BYTE if kind in (TRUE, FALSE) else kind)
         if kind in INTEGERS:
-            builder.number(path)
+            builder.number(path, kind)
         elif kind == BINARY:
             builder.string(path, buffer[start : reader.position - len(value)], len(value))
         elif kind in FIXED_SIZES:
