@@ -185,7 +185,10 @@ WRONG_IN_PYTHON: list[tuple[Callable[[str], Any], str]] = [
     (lambda path: bp.inspect(path, columns="id"), "columns is 'id'; expected a list"),
     (lambda path: bp.write_table(pa.table({"id": [1]}), path, blom="id"), "write_table .* 'blom'.* mean 'bloom'"),
     (lambda path: bp.write_table(pa.table({"id": [1]}), path, compresion="zstd"), "did you mean 'compression'"),
-    (lambda path: bp.ParquetWriter(path, pa.schema([]), nonsense=1), "ParquetWriter have no option 'nonsense'; they"),
+    (
+        lambda path: bp.ParquetWriter(path, pa.schema([]), nonsense=1),
+        "ParquetWriter have no option 'nonsense'; expected",
+    ),
     (lambda path: bp.plan(path, filesystem="s3"), "filesystem is 's3'; expected a pyarrow.fs.FileSystem"),
     (lambda path: bp.plan(path, storage_options=5), "storage_options is a int; expected a dictionary"),  # type: ignore[arg-type]
     (lambda path: bp.plan(None), "path is None; expected a file, a directory, a glob, a URL"),  # type: ignore[arg-type]

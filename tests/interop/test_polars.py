@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import bloomparquet as bp
 from tests.support import interop
 
 polars = pytest.importorskip("polars")
@@ -43,3 +45,10 @@ def test_polars_through_pyarrow_makes_filters_that_skip(tmp_path: Path) -> None:
         interop.assert_same_bits(path, column, kind)
         interop.assert_never_skipped(path, column, kind)
         assert interop.skip_rate(path, column, kind) >= 0.95
+
+
+def test_what_exports_arrow_data_is_a_table(tmp_path: Path) -> None:
+    table = pa.table({"id": list(range(1000)), "s": ["a", None] * 500})
+    for same in (table.to_batches()[0], table.to_reader(), table.to_pandas(), polars.from_arrow(table)):
+        assert bp.write_table(same, tmp_path / "a", bloom=["id"]).filters == 1
+        assert bp.read_table(tmp_path / "a") == table

@@ -355,14 +355,6 @@ def test_unknown_column_is_an_error_before_writing(
     assert names(tmp_path) == []
 
 
-def test_what_exports_arrow_data_is_a_table(tmp_path: Path) -> None:
-    polars = pytest.importorskip("polars")
-    table, path = ids(), tmp_path / "a"
-    for same in (table.to_batches()[0], table.to_reader(), table.to_pandas(), polars.from_arrow(table)):
-        assert bp.write_table(same, path, bloom=["id"]).filters == 1
-        assert bp.read_table(path) == table
-
-
 def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     for arguments, message in (
         ({"bloom_filter_options": {"id": True}}, "use bloom="),

@@ -229,9 +229,8 @@ def read_footers(
     """Read the footers of `files`, in order: one request for each footer that fits in the first read.
 
     Raises, with the file's name, FormatError for a file that is no Parquet file or is damaged, EncryptionError for a
-    file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. With `left_out`, the
-    result for a file with the first error is None, and `left_out` collects the errors; so does `undecryptable` for the
-    other two.
+    file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. `left_out` collects the
+    errors of the first kind instead, and `undecryptable` the others; the result for their files is None.
     """
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
