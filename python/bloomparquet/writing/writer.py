@@ -360,8 +360,8 @@ def _unknown_option_named() -> Iterator[None]:
         ours = inspect.signature(ParquetWriter).parameters
         known = [name for name in (*ours, *inspect.signature(pq.write_table).parameters) if name != "options"]
         raise OptionError(
-            f"write_table and ParquetWriter have no option {unknown[1]!r}; expected one of bloomparquet.ParquetWriter or "
-            f"pyarrow.parquet.ParquetWriter{did_you_mean(unknown[1], known)}"
+            f"write_table and ParquetWriter have no option {unknown[1]!r}; expected one of bloomparquet.ParquetWriter "
+            f"or pyarrow.parquet.ParquetWriter{did_you_mean(unknown[1], known)}"
         ) from None
 
 
