@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError
+from bloomparquet.errors import BloomParquetError, FormatError, LimitError, UnsupportedError, join_names
 from bloomparquet.parquet.thrift.definitions import (
     BloomFilterAlgorithm,
     BloomFilterCompression,
@@ -104,9 +104,8 @@ def _require(union: ThriftStruct, member: Field[Empty]) -> None:
     if not union:
         raise FormatError(f"the Bloom filter header has an empty {member.owner}; expected {member.name}")
     if union.member() != member.name:
-        found = ", ".join(map(str, union))
         raise UnsupportedError(
-            f"the Bloom filter header has member {found} of {member.owner}; "
+            f"the Bloom filter header has member {join_names(map(str, union))} of {member.owner}; "
             f"only the struct {member.id} ({member.name}) is supported"
         )
 

@@ -90,7 +90,7 @@ def _slots(*names: str) -> tuple[int, ...]:
 SLOTS = {tuple(each.id for each in path): slot for path, slot in zip(_PATHS.values(), _slots(*_PATHS), strict=True)}
 """Position in :class:`ChunkFields` by path."""
 KINDS = {tuple(each.id for each in path): path[-1].kind for path in _PATHS.values()}
-"""The Thrift type of each field by path. As other readers, we leave out a field of another type."""
+"""The Thrift type of each field by path. Like other readers, we leave out a field of another type."""
 (NUMBERS,) = _slots("deprecated_max")  # the fields before it are numbers, the others bytes
 DEPRECATED_BOUNDS = _slots("deprecated_min", "deprecated_max")
 ORDERED_BOUNDS = _slots("min_value", "max_value")

@@ -207,7 +207,7 @@ def _collated(spark_schema: str, schema: FileSchema) -> frozenset[str]:
 
 
 def _value(pair: KeyValue) -> str:
-    """The value of a pair; empty if it is no text, as for other readers: fastparquet 0.8 writes numbers."""
+    """The value of a pair; empty if it is no text. Other readers leave it out; fastparquet 0.8 writes numbers."""
     raw = pair.get(KeyValue.value.id)
     return _text(raw if isinstance(raw, bytes) else None)
 

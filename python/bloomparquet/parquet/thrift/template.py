@@ -35,8 +35,8 @@ Path = tuple[int, ...]
 class Wanted:
     """The values of a struct that are read: ``slots[path]`` is the position of a value in the result.
 
-    The first `numbers` values are integers, the others byte strings; ``kinds[path]`` is the Thrift type of a value, of
-    which another type is not read. `presence_only`: fields that are only tested
+    The first `numbers` values are integers, the others byte strings. A value of another Thrift
+    type than ``kinds[path]`` is not read. `presence_only`: fields that are only tested
     for presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
     ``one_width=True``. `names`: the list of names in which structs of one template may differ; None if there is none.
     """
