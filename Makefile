@@ -29,7 +29,7 @@ BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr
 FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
+.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -85,6 +85,9 @@ $(ARCHIVE): $(STAMP) tests/support/class_archive.py | java
 
 test-all: $(STAMP) java $(JAR) $(ARCHIVE) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
+
+connectors: $(STAMP) ## Fetch the jars of Delta Lake, Iceberg and S3A that tests use, with Maven; the tests else fetch them
+	@$(BIN)/python -m tests.support.connectors
 
 setup-matrix: $(MATRIX:%=$(VENV)-%/.stamp) ## Install the other PySpark releases, for test-matrix
 

@@ -1,0 +1,85 @@
+"""Jars of Delta Lake, Iceberg and Hadoop's S3A connector, which Maven fetches for tests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_HOME = Path(__file__).resolve().parents[2] / "build" / "connectors"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_SECONDS = 600
+
+_ALONE = {  # without what they depend on: Spark brings it
+    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    "s3a": ("org.apache.hadoop:hadoop-aws:3.4.2",),
+}
+_WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
+    "s3a": tuple(f"software.amazon.awssdk:{part}:2.29.52" for part in ("s3", "s3-transfer-manager", "sts")),
+}
+_OF_SPARK = re.compile(r"slf4j-api-|netty-(buffer|codec|common|handler|resolver|transport)")
+
+
+def jars(name: str) -> list[Path]:
+    """The jars of ``delta``, ``iceberg`` or ``s3a``. Delta's and Iceberg's are for Spark 4.1, S3A's for Hadoop 3.4.2.
+
+    Skips the test if Maven is missing. If Maven fails, skips the test, but in CI, where the variable CI is set, raises.
+    """
+    try:
+        return fetch(name)
+    except FileNotFoundError:
+        pytest.skip("Maven (mvn), which fetches the connectors' jars, is not installed")
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"Maven did not fetch the jars of {name}: {error}")
+
+
+def fetch(name: str) -> list[Path]:
+    """Fetch the jars into ``build/connectors/<name>``, unless they are there. One process fetches at a time."""
+    folder, pom = _HOME / name, _pom(name)
+    _HOME.mkdir(parents=True, exist_ok=True)
+    with (_HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        written = folder / "pom.xml"
+        if not written.is_file() or written.read_text() != pom:
+            with tempfile.TemporaryDirectory(dir=_HOME) as home:
+                new = Path(home) / name
+                new.mkdir()
+                (new / "pom.xml").write_text(pom)
+                command = ["mvn", "-q", "-B", _COPY, "-DincludeScope=runtime", f"-DoutputDirectory={new}"]
+                subprocess.run(command, cwd=new, check=True, timeout=_SECONDS)
+                shutil.rmtree(folder, ignore_errors=True)
+                new.rename(folder)
+    return sorted(jar for jar in folder.glob("*.jar") if not _OF_SPARK.match(jar.name))
+
+
+def _pom(name: str) -> str:
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    needed = [_dependency(each, alone) for each in _ALONE[name]]
+    needed += [_dependency(each, "") for each in _WITH_DEPENDENCIES.get(name, ())]
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>bloomparquet.tests</groupId><artifactId>{name}</artifactId><version>1</version>\n"
+        f"<dependencies>\n{''.join(needed)}</dependencies></project>\n"
+    )
+
+
+def _dependency(coordinates: str, exclusions: str) -> str:
+    group, artifact, version = coordinates.split(":")
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{exclusions}</dependency>\n"
+    )
+
+
+if __name__ == "__main__":
+    for each in _ALONE:
+        fetch(each)
