@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import DeltaTable, WriterProperties, convert_to_deltalake, write_deltalake
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
@@ -120,3 +121,20 @@ def test_errors_are_named(spark: SparkSession, tmp_path: Path) -> None:
     next((tmp_path / "t").glob("*.parquet")).unlink()
     with pytest.raises(Exception, match="this file is gone"):
         frame.collect()
+
+
+def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark shows other days than the files hold."""
+    days = "VALUES (1, DATE '1500-01-01'), (2, DATE '2026-01-01') AS t(id, d)"
+    legacy = {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}
+    with conf(spark, {**legacy, "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}):
+        spark.sql(f"SELECT id, d, CAST(d AS TIMESTAMP) AS at FROM {days}").coalesce(1).write.parquet(
+            str(tmp_path / "t")
+        )
+    convert_to_deltalake(tmp_path / "t")
+    for column in ("d", "at"):
+        with pytest.raises(PythonException, match=f"column {column} was written in the calendar of Spark 2"):
+            pb.read_delta(spark, tmp_path / "t", columns=[column]).collect()
+    recent = spark.read.parquet(str(tmp_path / "t")).where("id = 2")
+    assert pb.read_delta(spark, tmp_path / "t", where="id = 2").collect() == recent.collect()
+    assert pb.read_delta(spark, tmp_path / "t", columns=["id"]).count() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import DateType, LongType, NestedField, StringType
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -93,3 +94,13 @@ def test_row_groups_that_cannot_match_are_not_read(spark: SparkSession, catalog:
     assert as_dicts(read_iceberg(spark, table, where="name = 'n15'")) == [{"id": 15, "name": "n15", "kind": "a"}]
     with pytest.raises(PySparkException):
         read_iceberg(spark, table, where="name = 'n25'").collect()
+
+
+def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.t", Schema(NestedField(1, "id", LongType()), NestedField(2, "d", DateType())))
+    data = pa.table({"id": [1, 2], "d": pa.array([-200_000, 0], pa.date32())}).cast(iceberg.with_ids(table.schema()))
+    of_spark_2 = {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyDateTime": ""}
+    iceberg.add_data_file(table, data.replace_schema_metadata(of_spark_2))
+    assert as_dicts(read_iceberg(spark, table, where="id = 2")) == [{"id": 2, "d": dt.date(1970, 1, 1)}]
+    with pytest.raises(PySparkException, match="column d was written in the calendar of Spark 2"):
+        read_iceberg(spark, table).collect()

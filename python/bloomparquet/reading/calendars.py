@@ -25,6 +25,9 @@ _FIRST_INSTANT = np.datetime64("1900-01-01")  # from then on, instants are equal
 NO_CONDITION = "read the rows in Spark, or without a condition on the column"
 """The remedy for a column that a condition compares."""
 
+NOT_SHOWN = "read the table by the format of its own in Spark, or name the other columns with columns="
+"""The remedy for a column of a table that Spark shows."""
+
 
 def legacy_calendar_columns(footer: Footer) -> frozenset[str]:
     """The top-level columns of a Parquet file with dates or timestamps in the calendar of Spark 2.

@@ -25,7 +25,7 @@ from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Names, check_names
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.reading.calendars import NO_CONDITION, require_gregorian
+from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
 from bloomparquet.reading.formats import reader_of
@@ -116,21 +116,37 @@ def scan_batches(
 
 
 def read_plan(
-    plan: ScanPlan, columns: Sequence[str] | None, options: PlanOptions, *, merge_schema: bool = False
+    plan: ScanPlan,
+    columns: Sequence[str] | None,
+    options: PlanOptions,
+    *,
+    merge_schema: bool = False,
+    for_spark: bool = False,
 ) -> pa.RecordBatchReader:
-    """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`."""
+    """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`.
+
+    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition.
+    """
     check_names(columns)
-    scan = _Scan(plan, columns, merge_schema, options)
+    scan = _Scan(plan, columns, merge_schema, options, for_spark)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
 class _Scan:
     """The scan of one plan. `schema` is the schema of the result."""
 
-    def __init__(self, plan: ScanPlan, columns: Sequence[str] | None, merge_schema: bool, options: PlanOptions) -> None:
+    def __init__(
+        self,
+        plan: ScanPlan,
+        columns: Sequence[str] | None,
+        merge_schema: bool,
+        options: PlanOptions,
+        for_spark: bool,
+    ) -> None:
         for error in plan.unreadable.values():  # the rows of this file might match
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
+        self._for_spark = for_spark
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         # A plan that opened no file does not know their format.
@@ -208,11 +224,13 @@ class _Scan:
         path = self._plan.table.paths[file_index]
         compared = {columns.stored_name(name) for name in self._compared}
         require_no_collation(self._reader.collated(file_index) & compared, path)
-        legacy_calendar = self._reader.legacy_calendar(file_index) & compared
+        legacy_calendar = self._reader.legacy_calendar(file_index)
+        shown = self.schema.names if self._for_spark and legacy_calendar else ()
+        legacy_shown = [name for name in shown if columns.stored_name(name) in legacy_calendar]
         constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
         batches = self._reader.read(file_index, units, names)
         for batch, live in self._with_live_rows(file_index, units, batches):
-            for name in legacy_calendar:
+            for name in legacy_calendar & compared:
                 require_gregorian(batch.column(name), f"{path}: column {name}", NO_CONDITION)
             converted = self._convert(batch, constants, columns)
             if live is not None:
@@ -221,6 +239,8 @@ class _Scan:
                 with located(path):
                     matches = self._matching(converted)
                 converted = converted.filter(matches)
+            for name in legacy_shown:
+                require_gregorian(converted.column(name), f"{path}: column {name}", NOT_SHOWN)
             if converted.num_rows:
                 yield converted.select(self.schema.names)
 

@@ -149,7 +149,8 @@ class TableReader(DataSourceReader):
         split = partition.split
         if split.files:
             plan = self._plan_of(partition)
-            for batch in read_plan(plan, [field.name for field in self._schema.fields], self._options()):
+            names = [field.name for field in self._schema.fields]
+            for batch in read_plan(plan, names, self._options(), for_spark=True):
                 yield to_spark_batch(batch, self._schema, {}, case_sensitive=True, path=partition.location)
         if split.skipped is not None:
             for file in split.skipped.files():
