@@ -8,6 +8,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.fs
+import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
@@ -49,6 +50,26 @@ def test_glob_names_each_file_once(pattern: str, folder: Path) -> None:
     assert bp.read_table(f"{folder}/{pattern}").num_rows <= 6
 
 
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("{a,b[[]1]}.parquet", ["a.parquet", "b[1].parquet"]),
+        ("{a,sub/c,gone}.parquet", ["a.parquet", "c.parquet"]),
+        ("{[ab]*,s{ub,ix}/c}{.pq,.parquet}", ["a.parquet", "b[1].parquet", "c.parquet"]),
+        ("{sub,sub/*}", ["c.parquet"]),
+        ("{x,y}.parquet", ["{x,y}.parquet"]),  # such a file is there
+        ("[{]x[,]y[}].parquet", ["{x,y}.parquet"]),
+        ("{a,[{]x[,]y}*", ["a.parquet", "{x,y}.parquet"]),
+    ],
+)
+def test_braces_are_alternatives(pattern: str, expected: list[str], remote: bool, folder: Path) -> None:
+    data = Path(write(folder / "{x,y}.parquet", {"id": [1]})).read_bytes()
+    for name in ("a.parquet", "b[1].parquet", "sub/c.parquet", "{x,y}.parquet"):
+        fsspec.filesystem("memory").pipe(f"/t/{name}", data)
+    assert files_of(f"{'memory://t' if remote else folder}/{pattern}") == expected
+
+
 @pytest.mark.parametrize("make", ["arrow", "subtree", "fsspec"])
 def test_given_file_system_is_used(make: str, folder: Path) -> None:
     local = pyarrow.fs.LocalFileSystem()
@@ -81,6 +102,21 @@ def test_directory_without_data_is_an_error(tmp_path: Path) -> None:
         bp.plan(tmp_path)
     with pytest.raises(bp.PlanError, match="no path"):
         bp.plan([])
+
+
+@pytest.mark.parametrize("name", ["_metadata", "_common_metadata"])
+def test_a_summary_file_is_not_data(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pq.read_schema(write(tmp_path / "x.parquet", {"id": [1]}, ["id"]))
+    pq.write_metadata(schema, tmp_path / name)
+    summary = str(tmp_path / name)
+    calls = (bp.plan, bp.read_table, bp.advise, bp.inspect, bp.build_index, bp.add_filters, bp.shrink_filters)
+    for call in calls:
+        with pytest.raises(bp.PlanError, match=f"{name} is a summary .* holds no rows; .* name the directory, {tmp_path}"):
+            call(summary)
+    assert bp.plan(tmp_path).total == bp.plan(f"{tmp_path}/*").total == 1
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(bp.PlanError, match=r"name the directory, \.$"):
+        bp.plan(["x.parquet", name])
 
 
 def test_paths_on_two_storages_are_an_error(folder: Path) -> None:

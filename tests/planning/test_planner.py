@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import pickle
 import threading
@@ -141,6 +142,19 @@ def test_literal_of_the_wrong_type_fails_or_skips_nothing(two_columns: str) -> N
         assert plan_with(two_columns, predicate, strict=False).kept == 1
     with pytest.raises(bp.OptionError, match="keep"):
         bp.plan(two_columns, "a = 1", on_filter_error="ignore")  # type: ignore[arg-type]
+
+
+def test_nan_among_keys_skips_nothing_less(tmp_path: Path) -> None:
+    """pandas has NaN for a missing number. A column of integers or decimals holds no NaN."""
+    groups = [{"i": range(n, n + 50, 2), "d": pa.array(range(n, n + 50, 2), pa.decimal128(9, 2))} for n in (0, 50)]
+    path = write_groups(tmp_path / "x.parquet", groups, ["i", "d"])
+    keys = [4.0, math.nan]
+    for column in ("i", "d"):
+        assert bp.plan(path, bp.In(column, keys)).kept == 1
+        assert bp.read_table(path, bp.In(column, keys))["i"].to_pylist() == [4]
+        assert bp.plan(path, bp.In(column, [5.0, math.nan])).kept == bp.plan(path, bp.Eq(column, math.nan)).kept == 0
+        assert bp.read_table(path, bp.NotIn(column, keys)).num_rows == 49
+        assert bp.read_table(path, bp.Lt(column, math.nan)).num_rows == 50
 
 
 def test_pushed_predicate_skips_too_and_is_never_strict(two_columns: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from bloomparquet.storage.files import (
     refused_paths_named,
     with_scheme,
 )
-from bloomparquet.storage.globs import is_glob
+from bloomparquet.storage.globs import expand_braces, is_glob
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import (
@@ -46,10 +46,13 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = PathLike | Sequence[PathLike]
-"""A file, a directory, a glob (``events/*.parquet``), a URL (``s3://bucket/events``), or a list of those.
+"""A file, a directory, a glob (``events/*.parquet``, ``{a,b}/*``), a URL (``s3://bucket/events``), or a list of those.
 
 Below a directory, ``name=value`` directories become partition columns.
 """
+
+
+_SUMMARY_FILES = ("_metadata", "_common_metadata")
 
 
 class RowDeletes(Protocol):
@@ -251,6 +254,12 @@ class _Listing:
         """The data files at `root`, a file or a directory. `is_named`: the user gave this path, not a glob."""
         below = self.storage.list_files(root, recursive=True, notes=self._notes)
         if len(below) == 1 and below[0].path == root:  # a file
+            directory, _, name = root.rpartition("/")
+            if is_named and name in _SUMMARY_FILES:
+                raise PlanError(
+                    f"{root} is a summary of the footers of other files, and holds no rows; expected files with data: "
+                    f"name the directory, {with_scheme(self.storage, directory or '.')}"
+                )
             if not (self._allow_named_files and is_named):
                 self._log_roots |= directories_of(self.storage, [root])
             # Spark skips empty files in a listing. An empty file that is named is a mistake, and an error later.
@@ -273,14 +282,23 @@ class _Listing:
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
     if not is_glob(inner):
         return [inner]
-    with refused_paths_named(inner):
-        kind = storage.filesystem.get_file_info(inner).type
-    if kind != pyarrow.fs.FileType.NotFound:  # the name of this file looks like a glob
+    if _exists(storage, inner):  # the name of this file looks like a glob
         return [inner]
-    matches = storage.glob(inner)
+    matches: set[str] = set()
+    for pattern in expand_braces(inner):
+        if is_glob(pattern):
+            matches.update(storage.glob(pattern))
+        elif _exists(storage, pattern) or storage.is_directory(pattern):
+            matches.add(pattern)
     if not matches:
         raise FileNotFoundError(f"no file matches the pattern {given}")
-    return matches
+    return sorted(matches)
+
+
+def _exists(storage: Storage, path: str) -> bool:
+    with refused_paths_named(path):
+        kind = storage.filesystem.get_file_info(path).type
+    return bool(kind != pyarrow.fs.FileType.NotFound)
 
 
 def _is_data(file: FileInfo) -> bool:

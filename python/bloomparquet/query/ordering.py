@@ -110,7 +110,7 @@ class ValueOrder:
             return None
         if self.family == "float":
             return self._float_keys(exact)
-        stored = self._stored(exact)
+        stored = self._stored([value for value in exact if not is_nan(value)])  # no such column holds NaN
         if stored is None:
             return None
         return self._bytes_keys(stored) if self.family in BYTES_FAMILIES else self._integer_keys(stored)

@@ -11,12 +11,26 @@ from contextlib import suppress
 
 from bloomparquet.storage.links import require_no_loop_above
 
-_WILDCARD = re.compile(r"[*?\[]")
+_WILDCARD = re.compile(r"[*?\[{]")
+_BRACES = re.compile(r"\[[^]]+\]|\{((?:\[[^]]+\]|[^[{}])*)\}")  # innermost; in brackets, a brace is itself
+_COMMA = re.compile(r",(?![^[]*\])")
 
 
 def is_glob(path: str) -> bool:
-    """Whether `path` has a wildcard: ``*``, ``?`` or ``[``."""
+    """Whether `path` has a wildcard: ``*``, ``?``, ``[`` or ``{``."""
     return _WILDCARD.search(path) is not None
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """The globs of Python that `pattern` stands for: one for each choice of its ``{a,b}``, as in Hadoop's globs.
+
+    In brackets, a brace or a comma is itself: ``[{]``.
+    """
+    for match in _BRACES.finditer(pattern):
+        if match[1] is not None:
+            choices = (pattern[: match.start()] + choice + pattern[match.end() :] for choice in _COMMA.split(match[1]))
+            return list(dict.fromkeys(each for choice in choices for each in expand_braces(choice)))
+    return [pattern]
 
 
 def without_glob(path: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import fnmatch
-import re
-from collections.abc import Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.globs import expand_braces
 from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read import spark_schema as types
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from pyspark_bloomparquet.options.load import Options
-
-_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class LoadListing:
@@ -124,25 +121,13 @@ class LoadListing:
 def _is_selected(file: FileInfo, options: Options) -> bool:
     if options.path_glob_filter is not None:
         name = file.path.rpartition("/")[2]
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in _alternatives(options.path_glob_filter)):
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in expand_braces(options.path_glob_filter)):
             return False
     modified = file.mtime_ns // 1_000_000
     zone = options.time_zone or "UTC"
     if options.modified_before is not None and modified >= _milliseconds(options.modified_before, zone):
         return False
     return options.modified_after is None or modified > _milliseconds(options.modified_after, zone)
-
-
-def _alternatives(pattern: str) -> Sequence[str]:
-    """The globs without braces that `pattern` stands for: Hadoop's globs have ``{a,b}``, Python's do not."""
-    match = _BRACES.search(pattern)
-    if match is None:
-        return [pattern]
-    return [
-        alternative
-        for choice in match.group(1).split(",")
-        for alternative in _alternatives(pattern[: match.start()] + choice + pattern[match.end() :])
-    ]
 
 
 def _milliseconds(time: str, zone: str) -> int:
