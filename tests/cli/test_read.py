@@ -108,6 +108,8 @@ def test_read_columns_and_limit(run: Run, users: str) -> None:
     assert len(result.lines()) == 7
     assert all(set(row) == {"name", "day"} for row in result.lines())
     assert run("read", users, "--limit", 0, "--json").out == ""
+    [row] = run("read", users, "--columns", "NAME", "--ignore-case", "--limit", 1, "--json").lines()
+    assert set(row) == {"name"}
 
 
 def test_read_without_a_match_prints_only_the_header(run: Run, users: str) -> None:

@@ -111,7 +111,9 @@ def test_a_summary_file_is_not_data(name: str, tmp_path: Path, monkeypatch: pyte
     summary = str(tmp_path / name)
     calls = (bp.plan, bp.read_table, bp.advise, bp.inspect, bp.build_index, bp.add_filters, bp.shrink_filters)
     for call in calls:
-        with pytest.raises(bp.PlanError, match=f"{name} is a summary .* holds no rows; .* name the directory, {tmp_path}"):
+        with pytest.raises(
+            bp.PlanError, match=f"{name} is a summary .* holds no rows; .* name the directory, {tmp_path}"
+        ):
             call(summary)
     assert bp.plan(tmp_path).total == bp.plan(f"{tmp_path}/*").total == 1
     monkeypatch.chdir(tmp_path)

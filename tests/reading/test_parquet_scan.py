@@ -81,6 +81,30 @@ def test_files_may_differ_in_the_case_of_a_name(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "id IS NULL").num_rows == 1
 
 
+def test_columns_of_one_name_in_two_cases_are_merged(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"id": [1]})
+    write(tmp_path / "2.parquet", {"ID": [2], "more": [3]})
+    merged = bp.read_table(tmp_path, "Id > 0", merge_schema=True, case_sensitive=False)
+    assert merged.to_pydict() == {"id": [1, 2], "more": [None, 3]}
+    assert bp.read_table(tmp_path, "Id > 0 AND more = 3", case_sensitive=False).to_pydict() == {"id": [2]}
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("name", ["s", "S"])
+def test_the_remedy_for_fields_that_differ_in_case_helps(name: str, merge: bool, tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"s": [{"a": 1}]})
+    write(tmp_path / "2.parquet", {name: [{"A": 2}]})
+    with pytest.raises(bp.PlanError, match=r"separately, or write them again with one spelling of each name$"):
+        bp.read_table(tmp_path, "s.a = 2", merge_schema=merge, case_sensitive=False)
+
+
+def test_merge_schema_is_no_remedy_where_it_does_not_help(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", {"x": [1]})
+    write(tmp_path / "2.parquet", {"x": ["a"]})
+    with pytest.raises(bp.PlanError, match=r"; read the files separately$"):
+        bp.read_table(tmp_path)
+
+
 def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
     moment = dt.datetime(2024, 5, 17, 10)
     path = write(
@@ -179,3 +203,25 @@ def test_a_uuid_stays_a_uuid_in_a_merged_schema(tmp_path: Path) -> None:
     pq.write_table(pa.table({"u": values}), tmp_path / "1.parquet", store_schema=False)
     pq.write_table(pa.table({"u": values, "x": [1, 2, 3, 4]}), tmp_path / "2.parquet")
     assert bp.read_table(tmp_path, f"u = '{UUID(int=3)}'", merge_schema=True)["x"].to_pylist() == [None, 4]
+
+
+@pytest.mark.parametrize("uuid_first", [True, False])
+def test_16_bytes_are_a_uuid_where_another_file_says_so(uuid_first: bool, tmp_path: Path) -> None:
+    """A text is then the text of a UUID, also in the file that has only bytes: it must not be skipped."""
+    keys = [UUID(int=n) for n in range(9)]
+    for i, kind in enumerate([pa.uuid(), pa.binary(16)] if uuid_first else [pa.binary(16), pa.uuid()]):
+        column = pa.array([key.bytes for key in keys], kind)
+        struct = (
+            {"s": pa.StructArray.from_arrays([column], ["x"])} if uuid_first else {}
+        )  # Arrow merges no such structs
+        write(tmp_path / f"{i}.parquet", {"u": column, **struct}, ["u", *(f"{name}.x" for name in struct)])
+    if not uuid_first:
+        with pytest.raises(bp.PlanError, match="or give merge_schema=True"):
+            bp.read_table(tmp_path)
+    for column in ("u", "s.x") if uuid_first else ("u",):
+        options: Any = {"columns": ["u"], "merge_schema": not uuid_first}
+        for value in (keys[4], str(keys[4]), keys[4].bytes):
+            assert bp.read_table(tmp_path, bp.Eq(column, value), **options)["u"].to_pylist() == [keys[4]] * 2
+            assert bp.read_table(tmp_path, bp.NotEq(column, value), **options).num_rows == 16
+            assert bp.read_table(tmp_path, bp.Lt(column, value), **options).num_rows == 8
+        assert bp.plan(tmp_path, bp.Eq(column, UUID(int=99))).kept == 0

@@ -109,6 +109,7 @@ def test_names_with_dots_or_another_case_are_read(tmp_path: Path, suffix: str) -
     assert bp.read_table(path, bp.Eq(("a", "b"), 3), columns=["a.b"]).to_pydict() == {"a.b": [1]}
     assert bp.read_table(path, bp.Eq("a.b", 1), columns=["a"]).to_pydict() == {"a": [{"b": 3}]}
     assert bp.read_table(path, "userid = 'y'", case_sensitive=False).to_pydict() == row
+    assert bp.read_table(path, columns=["userid", "A"], case_sensitive=False).column_names == ["UserId", "a"]
     with pytest.raises(bp.PlanError, match="did you mean 'UserId'"):
         bp.read_table(path, columns=["userid"])
 

@@ -6,6 +6,7 @@ conversions that keep every value and its meaning are made here. Any other is an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -14,26 +15,64 @@ from bloomparquet.errors import FormatError, PlanError, first_line
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.query.columns import SchemaNode
 from bloomparquet.query.domains import arrow_family
-from bloomparquet.query.names import Names
+from bloomparquet.query.names import Names, fold
 from bloomparquet.query.nested import map_leaf_types
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_UUID_STORAGE = pa.uuid().storage_type
+_UUID = pa.field("", pa.uuid())
+_UUID_STORAGE = _UUID.type.storage_type
+_RESPELL = "read the files separately, or write them again with one spelling of each name"
 
 
-def unify(schemas: Iterable[pa.Schema], names: Names | None = None) -> pa.Schema:
+def unify(schemas: Iterable[pa.Schema], names: Names | None = None, *, case_sensitive: bool = True) -> pa.Schema:
     """One schema for several files, with all columns or only those in `names`. Types that differ are widened as Arrow
-    does. Raises PlanError for types that Arrow cannot widen."""
+    does, and 16 bytes are UUIDs where another file says so. The first spelling of a name counts if case does not.
+
+    Raises PlanError for types that Arrow cannot widen, and for structs whose fields differ in case alone if case does
+    not count.
+    """
     if names is not None:
         schemas = (pa.schema([field for field in schema if field.name in names]) for schema in schemas)
     distinct = list(dict.fromkeys(schemas))
     if len(distinct) == 1:
         return distinct[0]
+    if not case_sensitive:
+        distinct = list(_spelled_alike(distinct))
+    uuids = {field.name for schema in distinct for field in schema if isinstance(field.type, pa.UuidType)}
     plain = [pa.schema([field.with_type(_plain(field.type)) for field in schema]) for schema in distinct]
+    plain = [
+        pa.schema([_UUID.with_name(f.name) if f.name in uuids and f.type == _UUID_STORAGE else f for f in schema])
+        for schema in plain
+    ]
     try:
-        return pa.unify_schemas(plain, promote_options="permissive") if plain else pa.schema([])
+        merged = pa.unify_schemas(plain, promote_options="permissive") if plain else pa.schema([])
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise PlanError(f"the files have schemas that cannot be merged: {error}; read the files separately") from error
+    if not case_sensitive and (name := next((field.name for field in merged if _differs_in_case(field.type)), None)):
+        raise PlanError(
+            f"the files have schemas that cannot be merged: fields of column {name} differ in case alone "
+            f"({merged.field(name).type}); {_RESPELL}"
+        )
+    return merged
+
+
+def _spelled_alike(schemas: Iterable[pa.Schema]) -> Iterator[pa.Schema]:
+    """The schemas with the first spelling of each name. Names that a schema has in several spellings stay."""
+    spelled: dict[str, str] = {}
+    for schema in schemas:
+        counts = Counter(fold(name, False) for name in schema.names)
+        names = [
+            name if counts[fold(name, False)] > 1 else spelled.setdefault(fold(name, False), name)
+            for name in schema.names
+        ]
+        yield pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+
+
+def _differs_in_case(kind: pa.DataType) -> bool:
+    """Whether a struct in `kind` has two fields whose names differ in case alone."""
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    is_twice = len({fold(field.name, False) for field in fields}) < len(fields)
+    return is_twice or any(_differs_in_case(field.type) for field in fields)
 
 
 def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bool) -> pa.Schema:
@@ -134,16 +173,22 @@ def fit(column: pa.Array, field: pa.Field, path: str, *, of_table: bool = False)
 def conflict(path: str, stored: pa.DataType, field: pa.Field, *, of_table: bool = False) -> PlanError:
     """The error for a column whose type in the file at `path` cannot become the type of `field`. `of_table`:
     see :func:`fit`."""
-    remedy = (
-        "rewrite the file with the table's own writer"
-        if of_table
-        else "read the files separately, or give merge_schema=True (--merge-schema on the command line), which widens "
-        "types where Arrow can"
-    )
+    remedy = "rewrite the file with the table's own writer" if of_table else _remedy(stored, field)
     return PlanError(
         f"{path}: column {field.name} has type {stored}, which cannot be converted to {field.type}, its type in "
         f"this scan; {remedy}"
     )
+
+
+def _remedy(stored: pa.DataType, field: pa.Field) -> str:
+    try:
+        merged = unify([pa.schema([field.with_type(stored)]), pa.schema([field])]).field(0).type
+    except PlanError:
+        merged = field.type
+    if _differs_in_case(merged):
+        return _RESPELL
+    widen = ", or give merge_schema=True (--merge-schema on the command line), which widens types where Arrow can"
+    return "read the files separately" + ("" if merged == _plain(field.type) else widen)
 
 
 def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -161,7 +206,7 @@ def keeps_values(source: pa.DataType, target: pa.DataType, *, may_drop: bool = F
     """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: fields of structs may be
     dropped."""
     source, target = _plain(source), _plain(target)
-    if source == target or pa.types.is_null(source):
+    if source == target or pa.types.is_null(source) or (source, target) == (_UUID_STORAGE, _UUID.type):
         return True
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}

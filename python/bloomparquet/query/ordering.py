@@ -137,7 +137,10 @@ class ValueOrder:
         return Point(key, 0 if key == number else 1)
 
     def _exact(self, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
-        """:func:`exact_values`; None also if Spark may round the column or a value to compare them."""
+        """:func:`exact_values`; None also if Spark may round the column or a value to compare them, and for a text that
+        may be the UUID of 16 bytes: other files may say that they are UUIDs."""
+        if self.length == 16 and self.family == "binary" and any(isinstance(v, str) and len(v) > 16 for v in values):
+            return None
         if may_round(values, self.family, self.precision, self.scale, self.float_type):
             return None
         return exact_values(self.family, values, timezone, self.column)

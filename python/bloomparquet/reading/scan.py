@@ -22,7 +22,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
-from bloomparquet.query.names import Names, check_names
+from bloomparquet.query.names import Names, check_names, find
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
@@ -154,7 +154,11 @@ class _Scan:
         self._columns = plan.dataset.columns
         whole = self._whole_schema(merge_schema)
         absent = self._describe_absence(merge_schema)
-        self.schema = whole if columns is None else pa.schema([_field(whole, name, absent) for name in columns])
+        self.schema = (
+            whole
+            if columns is None
+            else pa.schema([_field(whole, name, absent, self._case_sensitive) for name in columns])
+        )
         self._read_schema = self._schema_to_read(whole, merge_schema)
         self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
         self._compared = compared_names(plan.where, self._stored_names, self._case_sensitive)
@@ -172,7 +176,8 @@ class _Scan:
         """All columns that the result may have."""
         if self._columns is not None:
             return self._columns.schema
-        stored = unify(self._open(self._plan.dataset.files).schemas() if merge_schema else self._first_schema())
+        schemas = self._open(self._plan.dataset.files).schemas() if merge_schema else self._first_schema()
+        stored = unify(schemas, case_sensitive=self._case_sensitive)
         return with_partitions(stored, self._partitions.schema, self._case_sensitive)
 
     def _describe_absence(self, merge_schema: bool) -> str:
@@ -192,8 +197,11 @@ class _Scan:
         tested = Names(top_level, self._case_sensitive)
         known = whole
         if not merge_schema and not tested.all_in(whole.names):  # only later files have a column of the predicate
-            others = unify(self._reader.schemas(), tested)
-            known = pa.schema([*whole, *(field for field in others if field.name not in whole.names)])
+            others, names = (
+                unify(self._reader.schemas(), tested, case_sensitive=self._case_sensitive),
+                Names(whole.names, self._case_sensitive),
+            )
+            known = pa.schema([*whole, *(field for field in others if field.name not in names)])
         of_result = set(self.schema.names)
         return pa.schema([field for field in known if field.name in of_result or field.name in tested])
 
@@ -281,9 +289,9 @@ class _Scan:
         return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
 
 
-def _field(schema: pa.Schema, name: str, absent: str) -> pa.Field:
+def _field(schema: pa.Schema, name: str, absent: str, case_sensitive: bool) -> pa.Field:
     """The field of `schema` called `name`. PlanError if there is none, which says that it is `absent`."""
-    positions = schema.get_all_field_indices(name)
+    positions = schema.get_all_field_indices(name) or ([] if case_sensitive else find(schema.names, name, False))
     if len(positions) > 1:
         raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
     if not positions:
