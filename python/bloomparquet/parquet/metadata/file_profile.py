@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.encryption.modules import Algorithm
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData, KeyValue
+from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData, KeyValue, SchemaElement
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.storage.forks import ForkLock
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
@@ -66,9 +67,16 @@ class FileProfile:
     skeleton: bytes
 
     @cached_property
-    def created_by(self) -> bytes | None:
-        """The writer, as the footer names it. Parsed once: each filter asks for it, and the schema may be wide."""
-        return read_struct(self.skeleton, FileMetaData)[0].created_by
+    def elements(self) -> tuple[tuple[SchemaElement, ...], ...]:
+        """The root of the stored schema, and the elements of each top-level column."""
+        elements = iter(read_struct(self.skeleton, FileMetaData)[0].schema)
+        sizes = [1, *map(_size, self.schema.root.children)]
+        return tuple(tuple(islice(elements, size)) for size in sizes)
+
+
+def _size(node: SchemaNode) -> int:
+    """The number of schema elements of `node`."""
+    return 1 + sum(map(_size, node.children))
 
 
 class FooterSignature(NamedTuple):
@@ -79,10 +87,19 @@ class FooterSignature(NamedTuple):
     signature_bytes: int
 
 
+class Tail(NamedTuple):
+    """The parts of a footer after its row groups, and the profile of its file."""
+
+    profile: FileProfile
+    key_values: dict[str, str]
+    created_by: bytes | None
+    signature: FooterSignature | None
+
+
 _schemas_lock = ForkLock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
-_tails: dict[tuple[int, bool, bytes], tuple[FileProfile, dict[str, str], FooterSignature | None]] = {}
+_tails: dict[tuple[int, bool, bytes], Tail] = {}
 _KEPT_SCHEMAS = 512
 _MAX_VALUES = 1 << 16  # Thrift values after the row groups; a pair of the key-value metadata has three
 _COLUMN_ORDER_VALUES = 4  # more for each column
@@ -120,16 +137,16 @@ def schema_of(footer: bytes) -> SchemaStart:
 
 def profile_of(
     schema: FileSchema, templates: tuple[ChunkTemplates, ...], head: bytes, tail: bytes, *, encrypted: bool
-) -> tuple[FileProfile, dict[str, str], FooterSignature | None]:
-    """The profile, the key-value metadata and the signature of a footer. `head` is the part up to the end of the
-    schema, `tail` the part after the row groups.
+) -> Tail:
+    """The profile of a footer, and the parts of its `tail`, which follows the row groups. `head` is the part up to the
+    end of the schema.
 
     Most files of a data set share one profile. Files with `encrypted` footers share none with other files, because
     those profiles may be written to a cache file.
     """
     known = _tails.get((id(schema), encrypted, tail))
-    if known is None or known[0].schema is not schema:
-        traits, key_values, signature = _parse_tail(schema, tail)
+    if known is None or known.profile.schema is not schema:
+        traits, key_values, created_by, signature = _parse_tail(schema, tail)
         key = (id(schema), encrypted, traits)
         profile = _profiles.get(key)
         if profile is None or profile.schema is not schema:
@@ -138,7 +155,7 @@ def profile_of(
             if len(cache) >= 4 * _KEPT_SCHEMAS:
                 cache.clear()
         _profiles[key] = profile
-        known = profile, key_values, signature
+        known = Tail(profile, key_values, created_by, signature)
         if signature is None:  # every signature differs
             _tails[id(schema), encrypted, tail] = known
     return known
@@ -161,7 +178,9 @@ def without_row_groups(raw: bytes) -> FileMetaData:
     return metadata
 
 
-def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str, str], FooterSignature | None]:
+def _parse_tail(
+    schema: FileSchema, tail: bytes
+) -> tuple[WriterTraits, dict[str, str], bytes | None, FooterSignature | None]:
     reader = CompactReader(tail, most=_MAX_VALUES + _COLUMN_ORDER_VALUES * len(schema.leaves))
     metadata = reader.read_struct(FileMetaData, last_id=FileMetaData.row_groups.id)
     for twice in (FileMetaData.schema, FileMetaData.row_groups):
@@ -184,7 +203,7 @@ def _parse_tail(schema: FileSchema, tail: bytes) -> tuple[WriterTraits, dict[str
         column_orders=tuple(are_known),
         collated=_collated(pairs.get(_SPARK_SCHEMA, ""), schema),
     )
-    return traits, pairs, signature
+    return traits, pairs, metadata.created_by, signature
 
 
 def _is_known(order: ColumnOrder, leaf: LeafColumn) -> bool:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from bloomparquet.errors import BloomParquetError, FormatError, NotParquetError
 from bloomparquet.storage.file_tail import FileTail, read_file_tails
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
@@ -53,3 +56,8 @@ def _not_parquet(file: FileInfo) -> NotParquetError:
     return NotParquetError(
         f"{file.path}: {what}; expected at least {len(MAGIC) + TRAILER} bytes with {MAGIC!r} at both ends"
     )
+
+
+def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:
+    """A serialised FileMetaData, parsed by pyarrow."""
+    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -41,7 +40,7 @@ from bloomparquet.parquet.metadata.file_profile import (
     schema_of,
     without_row_groups,
 )
-from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails
+from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC, TRAILER, read_tails, to_arrow_metadata
 from bloomparquet.parquet.metadata.row_group_scan import RowGroupScan, scan_many, scan_row_groups
 from bloomparquet.parquet.thrift.definitions import PHYSICAL_TYPES, ColumnChunk, ColumnMetaData
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
@@ -79,6 +78,7 @@ class Footer:
     sizes: tuple[int | None, ...]
     chunks: NDArray[np.uint32]
     key_values: dict[str, str] = field(repr=False)
+    created_by: bytes | None
     size: int
     crypto: FileCrypto | None = None
     starts: tuple[int, ...] = ()
@@ -177,11 +177,6 @@ class Footer:
         """The footer as pyarrow's readers take it. The footer of an encrypted file gets no row groups, because pyarrow
         may end the process over their column chunks."""
         return to_arrow_metadata(self.raw if self.crypto is None else write_struct(without_row_groups(self.raw)))
-
-
-def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:
-    """A serialised FileMetaData, parsed by pyarrow."""
-    return pq.read_metadata(pa.BufferReader(raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
 def _cipher(crypto: FileCrypto, fields: ChunkFields, path: tuple[str, ...]) -> Cipher | None:
@@ -361,8 +356,11 @@ def _assemble(
 ) -> tuple[Footer, FooterSignature | None]:
     """The footer of which `scan` is the scan, without a `crypto`; and its signature, if it has one."""
     schema, templates, size = start
-    profile, key_values, signature = profile_of(schema, templates, raw[:size], raw[scan.end :], encrypted=encrypted)
-    return Footer(raw, profile, scan.rows, scan.sizes, scan.chunks, key_values, len(raw) + TRAILER), signature
+    tail = profile_of(schema, templates, raw[:size], raw[scan.end :], encrypted=encrypted)
+    footer = Footer(
+        raw, tail.profile, scan.rows, scan.sizes, scan.chunks, tail.key_values, tail.created_by, len(raw) + TRAILER
+    )
+    return footer, tail.signature
 
 
 def _starts(offsets: Sequence[Any], sizes: Sequence[int | None]) -> tuple[int, ...]:

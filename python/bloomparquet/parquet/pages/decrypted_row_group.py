@@ -20,8 +20,8 @@ from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import without_row_groups
-from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
+from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
+from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,

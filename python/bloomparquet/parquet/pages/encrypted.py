@@ -26,7 +26,6 @@ from bloomparquet.parquet.pages.headers import (
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
     Page,
-    level_bytes,
     parse_page,
 )
 from bloomparquet.parquet.thrift.definitions import PageHeader
@@ -93,16 +92,14 @@ def decrypt_chunk(
         start = position
         try:
             is_dictionary, raw = _decrypt_header(view[start:], cipher, ordinal, first=start == 0, dictionary=dictionary)
-            header, _ = read_struct(raw, PageHeader)
-            body = start + module_size(view[start:])
-            page = parse_page(header, start, body, len(view) - body)
+            page = parse_page(raw, start, len(view), start + module_size(view[start:]))
             if is_dictionary != (page.type == DICTIONARY_PAGE):
                 raise FormatError(f"unexpected page of type {page.type} at byte {start} of the column chunk")
-            position = body + page.size
+            position = page.end
             if page.type not in (DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE):
                 continue
             page_ordinal = None if is_dictionary else ordinal
-            plain = _decrypt_page(view[body:position], header, page, cipher, algorithm, page_ordinal)
+            plain = _decrypt_page(view[page.body : position], page, cipher, algorithm, page_ordinal)
         except EncryptionError as error:
             raise EncryptionError(f"the page at byte {start} of the column chunk: {error}") from error
         if is_dictionary:
@@ -111,6 +108,7 @@ def decrypt_chunk(
             data_offset = len(out) if data_offset is None else data_offset
             ordinal += 1
             seen += page.values
+        header, _ = read_struct(raw, PageHeader)
         header.compressed_page_size = len(plain)
         header.crc = None
         out += write_struct(header)
@@ -137,10 +135,10 @@ def _decrypt_header(
 
 
 def _decrypt_page(
-    data: memoryview, header: PageHeader, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
+    data: memoryview, page: Page, cipher: ChunkCipher, algorithm: Algorithm, ordinal: int | None
 ) -> bytes:
     """The decrypted page. `ordinal` is None for the dictionary page."""
-    levels = level_bytes(header, page) if page.type == DATA_PAGE_V2 else 0
+    levels = page.level_bytes
     plain_levels = bool(levels) and _has_module_length(data[levels:], algorithm)
     if algorithm.counter_mode_pages:
         _require_checksum(data, page)
@@ -181,11 +179,11 @@ def encrypt_chunk(plain: bytes | memoryview, cipher: ChunkCipher, algorithm: Alg
     position = uncompressed = 0
     while position < len(view):
         header, body = read_struct(view, PageHeader, position)
-        page = parse_page(header, position, body, len(view) - body)
+        page = parse_page(bytes(view[position:body]), position, len(view))
         is_dictionary = page.type == DICTIONARY_PAGE
         if page.type not in (DATA_PAGE, DATA_PAGE_V2) and not (is_dictionary and not out):
             raise FormatError(f"unexpected page of type {page.type} at byte {position} of the column chunk")
-        position = body + page.size
+        position = page.end
         ordinals = () if is_dictionary else (len(pages),)
         encrypted = _encrypt_page(view[body:position], cipher, algorithm, is_dictionary, ordinals)
         header.compressed_page_size = len(encrypted)

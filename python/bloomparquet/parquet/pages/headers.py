@@ -9,17 +9,37 @@ Source: parquet-format ``parquet.thrift`` (PageHeader), ``README.md`` ("Data Pag
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
-from bloomparquet.errors import FormatError
-from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, DictionaryPageHeader, PageHeader
-from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import ThriftStruct
-
-S = TypeVar("S", bound=ThriftStruct)
+from bloomparquet.errors import FormatError, quoted
+from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, PageHeader
+from bloomparquet.parquet.thrift.numbers import read_numbers
 
 DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+
+_TYPE, _UNCOMPRESSED, _COMPRESSED = (
+    PageHeader.type.id, PageHeader.uncompressed_page_size.id, PageHeader.compressed_page_size.id,
+)  # fmt: skip
+_CRC = PageHeader.crc.id
+_V1, _DICTIONARY, _V2 = (
+    PageHeader.data_page_header.id, PageHeader.dictionary_page_header.id, PageHeader.data_page_header_v2.id,
+)  # fmt: skip
+_VALUES, _ENCODING = DataPageHeader.num_values.id, DataPageHeader.encoding.id
+"""The same in a dictionary page's header."""
+_V2_FIELDS = tuple(
+    each.id
+    for each in (
+        DataPageHeaderV2.num_values, DataPageHeaderV2.num_rows, DataPageHeaderV2.encoding,
+        DataPageHeaderV2.definition_levels_byte_length, DataPageHeaderV2.repetition_levels_byte_length,
+    )
+)  # fmt: skip
+_HEADER_BYTES = 256
+"""Most headers have fewer bytes. Those with long bounds are read in several steps."""
+
+ReadBytes = Callable[[int, int], "bytes | memoryview"]
+"""Reads the bytes from a start offset to an end offset, all of them."""
 
 
 class Page(NamedTuple):
@@ -33,6 +53,22 @@ class Page(NamedTuple):
     crc: int | None
     values: int  # including nulls; for a dictionary page, the number of entries
     encoding: int
+    rows: int  # of a DATA_PAGE_V2; 0 for other pages, which do not say it
+    definition_bytes: int  # of a DATA_PAGE_V2: the levels precede the values, uncompressed
+    repetition_bytes: int
+
+    @property
+    def end(self) -> int:
+        return self.body + self.size
+
+    @property
+    def uses_dictionary(self) -> bool:
+        """Whether the values of a data page are entries of its chunk's dictionary."""
+        return self.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY)
+
+    @property
+    def level_bytes(self) -> int:
+        return self.definition_bytes + self.repetition_bytes
 
 
 class Chunk(NamedTuple):
@@ -45,8 +81,7 @@ class Chunk(NamedTuple):
     @property
     def is_dictionary_encoded(self) -> bool:
         """Whether every value of the chunk is an entry of its dictionary."""
-        encodings = {page.encoding for page in self.data}
-        return self.dictionary is not None and encodings <= {PLAIN_DICTIONARY, RLE_DICTIONARY}
+        return self.dictionary is not None and all(page.uses_dictionary for page in self.data)
 
 
 def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
@@ -54,12 +89,17 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
 
     Raises FormatError if a header is damaged, a page ends behind `buffer`, or the pages have another number of values.
     """
+    return read_headers(lambda start, end: buffer[start:end], len(buffer), values)
+
+
+def read_headers(read: ReadBytes, size: int, values: int) -> Chunk:
+    """:func:`walk_pages` over a chunk of `size` bytes that `read` reads. It reads the headers and little more."""
     dictionary: Page | None = None
     data: list[Page] = []
     position = seen = 0
     while seen < values:
-        page = _read_page(buffer, position)
-        position = page.body + page.size
+        page = read_header(read, position, size)
+        position = page.end
         if page.type == DICTIONARY_PAGE:
             if dictionary is not None or data:
                 raise FormatError(f"unexpected dictionary page at byte {page.start} of the column chunk")
@@ -72,52 +112,50 @@ def walk_pages(buffer: bytes | memoryview, values: int) -> Chunk:
     return Chunk(dictionary, tuple(data), position)
 
 
-def _read_page(buffer: bytes | memoryview, position: int) -> Page:
-    reader = CompactReader(buffer, position)
-    header = reader.read_struct(PageHeader)
-    return parse_page(header, position, reader.position, len(buffer) - reader.position)
+def read_header(read: ReadBytes, start: int, limit: int) -> Page:
+    """The page at byte `start` of a chunk, by reading its header. It must end at byte `limit` at the latest."""
+    length = _HEADER_BYTES
+    while True:
+        end = min(start + length, limit)
+        try:
+            return parse_page(bytes(read(start, end)), start, limit)
+        except FormatError:
+            if end == limit or length >= limit:
+                raise
+            length *= 64
 
 
-def parse_page(header: PageHeader, start: int, body: int, room: int) -> Page:
-    """The page of `header`. Offsets are from the start of its chunk; the chunk has `room` bytes from `body` on.
+def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -> Page:
+    """The page whose header is at the start of the bytes `header` and at byte `start` of its chunk.
 
-    FormatError for a damaged header, and for a page larger than `room`.
+    `body`: where the page's bytes begin; None: after the header. FormatError for a damaged header, and for a page that
+    ends behind byte `limit` of the chunk.
     """
+    place = f"at byte {start} of the column chunk"
     try:
-        details = _details(header)
-        values, encoding = (0, 0) if details is None else (details.num_values, details.encoding)
-        size, uncompressed_size = header.compressed_page_size, header.uncompressed_page_size
-        page = Page(header.type, start, body, size, uncompressed_size, header.crc, values, encoding)
+        numbers, length = read_numbers(header)
     except FormatError as error:
-        raise FormatError(f"the page header at byte {start} of the column chunk: {error}") from error
-    if min(page.type, size, uncompressed_size, values, encoding) < 0:
-        raise FormatError(f"the page header at byte {start} of the column chunk has a negative number: {page}")
-    if size > room:
-        raise FormatError(f"the page at byte {start} of the column chunk claims {size} bytes; {room} are left")
-    return page
-
-
-def _details(header: PageHeader) -> DataPageHeader | DataPageHeaderV2 | DictionaryPageHeader | None:
-    """The part of the header for its page type; None for index pages and unknown types."""
-    if header.type == DATA_PAGE:
-        return _required(header.data_page_header)
-    if header.type == DATA_PAGE_V2:
-        return _required(header.data_page_header_v2)
-    return _required(header.dictionary_page_header) if header.type == DICTIONARY_PAGE else None
-
-
-def _required(details: S | None) -> S:
-    if details is None:
-        raise FormatError("the part for its page type is missing")
-    return details
-
-
-def level_bytes(header: PageHeader, page: Page) -> int:
-    """The number of bytes of a :data:`DATA_PAGE_V2` that are levels. They precede the values, uncompressed."""
-    details = _required(header.data_page_header_v2)
-    sizes = details.definition_levels_byte_length, details.repetition_levels_byte_length
-    if min(sizes) < 0 or sum(sizes) > page.size:
+        raise FormatError(f"the page header {place}: {error}") from error
+    body = start + length if body is None else body
+    try:
+        kind, size, uncompressed_size = numbers[_TYPE], numbers[_COMPRESSED], numbers[_UNCOMPRESSED]
+        values = encoding = rows = definitions = repetitions = 0
+        if kind == DATA_PAGE_V2:
+            values, rows, encoding, definitions, repetitions = map(numbers[_V2].__getitem__, _V2_FIELDS)
+        elif kind in (DATA_PAGE, DICTIONARY_PAGE):
+            details = numbers[_V1 if kind == DATA_PAGE else _DICTIONARY]
+            values, encoding = details[_VALUES], details[_ENCODING]
+        crc = 0 | numbers[_CRC] if _CRC in numbers else None
+        is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
+    except (KeyError, TypeError):  # None stands for a value of another type
         raise FormatError(
-            f"the page at byte {page.start} of the column chunk claims levels of {sizes} bytes, but has {page.size}"
-        )
-    return sum(sizes)
+            f"the page header {place} lacks a required field, or has one of another type: {quoted(numbers)}"
+        ) from None
+    page = Page(kind, start, body, size, uncompressed_size, crc, values, encoding, rows, definitions, repetitions)
+    if is_negative:
+        raise FormatError(f"the page header {place} has a negative number: {page}")
+    if body + size > limit:
+        raise FormatError(f"the page {place} claims {size} bytes; {limit - body} are left")
+    if definitions + repetitions > size:
+        raise FormatError(f"the page {place} has more bytes of levels than bytes: {page}")
+    return page

@@ -216,10 +216,12 @@ class DictionaryPageHeader(ThriftStruct):
 
 class DataPageHeaderV2(ThriftStruct):
     num_values = RequiredField[int](1, I32)
+    num_nulls = RequiredField[int](2, I32)
     num_rows = RequiredField[int](3, I32)
     encoding = RequiredField[int](4, I32)
     definition_levels_byte_length = RequiredField[int](5, I32)
     repetition_levels_byte_length = RequiredField[int](6, I32)
+    is_compressed = Field[bool](7, TRUE)
 
 
 class PageHeader(ThriftStruct):
@@ -235,6 +237,7 @@ class PageHeader(ThriftStruct):
 class PageLocation(ThriftStruct):
     offset = RequiredField[int](1, I64)
     compressed_page_size = RequiredField[int](2, I32)
+    first_row_index = RequiredField[int](3, I64)
 
 
 class OffsetIndex(ThriftStruct):

@@ -95,3 +95,10 @@ def _write_varint(out: bytearray, number: int) -> None:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
+
+
+def varint(number: int) -> bytes:
+    """The bytes of an unsigned integer."""
+    out = bytearray()
+    _write_varint(out, number)
+    return bytes(out)

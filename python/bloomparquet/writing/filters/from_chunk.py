@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import BloomParquetError, FormatError, first_line
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
-from bloomparquet.parquet.metadata.file_tail import MAGIC
-from bloomparquet.parquet.metadata.footer import Footer, to_arrow_metadata
+from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
+from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages import headers as pages
 from bloomparquet.parquet.pages.decrypted_row_group import append_decrypted, chunk_extent
 from bloomparquet.parquet.thrift.definitions import (
@@ -214,7 +214,7 @@ def _file_metadata(chunk: ColumnMetaData, elements: list[SchemaElement], rows: i
         schema=[SchemaElement(name=b"root", num_children=1), *elements],
         num_rows=rows,
         row_groups=[RowGroup(columns=[column], total_byte_size=chunk.total_uncompressed_size, num_rows=rows)],
-        created_by=footer.profile.created_by,  # pyarrow works around known bugs of old writers
+        created_by=footer.created_by,  # pyarrow works around known bugs of old writers
     )
     return to_arrow_metadata(write_struct(whole))
 

@@ -1,0 +1,129 @@
+"""Files with many pages, and the check that rows read by pages are those that pyarrow reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.pages.headers import ReadBytes
+from bloomparquet.parquet.pages.image import find_column, read_rows
+from tests.support.core import read_footer
+
+ROUNDS = int(os.environ.get("BLOOMPARQUET_ROUNDS", "4"))
+"""Sets of rows that are read from each column of a row group."""
+SEED = int(os.environ.get("BLOOMPARQUET_SEED", "0"))
+
+
+def flat_table(rows: int) -> pa.Table:
+    """Columns without nesting, with nulls, with few and with many distinct values."""
+    rng = np.random.default_rng(rows)
+    numbers = rng.integers(-(2**31), 2**31, rows)
+    few = rng.integers(0, 20, rows)
+    nulls = pa.array(rng.random(rows) < 0.1)
+    texts = [f"text {number}" for number in numbers.tolist()]
+
+    def sparse(values: pa.Array) -> pa.Array:
+        return pa.compute.if_else(nulls, None, values)
+
+    return pa.table({
+        "int64": pa.array(numbers),
+        "int32": sparse(pa.array(numbers.astype(np.int32))),
+        "few": sparse(pa.array(few)),
+        "bool": sparse(pa.array(few % 3 == 0)),
+        "double": sparse(pa.array(numbers / 7)),
+        "text": pa.array(texts),
+        "sparse_text": sparse(pa.array(texts)),
+        "few_texts": pa.array([f"value {each}" for each in few.tolist()]),
+        "decimal": sparse(pa.array([Decimal(each).scaleb(-2) for each in numbers.tolist()], pa.decimal128(20, 2))),
+        "timestamp": sparse(pa.array(numbers, pa.timestamp("us", "UTC"))),
+        "date": sparse(pa.array(few.astype(np.int32), pa.date32())),
+    })  # fmt: skip
+
+
+def nested_table(rows: int) -> pa.Table:
+    """Structs, lists and maps, whose leaves have pages that end at different rows."""
+    rng = np.random.default_rng(rows)
+    base = flat_table(rows)
+    fields = ["int64", "text", "few", "bool"]
+    struct = pa.StructArray.from_arrays(
+        [base[name].combine_chunks() for name in fields], fields, mask=pa.array(rng.random(rows) < 0.1)
+    )
+    sizes = rng.integers(0, 4, rows)
+    offsets = pa.array(np.append(0, sizes.cumsum()).astype(np.int32))
+    values = flat_table(int(sizes.sum()))
+    text, number = values["text"].combine_chunks(), values["int32"].combine_chunks()
+    pairs = pa.StructArray.from_arrays([number, text], ["number", "text"])
+    return pa.table({
+        "struct": struct,
+        "outer": pa.StructArray.from_arrays([struct, base["double"].combine_chunks()], ["struct", "double"]),
+        "list": pa.ListArray.from_arrays(offsets, number, mask=pa.array(sizes == 0)),
+        "list_of_structs": pa.ListArray.from_arrays(offsets, pairs),
+        "map": pa.MapArray.from_arrays(offsets, text, number),
+        "mixed": pa.StructArray.from_arrays(
+            [base["text"].combine_chunks(), pa.ListArray.from_arrays(offsets, number)], ["text", "list"]
+        ),
+    })  # fmt: skip
+
+
+def footer_of(path: Path | str) -> Footer:
+    return parse_footer(read_footer(str(path)))
+
+
+def reader_of(path: Path | str, log: list[tuple[int, int]] | None = None) -> ReadBytes:
+    """Reads bytes of a file. `log` gets the extents."""
+    data = memoryview(Path(path).read_bytes())
+
+    def read(start: int, end: int) -> memoryview:
+        if log is not None:
+            log.append((start, end))
+        return data[start:end]
+
+    return read
+
+
+def random_rows(rng: np.random.Generator, rows: int) -> np.ndarray:
+    """One row, some rows, or a range; often at the borders of the row group."""
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return rng.choice([0, rows - 1, rng.integers(0, rows)], 1).astype(np.int64)
+    if kind == 1:
+        return np.unique(rng.integers(0, rows, rng.integers(1, 6)))
+    start = int(rng.integers(0, rows))
+    return np.arange(start, min(rows, start + int(rng.integers(1, 50))))
+
+
+def taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
+    try:
+        return column.take(pa.array(rows)).combine_chunks()
+    except pa.ArrowNotImplementedError:  # views of strings
+        return pa.chunked_array([column.slice(row, 1).chunk(0) for row in rows.tolist()]).combine_chunks()
+
+
+def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np.ndarray] = random_rows) -> float:
+    """Compare random rows of every column with those of the whole column, found by headers and by index. Returns the
+    share of the reads that were made by pages."""
+    footer, read, file = footer_of(path), reader_of(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    rng = np.random.default_rng(SEED)
+    by_pages = 0
+    total = 0
+    for row_group, rows in enumerate(footer.rows):
+        whole = file.read_row_group(row_group)
+        for number, column in enumerate(whole.columns):
+            found = [find_column(footer, row_group, number, read, by_index=by_index) for by_index in (False, True)]
+            for _ in range(ROUNDS):
+                wanted = choose(rng, rows)
+                for pages in found:
+                    total += 1
+                    values = None if pages is None else read_rows(pages, wanted, read)
+                    if values is not None:
+                        by_pages += 1
+                        assert values.type == column.type
+                        assert values.equals(taken(column, wanted)), (whole.column_names[number], wanted)
+    return by_pages / total
