@@ -38,12 +38,9 @@ def write(path: Path, converted_type: int, values: list[int | None], *, rows: in
     return edit_footer(str(path), annotate)
 
 
-@pytest.mark.parametrize("statistics", [True, False])
 @pytest.mark.parametrize(("converted_type", "stored", "shown"), CASES)
-def test_what_a_reader_shows_is_found(
-    tmp_path: Path, converted_type: int, stored: int, shown: int, statistics: bool
-) -> None:
-    path = write(tmp_path / "x.parquet", converted_type, [1, stored, None], write_statistics=statistics)
+def test_what_a_reader_shows_is_found(tmp_path: Path, converted_type: int, stored: int, shown: int) -> None:
+    path = write(tmp_path / "x.parquet", converted_type, [1, stored, None])
     assert pq.read_table(path).column("x").to_pylist() == [1, shown, None]
     for where in (f"x = {shown}", f"x IN ({shown}, 99)", f"x >= {shown} AND x <= {shown}", f"NOT x <> {shown}"):
         assert bp.read_table(path, where).column("x").to_pylist() == [shown], where
@@ -65,14 +62,21 @@ def test_an_index_knows_no_more(tmp_path: Path) -> None:
     assert bp.plan(tmp_path, "x = 5").kept == 1  # the row group with 300
 
 
+@pytest.mark.parametrize("statistics", [True, False])
 @pytest.mark.parametrize("converted_type", [UINT_8, UINT_16, INT_8, INT_16])
-def test_filters_skip_where_min_max_are_known(tmp_path: Path, converted_type: int) -> None:
+def test_filters_skip_unless_min_max_deny_it(tmp_path: Path, converted_type: int, statistics: bool) -> None:
     """All row groups have the same min and max, so only filters can skip."""
     groups = [[0, 100, middle] for middle in range(1, 21)]
     values: list[int | None] = [value for group in groups for value in group]
-    for statistics in (True, False):
-        path = write(tmp_path / "x.parquet", converted_type, values, rows=3, write_statistics=statistics)
-        for middle in (1, 20):
-            plan = bp.plan(path, f"x = {middle}")
-            assert [group.index for group in plan.row_groups if group.kept][:1] == [middle - 1] or not statistics
-            assert (plan.skipped["bloom"] >= 15) is statistics, plan
+    path = write(tmp_path / "x.parquet", converted_type, values, rows=3, write_statistics=statistics)
+    for middle in (1, 20):
+        plan = bp.plan(path, f"x = {middle}")
+        assert [group.index for group in plan.row_groups if group.kept][:1] == [middle - 1]
+        assert plan.skipped["bloom"] >= 15, plan
+
+
+def test_a_type_that_min_max_deny_is_the_reason(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", INT_8, [5, 300, 7], rows=3)
+    for where in ("x = 44", "x > 40", "x IS NULL"):
+        (reason,) = bp.plan(path, where).explain().reasons()
+        assert (reason.reason.name, reason.count) == ("NARROW_TYPE", 1)

@@ -21,6 +21,7 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.why_not import WhyNot
+from tests.planning import test_narrow_integers as narrow
 from tests.support import encrypted_table
 from tests.support.core import BINARY, Field, edit_footer, empty_filters
 from tests.support.files import hive, write, write_groups
@@ -135,6 +136,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.TYPE: of("c = '2020-01-01'", pa.array(EVEN, pa.timestamp("us")), (), use_deprecated_int96_timestamps=True),
     WhyNot.BOOLEAN: of("c = TRUE", [True, False] * 25, ()),
     WhyNot.READER_TYPE: pushed("c = 30", reader_types={("c",): "smallint"}),
+    WhyNot.NARROW_TYPE: lambda tmp: bp.plan(narrow.write(tmp / "x.parquet", narrow.INT_8, [300]), "x = 44").explain(),
     WhyNot.FLOAT_BOUNDS: of("c > 3.5", [float(n) for n in EVEN]),
     WhyNot.BOUNDS_TYPE: of("c > 3.5", pa.array(EVEN, pa.float16())),
     WhyNot.LIST_IN_ORC: orc("array_contains(c, 3)", [[1, 2]] * 50),

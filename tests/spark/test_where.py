@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from bloomparquet.query.like import Like
+from tests.planning import test_narrow_integers as narrow
 from tests.query.test_like import TEXTS
 from tests.spark.compare import load, parquet, partitions, rows
 from tests.support import files
@@ -280,3 +281,13 @@ def test_days_of_the_julian_calendar_lose_no_row(spark: SparkSession, tmp_path: 
     assert load(spark, tmp_path / "t", "id INT", where="s.d IS NULL AND id = 2").count() == 1
     with pytest.raises(PythonException, match=r"column s .* calendar of Spark 2"):
         load(spark, tmp_path / "t", "id INT, s STRUCT<d: DATE>").collect()
+
+
+@pytest.mark.parametrize(("converted_type", "stored", "shown"), narrow.CASES[:3])  # Arrow shows other unsigned numbers
+def test_a_type_narrower_than_its_values_loses_no_row(
+    spark: SparkSession, tmp_path: Path, converted_type: int, stored: int, shown: int
+) -> None:
+    path = narrow.write(tmp_path / "x.parquet", converted_type, [1, stored, None, 5])
+    with conf(spark, {"spark.sql.parquet.filterPushdown": "false"}):  # with it, Spark loses the row
+        for where in (f"x = {shown}", f"x >= {shown}", "x <> 1", "x IS NULL"):
+            assert rows(load(spark, path, where=where)) == rows(parquet(spark, path).where(where)) != [], where

@@ -242,7 +242,7 @@ class _Explainer:
         if by_file is not None:
             count = int(np.count_nonzero(alive))
             return decided, excluded, [(self._why_partition(leaf), count)] if count else []
-        reasons = explain_kept(units, asked, kept & alive[owner], request)
+        reasons = explain_kept(units, asked, kept & alive[owner], verdicts.asked, request)
         return decided, excluded, _count_reasons(reasons, owner, self._total)
 
     def _why_partition(self, leaf: Predicate) -> Why:

@@ -269,6 +269,8 @@ class LeafVerdicts:
         self.watch = request.watch
         self.equalities: dict[int, list[Equality]] = {}  # by id of leaf
         self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
+        self.asked = np.zeros(len(table), np.bool_)
+        """The row ranges of which a usable filter was asked."""
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
     def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
@@ -348,11 +350,11 @@ class LeafVerdicts:
 
         ``conclusive[i]``: whether `leaf` is TRUE for no row of chunk i if `test` is TRUE for none of its values.
         """
+        conclusive = conclusive & chunks.shown_as_stored
         if self._up_to is Decision.NULLS:
             verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
             return
         self._request.errors.add(chunks.unreadable)
-        conclusive = conclusive & chunks.shown_as_stored
         try:
             answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError as error:
@@ -383,7 +385,9 @@ class LeafVerdicts:
         storage, reads = self._request.dataset.storage, self._request.filter_reads
         answers, n_unusable = filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
         verdicts[chunks.members[asked]] = answers
+        self.asked[chunks.members[asked]] = True
         if n_unusable:
+            self.asked[chunks.members[[i for i in asked.tolist() if i in filters.errors]]] = False
             self._request.errors.add(filters.errors[i] for i in asked.tolist() if i in filters.errors)
 
 

@@ -57,9 +57,11 @@ Reasons = Iterator[tuple[NDArray[np.int64], Why]]
 """Positions of row groups, and why they are kept."""
 
 
-def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], request: Request) -> Reasons:
+def explain_kept(
+    units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], asked: NDArray[np.bool_], request: Request
+) -> Reasons:
     """Why evidence about `leaf` keeps the units that are `kept`. `leaf` is a leaf predicate in negation normal form, or
-    the conditions on elements that stand for one."""
+    the conditions on elements that stand for one. `asked`: the units of which judging `leaf` asked a usable filter."""
     options = request.options
     choices = [leaf] if isinstance(leaf, Not) else list(leaves(leaf))
     for i, schema in enumerate(units.schemas):
@@ -69,7 +71,7 @@ def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], req
             continue
         leaf = choices[0]
         if isinstance(leaf, VariantField):
-            yield from _explain_variant(units, leaf, i, members, request)
+            yield from _explain_variant(units, leaf, i, members, asked, request)
             continue
         stored = find_leaf_of(schema, leaf, case_sensitive=options.case_sensitive)
         for other in choices[1:]:  # a list or a map: the first that this file has
@@ -92,12 +94,18 @@ def explain_kept(units: RowRanges, leaf: Predicate, kept: NDArray[np.bool_], req
             else:
                 chunks = units.chunks(i, leaf_column, request.footer_reads)
                 positions = np.flatnonzero(kept[chunks.members])
-                for some, why in _ChunkReasons(leaf, leaf_column, chunks, request).explain(positions):
+                reasons = _ChunkReasons(leaf, leaf_column, chunks, asked[chunks.members], request)
+                for some, why in reasons.explain(positions):
                     yield chunks.members[some], why
 
 
 def _explain_variant(
-    units: RowRanges, field: VariantField, profile: int, members: NDArray[np.int64], request: Request
+    units: RowRanges,
+    field: VariantField,
+    profile: int,
+    members: NDArray[np.int64],
+    asked: NDArray[np.bool_],
+    request: Request,
 ) -> Reasons:
     typed = find_typed_chunks(
         field, units.schemas[profile], lambda leaf: units.chunks(profile, leaf, request.footer_reads), units.rows,
@@ -108,16 +116,19 @@ def _explain_variant(
         return
     is_kept = np.isin(typed.chunks.members, members)
     yield typed.chunks.members[is_kept & ~typed.conclusive], Why(WhyNot.NOT_SHREDDED, field.path, field.column)
-    reasons = _ChunkReasons(typed.test, typed.leaf, typed.chunks, request)
+    reasons = _ChunkReasons(typed.test, typed.leaf, typed.chunks, asked[typed.chunks.members], request)
     for some, why in reasons.explain(np.flatnonzero(is_kept & typed.conclusive)):
         yield typed.chunks.members[some], why
 
 
 class _ChunkReasons:
-    """Why a leaf predicate does not exclude chunks of one column."""
+    """Why a leaf predicate does not exclude chunks of one column. ``asked[i]``: whether the filter of chunk i was
+    asked."""
 
-    def __init__(self, leaf: Predicate, leaf_column: LeafColumn, chunks: Chunks, request: Request) -> None:
-        self._leaf, self._chunks, self._request = leaf, chunks, request
+    def __init__(
+        self, leaf: Predicate, leaf_column: LeafColumn, chunks: Chunks, asked: NDArray[np.bool_], request: Request
+    ) -> None:
+        self._leaf, self._chunks, self._asked, self._request = leaf, chunks, asked, request
         self._column, self._type = leaf_column.path, leaf_column.describe()
 
     def explain(self, kept: NDArray[np.int64]) -> Reasons:
@@ -127,6 +138,9 @@ class _ChunkReasons:
         for i in kept[[int(i) in errors and not present[i] for i in kept]].tolist():  # the metadata is unreadable
             yield np.array([i]), self._why_error(i)
         kept = kept[[int(i) not in errors or bool(present[i]) for i in kept]]
+        is_shown = chunks.shown_as_stored[kept]
+        yield kept[~is_shown], self._why(WhyNot.NARROW_TYPE, self._type)
+        kept = kept[is_shown]
         if isinstance(leaf, IsNull):
             unknown = chunks.nulls[kept] < 0
             yield kept[unknown], self._why(WhyNot.NO_NULL_COUNT)
@@ -190,10 +204,9 @@ class _ChunkReasons:
         if not all(isinstance(value, str) and value.isascii() for value in leaf.values):
             yield kept, self._why(WhyNot.NON_ASCII, expression)
             return
-        present = np.zeros(len(kept), np.bool_) if candidates is None else candidates.filters.present[kept]
-        yield kept[~present], self._why(WhyNot.NO_CASE_FILTER, expression)
+        yield kept[~self._asked[kept]], self._why(WhyNot.NO_CASE_FILTER, expression)
         if candidates is not None:
-            yield from self._asked(candidates, kept[present])
+            yield from self._maybe(candidates, kept[self._asked[kept]])
 
     def _equality(self, candidates: Candidates | None, kept: NDArray[np.int64]) -> Reasons:
         if candidates is None and self._chunks.family == "boolean":
@@ -207,20 +220,19 @@ class _ChunkReasons:
             reason = WhyNot.TYPE if self._proves_nothing() or self._is_hashless() else WhyNot.LITERAL
             yield kept, self._why(reason, self._type)
             return
-        present = candidates.filters.present[kept]
-        errors = candidates.filters.errors
-        usable = np.array([int(i) not in errors for i in kept], np.bool_)
-        for i in kept[present & ~usable].tolist():
+        asked, errors = self._asked[kept], candidates.filters.errors
+        failed = ~asked & np.array([int(i) in errors for i in kept], np.bool_)
+        for i in kept[failed].tolist():
             yield np.array([i]), self._why_error(i)
-        yield kept[~present], self._why(WhyNot.DISTRUSTED_FILTER if unusable else WhyNot.NO_FILTER, unusable)
-        yield from self._asked(candidates, kept[present & usable])
+        yield kept[~asked & ~failed], self._why(WhyNot.DISTRUSTED_FILTER if unusable else WhyNot.NO_FILTER, unusable)
+        yield from self._maybe(candidates, kept[asked])
 
     def _is_hashless(self) -> bool:
         """Whether filters of this type prove nothing."""
         encoded = self._chunks.encode((), self._request.options.timezone)
         return encoded is not None and encoded.hashes is None
 
-    def _asked(self, candidates: Candidates, kept: NDArray[np.int64]) -> Reasons:
+    def _maybe(self, candidates: Candidates, kept: NDArray[np.int64]) -> Reasons:
         """The chunks whose filter says maybe."""
         if not len(kept):
             return

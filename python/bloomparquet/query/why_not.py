@@ -98,6 +98,10 @@ class WhyNot(Enum):
         "the reader converts {column} to {detail}, so that its values may differ from those stored",
         "read the column in the type that the files have",
     )
+    NARROW_TYPE = (
+        "in {count} of {total} {unit}, numbers may lie beyond the type of {column} ({detail}): readers show others",
+        "write the files again with {column} in a type that holds all its numbers, and with statistics",
+    )
     FLOAT_BOUNDS = (
         "the max leaves out NaN, which is greater than every number, and there may be some",
         "use <, <= or =, or store the column as decimals",

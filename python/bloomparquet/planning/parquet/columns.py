@@ -61,10 +61,13 @@ class ColumnChunks:
         limits = narrow_range(self.leaf)
         if limits is None:
             return np.ones(len(self.members), np.bool_)
-        fits: NDArray[np.bool_] = (self.values >= 0) & (self.nulls == self.values)  # there is no value
-        if self.bounds is not None:
-            fits |= self.bounds.known & (self.bounds.lower >= limits[0]) & (self.bounds.upper <= limits[1])
-        return fits
+        low, high = limits
+        bounds = self.bounds
+        known = np.zeros(len(self.members), np.bool_) if bounds is None else bounds.known
+        within = known if bounds is None else known & (bounds.lower >= low) & (bounds.upper <= high)
+        # No known writer stores other integers than the type has. Of decimals, it must be known.
+        is_trusted = ~known if self.family == "integer" else (self.values >= 0) & (self.nulls == self.values)
+        return np.asarray(within | is_trusted, np.bool_)
 
     @property
     def unreadable(self) -> list[BloomParquetError]:
