@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, UnsupportedError, first_line, quoted, shorten
+from bloomparquet.errors import FormatError, UnsupportedError, first_line, located, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
@@ -111,8 +111,8 @@ def read_row_groups(
 
     `columns` names top-level columns. INT96 is read as ``timestamp[us, UTC]``, as Spark does.
 
-    Raises EncryptionError for a column whose key is missing, and for data that was altered; FormatError for a struct
-    without leaf columns, which pyarrow leaves out.
+    Raises EncryptionError for a column whose key is missing, and for data that was altered; FormatError for a column of
+    which pyarrow reads fewer rows than the row group has, and for a struct without leaf columns, which it leaves out.
     """
     names = None if columns is None else list(columns)
     int96 = int96_columns(footer.profile.schema.root)
@@ -135,7 +135,8 @@ def _read_plaintext(
         )
         # One at a time: over several row groups, pyarrow cannot decode dictionaries inside structs.
         for row_group in row_groups:
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=columns)
+            with located(f"{path}: row group {row_group}"):
+                yield from _all_rows(file, row_group, footer.rows[row_group], columns)
 
 
 def _read_encrypted(
@@ -144,8 +145,44 @@ def _read_encrypted(
     images, count = DecryptedRowGroups(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:
         data, metadata = images.read(row_group, count)
+        with located(f"{path}: row group {row_group}"):
+            try:
+                file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
+                yield from _all_rows(file, 0, footer.rows[row_group], columns)
+            except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
+                raise FormatError(first_line(error)) from error
+
+
+def _all_rows(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+    """The batches of one row group. FormatError unless pyarrow reads as many `rows` as the row group has.
+
+    pyarrow reads no further in a column when it finds an empty data page where a batch begins.
+    """
+    read = 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=columns):
+            read += batch.num_rows
+            yield batch
+    except pa.ArrowInvalid as error:  # columns or fields of different lengths, among others
+        raise FormatError(_incomplete(file, row_group, rows, columns) or first_line(error)) from error
+    if read != rows:
+        raise FormatError(_incomplete(file, row_group, rows, columns) or _counts(read, rows))
+
+
+def _incomplete(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> str | None:
+    """A message that names the first column of which pyarrow cannot read all `rows`; None if there is none."""
+    for name in file.schema_arrow.names if columns is None else columns:
         try:
-            file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
-        except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
-            raise FormatError(f"{path}: row group {row_group}: {first_line(error)}") from error
+            read = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=[name]))
+        except pa.ArrowInvalid as error:
+            return f"column {name}: expected {rows} rows; pyarrow cannot read them: {first_line(error)}"
+        if read != rows:
+            return f"column {name}: {_counts(read, rows)}"
+    return None
+
+
+def _counts(read: int, rows: int) -> str:
+    return (
+        f"pyarrow read {read} rows; expected {rows}, the number in the footer; the file is damaged, or it has data "
+        "pages without values, where pyarrow stops; write the file again with another engine"
+    )

@@ -47,9 +47,15 @@ class PositionDeleteFile:
     def _read(self, storage: Storage) -> Mapping[str, Positions]:
         with storage.open_file(self.path) as source:
             try:
-                table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(columns=["file_path", "pos"])
+                file = pq.ParquetFile(source, read_dictionary=["file_path"])
+                table = file.read(columns=["file_path", "pos"])
             except pa.ArrowException as error:
                 raise FormatError(f"{self.path}: pyarrow cannot read this position delete file: {error}") from error
+            if table.num_rows != file.metadata.num_rows:
+                raise FormatError(
+                    f"{self.path}: pyarrow read {table.num_rows} rows of this position delete file; expected "
+                    f"{file.metadata.num_rows}, the number in its footer; compact the table with another engine"
+                )
         if (
             sorted(table.column_names) != ["file_path", "pos"]
             or table["file_path"].null_count
