@@ -20,29 +20,16 @@ from bloomparquet.errors import FormatError, located
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.metadata.chunk_fields import ChunkFields
 from bloomparquet.parquet.metadata.file_profile import without_row_groups
-from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
+from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.encrypted import DecryptedChunk, decrypt_chunk
-from bloomparquet.parquet.thrift.definitions import (
-    PHYSICAL_TYPES,
-    ColumnChunk,
-    ColumnMetaData,
-    RowGroup,
-)
-from bloomparquet.parquet.thrift.writer import write_struct
+from bloomparquet.parquet.pages.image import image_column, image_metadata, image_skeleton
+from bloomparquet.parquet.thrift.definitions import ColumnMetaData
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import read_extents
 
 _BEFORE = len(MAGIC)
-_KEPT_FIELDS = (
-    ColumnMetaData.type,
-    ColumnMetaData.encodings,
-    ColumnMetaData.path_in_schema,
-    ColumnMetaData.codec,
-    ColumnMetaData.num_values,
-    ColumnMetaData.total_uncompressed_size,
-)
 
 
 class DecryptedRowGroup(NamedTuple):
@@ -100,7 +87,7 @@ class DecryptedRowGroups:
         self._storage, self._path, self._footer = storage, path, footer
         self._leaves = [leaf for leaf in footer.profile.schema.leaves if columns is None or _is_read(leaf, columns)]
         (self._file,) = storage.list_files(path, recursive=False)
-        self._skeleton = without_row_groups(footer.raw)
+        self._skeleton = image_skeleton(without_row_groups(footer.raw))
 
     def read(self, row_group: int, count: ReadCount) -> DecryptedRowGroup:
         """Read and decrypt one row group. Its wanted columns are in memory twice meanwhile.
@@ -112,14 +99,16 @@ class DecryptedRowGroups:
         extents = [(start, start + size) for start, size in (chunk.extent for chunk in chunks)]
         raws = read_extents(self._storage, self._file, extents, count)
         out = bytearray(MAGIC)  # pyarrow ignores a dictionary page at byte 0
-        columns = [_empty_column(leaf) for leaf in self._footer.profile.schema.leaves]
+        columns = [image_column(leaf, 0, 0, 0, _BEFORE) for leaf in self._footer.profile.schema.leaves]
         for chunk, raw in zip(chunks, raws, strict=True):
             begin = len(out)
             with located(self._name(row_group, chunk.leaf)):
                 decrypted = append_decrypted(out, raw, chunk.fields, chunk.cipher, self._footer)
-            columns[chunk.leaf.index] = _column(chunk.metadata, decrypted, len(out) - begin)
+                codec, values, size = chunk.metadata.codec, chunk.metadata.num_values, len(out) - begin
+            columns[chunk.leaf.index] = image_column(chunk.leaf, codec, values, size, *decrypted)
         try:
-            return DecryptedRowGroup(pa.py_buffer(out), self._metadata(columns, self._footer.rows[row_group]))
+            metadata = image_metadata(self._skeleton, columns, self._footer.rows[row_group])
+            return DecryptedRowGroup(pa.py_buffer(out), metadata)
         except OSError as error:  # pyarrow raises OSError for damaged data, too
             raise FormatError(f"{self._path}: row group {row_group}: {error}") from error
 
@@ -135,38 +124,9 @@ class DecryptedRowGroups:
     def _name(self, row_group: int, leaf: LeafColumn) -> str:
         return f"{self._path}: {self._footer.chunk_name(row_group, leaf.index)}"
 
-    def _metadata(self, columns: list[ColumnChunk], rows: int) -> pq.FileMetaData:
-        whole = self._skeleton
-        whole.num_rows = rows
-        whole.row_groups = [RowGroup(columns=columns, total_byte_size=0, num_rows=rows)]
-        return to_arrow_metadata(write_struct(whole))
-
 
 def _is_read(leaf: LeafColumn, columns: Sequence[str]) -> bool:
     """Whether pyarrow reads the leaf for the names `columns`. A name stands for everything below it. pyarrow does not
     distinguish the dots in names from those between names."""
     path = ".".join(leaf.path)
     return any(path == name or path.startswith(f"{name}.") for name in columns)
-
-
-def _column(metadata: ColumnMetaData, decrypted: DecryptedChunk, size: int) -> ColumnChunk:
-    """The ColumnChunk of a decrypted chunk, with only the fields that decoding needs."""
-    needed = ColumnMetaData(
-        total_compressed_size=size, data_page_offset=decrypted.data, dictionary_page_offset=decrypted.dictionary
-    )
-    needed.copy_from(metadata, *_KEPT_FIELDS)
-    return ColumnChunk(file_offset=0, meta_data=needed)
-
-
-def _empty_column(leaf: LeafColumn) -> ColumnChunk:
-    metadata = ColumnMetaData(
-        type=PHYSICAL_TYPES.index(leaf.node.physical_type or ""),
-        encodings=[],
-        path_in_schema=[],
-        codec=0,
-        num_values=0,
-        total_uncompressed_size=0,
-        total_compressed_size=0,
-        data_page_offset=_BEFORE,
-    )
-    return ColumnChunk(file_offset=0, meta_data=metadata)

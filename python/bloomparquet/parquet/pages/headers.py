@@ -141,13 +141,14 @@ def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -
         kind, size, uncompressed_size = numbers[_TYPE], numbers[_COMPRESSED], numbers[_UNCOMPRESSED]
         values = encoding = rows = definitions = repetitions = 0
         if kind == DATA_PAGE_V2:
-            values, rows, encoding, definitions, repetitions = map(numbers[_V2].__getitem__, _V2_FIELDS)
+            details = numbers[_V2]
+            values, rows, encoding, definitions, repetitions = [details[each] for each in _V2_FIELDS]
         elif kind in (DATA_PAGE, DICTIONARY_PAGE):
             details = numbers[_V1 if kind == DATA_PAGE else _DICTIONARY]
             values, encoding = details[_VALUES], details[_ENCODING]
         crc = 0 | numbers[_CRC] if _CRC in numbers else None
         is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
-    except (KeyError, TypeError):  # None stands for a value of another type
+    except (LookupError, TypeError):  # None stands for a value of another type
         raise FormatError(
             f"the page header {place} lacks a required field, or has one of another type: {quoted(numbers)}"
         ) from None

@@ -75,13 +75,16 @@ class ColumnPages:
 
     def choose(self, rows: Rows) -> _Choice:
         """The pages that hold `rows`, which are sorted and not empty."""
-        own = [np.unique(chunk.pages_of(rows)) for chunk in self.chunks]
+        own = [_distinct(chunk.pages_of(rows)) for chunk in self.chunks]
+        if len(own) == 1:
+            first_row = self.chunks[0].first_row
+            return _Choice(first_row[own[0]], first_row[own[0] + 1], own)
         if not any(chunk.leaf.repeated for chunk in self.chunks):
             starts = np.concatenate([c.first_row[pages] for c, pages in zip(self.chunks, own, strict=True)])
             ends = np.concatenate([c.first_row[pages + 1] for c, pages in zip(self.chunks, own, strict=True)])
             return _Choice(*_union(starts, ends), own)
         borders = reduce(np.intersect1d, (chunk.first_row for chunk in self.chunks))
-        first = np.unique(np.searchsorted(borders, rows, side="right") - 1)
+        first = _distinct(np.searchsorted(borders, rows, side="right") - 1)
         starts, ends = borders[first], borders[first + 1]
         return _Choice(starts, ends, [_pages_within(chunk, starts, ends) for chunk in self.chunks])
 
@@ -103,6 +106,13 @@ class _Choice(NamedTuple):
         """Where `rows` are in the image."""
         before = np.cumsum(self.ends - self.starts) - self.ends  # what to add to a row
         return rows + before[np.searchsorted(self.starts, rows, side="right") - 1]
+
+
+def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The distinct ones of sorted numbers."""
+    is_new = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
+    return numbers[is_new]
 
 
 def _union(starts: Rows, ends: Rows) -> tuple[Rows, Rows]:

@@ -105,23 +105,23 @@ def find_pages(
     or do not tell rows apart, and the chunk must be read whole. FormatError for damage.
     """
     chunk, _ = read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))
-    metadata, rows = chunk.get(ColumnChunk.meta_data.id), footer.rows[row_group]
-    if footer.crypto is not None or metadata is None or not _ENCRYPTED.isdisjoint(chunk):
+    rows = footer.rows[row_group]
+    if footer.crypto is not None or not _ENCRYPTED.isdisjoint(chunk):
         return None
     try:
+        metadata = chunk[ColumnChunk.meta_data.id]
         codec, values = metadata[ColumnMetaData.codec.id], metadata[ColumnMetaData.num_values.id]
         data, size = metadata[ColumnMetaData.data_page_offset.id], metadata[ColumnMetaData.total_compressed_size.id]
         dictionary = metadata.get(ColumnMetaData.dictionary_page_offset.id) or data
         start = dictionary if 0 < dictionary < data else data
         index = chunk.get(ColumnChunk.offset_index_offset.id) or 0
         index_size = chunk.get(ColumnChunk.offset_index_length.id) or 0
-        if min(start, size, values, rows) <= 0:
+        by_index = by_index and min(index, index_size) > 0
+        if min(start, size, values, rows) <= 0 or (by_index and leaf.repeated and not _has_version_2_only(metadata)):
             return None
-    except (KeyError, TypeError):  # None stands for a value of another type
+    except (LookupError, TypeError, AttributeError):  # a field is missing or of another type
         return None
-    if by_index and min(index, index_size) > 0:
-        if leaf.repeated and not _has_version_2_only(metadata):
-            return None
+    if by_index:
         raw = read_exactly(read, index, index + index_size)
         located = parse_offset_index(bytes(raw), data, start + size, rows)
         return ChunkPages(leaf, codec, *located, (start, data) if start < data else None)
@@ -162,7 +162,7 @@ def parse_offset_index(
             np.array([location[each.id] for location in locations], np.int64)
             for each in (PageLocation.offset, PageLocation.compressed_page_size, PageLocation.first_row_index)
         )
-    except (KeyError, TypeError, OverflowError):
+    except (LookupError, TypeError, OverflowError):
         raise FormatError("a page location of the offset index lacks a field, or has one of another type") from None
     ends, first_row = offsets + sizes, np.append(first_rows, rows)
     is_filled = len(offsets) and offsets[0] == start and ends[-1] == end and (ends[:-1] == offsets[1:]).all()
