@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,17 @@ public final class LocalBuckets extends FileSystem {
 
 def install(spark: SparkSession, home: Path) -> None:
     """Give the session the connector, compiled in the directory `home`."""
-    jar = compile_jar(home, "buckets.jar", {"LocalBuckets": JAVA})
-    spark.sql(f"ADD JAR '{jar}'")
+    add_to_hadoop(spark, [compile_jar(home, "buckets.jar", {"LocalBuckets": JAVA})])
+
+
+def add_to_hadoop(spark: SparkSession, jars: Sequence[Path]) -> None:
+    """Let Hadoop find connectors in `jars`."""
+    spark.sql("ADD JARS " + " ".join(f"'{jar}'" for jar in jars))
     jvm: Any = spark._jvm
     context: Any = spark.sparkContext._jsc
-    url = jvm.java.io.File(str(jar)).toURI().toURL()
-    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, 1)  # type: ignore[union-attr]
-    urls[0] = url
+    urls = spark.sparkContext._gateway.new_array(jvm.java.net.URL, len(jars))  # type: ignore[union-attr]
+    for i, jar in enumerate(jars):
+        urls[i] = jvm.java.io.File(str(jar)).toURI().toURL()
     conf = context.hadoopConfiguration()
     # Hadoop finds connectors by the class loader of the configuration, which Spark made before the jar was added.
     conf.setClassLoader(jvm.java.net.URLClassLoader(urls, conf.getClassLoader()))

@@ -10,25 +10,32 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
 _HOME = Path(__file__).resolve().parents[2] / "build" / "connectors"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _SECONDS = 600
 
+(_CLIENT,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+_HADOOP = _CLIENT.stem.rpartition("-")[2]
+_SDK = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"}[_HADOOP]  # as Hadoop's hadoop-project says
 _ALONE = {  # without what they depend on: Spark brings it
     "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
-    "s3a": ("org.apache.hadoop:hadoop-aws:3.4.2",),
+    "s3a": (
+        f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+    ),
 }
 _WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
-    "s3a": tuple(f"software.amazon.awssdk:{part}:2.29.52" for part in ("s3", "s3-transfer-manager", "sts")),
+    "s3a": tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
 }
 _OF_SPARK = re.compile(r"slf4j-api-|netty-(buffer|codec|common|handler|resolver|transport)")
 
 
 def jars(name: str) -> list[Path]:
-    """The jars of ``delta``, ``iceberg`` or ``s3a``. Delta's and Iceberg's are for Spark 4.1, S3A's for Hadoop 3.4.2.
+    """The jars of ``delta``, ``iceberg`` (both for Spark 4.1) or ``s3a`` (for the Hadoop of the PySpark in use).
 
     Skips the test if Maven is missing. If Maven fails, skips the test, but in CI, where the variable CI is set, raises.
     """

@@ -27,13 +27,15 @@ body; send half of the body, and say that this is all; reset the connection."""
 
 
 class S3Server:
-    """`address` is its host and port; `requests`, the method and the path of each request, in order. `fault` chooses
-    the fault by which a request is answered, from its method and path; None: a right answer. `credentials` are the
-    access keys and session tokens of the requests. `allowed`: the access keys that may read; None: all."""
+    """`address` is its host and port; `requests`, the method and the path of each request, in order, and `agents` the
+    programs that sent them, as their User-Agent says. `fault` chooses the fault by which a request is answered, from
+    its method and path; None: a right answer. `credentials` are the access keys and session tokens of the requests.
+    `allowed`: the access keys that may read; None: all."""
 
     def __init__(self, address: str, requests: list[tuple[str, str]]) -> None:
         self.address, self.requests = address, requests
         self.credentials: list[tuple[str, str]] = []
+        self.agents: list[str] = []
         self.allowed: set[str] | None = None
         self.fault: Callable[[str, str], str | None] = lambda method, path: None
         self.filesystem = pyarrow.fs.S3FileSystem(
@@ -76,6 +78,7 @@ def s3_server() -> Iterator[S3Server]:
         def recorded(environ: dict[str, Any], start_response: Any) -> Any:
             request = environ["REQUEST_METHOD"], environ["PATH_INFO"]
             requests.append(request)
+            made.agents.append(environ.get("HTTP_USER_AGENT", ""))
             key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
             made.credentials.append((key, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")))
             fault = made.fault(*request) if made.allowed is None or key in made.allowed else "forbidden"

@@ -74,7 +74,7 @@ class ScanListing:
         """The present versions of the files; None if they are not local. Raises FileNotFoundError.
 
         Spark's listing is too old and says too little: Spark lists files when a DataFrame is loaded, without inodes and
-        change times.
+        change times. The jar compares files that are not local after the plan.
         """
         return local_versions(self.paths) if isinstance(self.dataset.storage, LocalStorage) else None
 

@@ -3,11 +3,11 @@ package io.bloomparquet.spark.partitions;
 import io.bloomparquet.spark.files.FileCheck;
 import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.files.PresentVersions;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
@@ -17,8 +17,6 @@ import java.util.Map;
 import java.util.zip.Deflater;
 import java.util.zip.DeflaterOutputStream;
 import java.util.zip.InflaterInputStream;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
 /**
@@ -54,7 +52,7 @@ record SkippedFiles(byte[] packed) implements Serializable {
 
   /** Throws unless all files still have their planned versions. */
   void check(FileCheck check) throws IOException {
-    Map<Path, Map<String, FileStatus>> listings = new HashMap<>();
+    Map<Path, FileVersion> remote = new HashMap<>();
     try (DataInputStream in = new DataInputStream(new InflaterInputStream(new ByteArrayInputStream(packed)))) {
       for (int left = in.readInt(); left > 0; left--) {
         byte[] text = in.readNBytes(in.readInt());
@@ -63,26 +61,11 @@ record SkippedFiles(byte[] packed) implements Serializable {
         if (LocalPaths.isLocal(path)) {
           check.require(path, planned);
         } else {
-          // one request for each directory instead of one for each file
-          if (!listings.containsKey(path.getParent())) {
-            listings.put(path.getParent(), list(path.getParent(), check.configuration()));
-          }
-          FileStatus now = listings.get(path.getParent()).get(path.getName());
-          check.require(path, planned, now == null ? null : FileVersion.of(now));
+          remote.put(path, planned);
         }
       }
     }
-  }
-
-  private static Map<String, FileStatus> list(Path directory, Configuration configuration) throws IOException {
-    Map<String, FileStatus> files = new HashMap<>();
-    try {
-      for (FileStatus each : directory.getFileSystem(configuration).listStatus(directory)) {
-        files.put(each.getPath().getName(), each);
-      }
-    } catch (FileNotFoundException gone) {
-      return files;
-    }
-    return files;
+    Map<Path, FileVersion> present = PresentVersions.of(remote.keySet(), check.configuration(), Integer.MAX_VALUE);
+    remote.forEach((path, planned) -> check.require(path, planned, present.get(path)));
   }
 }

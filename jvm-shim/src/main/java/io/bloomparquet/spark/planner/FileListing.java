@@ -1,18 +1,22 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.files.PresentVersions;
+import java.io.IOException;
 import java.lang.ref.SoftReference;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -109,6 +113,30 @@ public final class FileListing {
       }
     }
     return true;
+  }
+
+  /**
+   * Throws unless files that are not local still have the versions that Spark listed. Spark lists them when a DataFrame
+   * is loaded, and evidence may have been read then or later. So call it after a plan: whatever the plan goes by is of
+   * the listed versions if the files still have them.
+   */
+  void requireUnchanged(Configuration conf, long millis) throws PlannerException {
+    List<Path> paths = Arrays.stream(files).map(FileStatus::getPath).toList();
+    Map<Path, FileVersion> present;
+    try {
+      present = PresentVersions.of(paths, conf, millis);
+    } catch (IOException | RuntimeException error) {
+      throw new PlannerException("cannot look at the present versions of " + files.length + " files: " + error);
+    }
+    for (int i = 0; i < files.length; i++) {
+      FileVersion now = present.get(path(i));
+      if (now == null || !version(i).isStill(now)) {
+        throw new PlannerException(
+            String.format(
+                "%s changed since Spark listed it: expected %s, found %s. Load the DataFrame again or run REFRESH TABLE",
+                path(i), version(i), now == null ? "no file" : now));
+      }
+    }
   }
 
   /** The SHA-256 of {@link #bytes}, in hexadecimal digits. */

@@ -129,7 +129,12 @@ public final class Planner {
     try {
       plannerOptions.put("index", IndexLocation.qualified(session, options.planner().get("index")));
       request.set("hadoop", HadoopSettings.of(files.path(0), () -> options.hadoopConf(session)));
+      long start = System.nanoTime();
       PlanResult result = ask(session, request, files, options.timeoutMillis());
+      if (!LocalPaths.isLocal(files.path(0))) {
+        long spent = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
+        files.requireUnchanged(options.hadoopConf(session), options.timeoutMillis() - spent);
+      }
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;
     } catch (PlannerException error) {
