@@ -27,11 +27,11 @@ def test_polars(tmp_path: Path, codec: str) -> None:
     for name, table in {"flat": flat_table(ROWS), "nested": nested}.items():
         path = tmp_path / f"{name}.parquet"
         pl.from_arrow(table).write_parquet(path, compression=codec, row_group_size=4_000, data_page_size=500)
-        assert check_file(path) > (0.5 if name == "flat" else 0.3)
+        assert check_file(path) > 0.3  # lists have pages of version 1
 
 
 @pytest.mark.parametrize("options", ["", ", PARQUET_VERSION V2", ", CODEC zstd", ", CODEC lz4_raw"])
-def test_duckdb_has_one_page(tmp_path: Path, options: str) -> None:
+def test_duckdb(tmp_path: Path, options: str) -> None:
     tables = {"flat": flat_table(ROWS), "nested": nested_table(ROWS)}
     if "V2" in options:  # pyarrow cannot read its INT32
         tables = {"flat": tables["flat"].drop_columns(["int32"])}
@@ -41,7 +41,7 @@ def test_duckdb_has_one_page(tmp_path: Path, options: str) -> None:
             connection.execute("SET threads = 1")
             connection.register("made", table)
             connection.execute(f"COPY made TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 4096{options})")
-        assert check_file(path) == 0
+        assert check_file(path) > 0.3
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
@@ -65,7 +65,7 @@ def test_fastparquet(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     frame = flat_table(ROWS).drop_columns(["decimal", "date"]).to_pandas()
     fastparquet.write(path, frame, row_group_offsets=4_000)
-    assert check_file(path) == 0
+    assert check_file(path) > 0.8
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

@@ -103,7 +103,7 @@ def test_fields_keep_their_metadata_and_ids(tmp_path: Path) -> None:
     base = flat_table(4_000)
     struct = pa.StructArray.from_arrays([base["int64"].combine_chunks(), base["text"].combine_chunks()], fields=[*kind])
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": base["few"], "s": struct}), path, **MANY_PAGES)
+    pq.write_table(pa.table({"a": base["few"], "s": struct}), path, use_dictionary=False, **MANY_PAGES)
     footer, read = footer_of(path), reader_of(path)
     pages = find_column(footer, 0, 1, read)
     assert pages is not None
@@ -148,6 +148,18 @@ def test_most_pages_are_read_whole(tmp_path: Path) -> None:
     half = read_rows(pages, np.arange(2_000), read)
     assert half is not None
     assert len(half) == 2_000
+
+
+def test_a_dictionary_of_most_bytes_is_read_with_the_whole_column(tmp_path: Path) -> None:
+    """One page of many would need the dictionary, which has most of the bytes."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"a": np.arange(6_000) % 3_000 * 7_919})
+    pq.write_table(table, path, compression="none", data_page_size=500, write_batch_size=500)
+    footer, read = footer_of(path), reader_of(path)
+    pages = find_column(footer, 0, 0, read)
+    assert pages is not None
+    assert len(pages.chunks[0].start) > 10
+    assert read_rows(pages, np.array([5_000]), read) is None
 
 
 @pytest.mark.parametrize("options", [{}, {"write_page_index": True}])

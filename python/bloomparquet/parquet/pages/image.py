@@ -51,8 +51,8 @@ from bloomparquet.query.columns import LeafColumn, SchemaNode
 Rows = NDArray[np.int64]
 
 _ARROW_SCHEMA = "ARROW:schema"
-_MOST_OF_CHUNK = 0.9
-"""From this share of the pages' bytes on, decoding the row group whole takes less time."""
+_MOST_OF_COLUMN = 0.9
+"""From this share of a column's cost on, decoding it whole takes less time."""
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 """The bytes of a PLAIN zero or empty value."""
 
@@ -89,10 +89,9 @@ class ColumnPages:
         return _Choice(starts, ends, [_pages_within(chunk, starts, ends) for chunk in self.chunks])
 
     def share(self, choice: _Choice) -> float:
-        """The share of the chosen pages in the bytes of all pages."""
-        sizes = [chunk.end - chunk.start for chunk in self.chunks]
-        chosen = sum(int(size[pages].sum()) for size, pages in zip(sizes, choice.pages, strict=True))
-        return chosen / max(sum(int(size.sum()) for size in sizes), 1)
+        """The cost of decoding the chosen pages, as a share of the cost of the whole column."""
+        chosen = sum(chunk.cost(pages) for chunk, pages in zip(self.chunks, choice.pages, strict=True))
+        return chosen / max(sum(chunk.size for chunk in self.chunks), 1)
 
 
 class _Choice(NamedTuple):
@@ -152,7 +151,7 @@ def read_rows(column: ColumnPages, rows: Rows, read: ReadBytes) -> pa.Array | No
     None: nearly all pages hold such a row, so that the row group should be read whole. FormatError for damage.
     """
     choice = column.choose(rows)
-    if column.share(choice) > _MOST_OF_CHUNK:
+    if column.share(choice) > _MOST_OF_COLUMN:
         return None
     parts: list[bytes | memoryview] = [MAGIC]  # pyarrow ignores a dictionary page at byte 0
     total = int((choice.ends - choice.starts).sum())

@@ -36,13 +36,17 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.numbers import Numbers, read_numbers
 from bloomparquet.query.columns import LeafColumn
 
+_DICTIONARY_WEIGHT = 1.3
+"""Measured: a dictionary page of 1 MB for a few values costs as much more than its part of a whole chunk."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkPages:
     """The pages of one column chunk. Offsets are those of the file.
 
     Data page i is at the bytes ``start[i]:end[i]`` and has the rows ``first_row[i]:first_row[i + 1]`` of the row group.
-    `codec` is the number of the compression codec. `dictionary` is the extent of the dictionary page.
+    `codec` is the number of the compression codec. `dictionary` is the extent of the dictionary page, and
+    ``may_use_dictionary[i]`` whether page i may need it: an index does not say it.
     """
 
     leaf: LeafColumn
@@ -51,10 +55,23 @@ class ChunkPages:
     end: NDArray[np.int64]
     first_row: NDArray[np.int64]
     dictionary: tuple[int, int] | None
+    may_use_dictionary: NDArray[np.bool_]
 
     def pages_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the page of each row. It is no page without rows."""
         return np.searchsorted(self.first_row, rows, side="right") - 1
+
+    @property
+    def size(self) -> int:
+        """The bytes of all pages."""
+        start, end = self.dictionary or (0, 0)
+        return int((self.end - self.start).sum()) + end - start
+
+    def cost(self, pages: NDArray[np.int64]) -> float:
+        """The bytes of `pages` and of the dictionary page, if they may need it, with its weight."""
+        start, end = self.dictionary or (0, 0)
+        needed = _DICTIONARY_WEIGHT * (end - start) if self.may_use_dictionary[pages].any() else 0
+        return float((self.end[pages] - self.start[pages]).sum()) + needed
 
     def read(self, page: int, read: ReadBytes) -> tuple[Page, bytes | memoryview]:
         """Read a data page: its parsed header, and its bytes with the header.
@@ -124,7 +141,8 @@ def find_pages(
     if by_index:
         raw = read_exactly(read, index, index + index_size)
         located = parse_offset_index(bytes(raw), data, start + size, rows)
-        return ChunkPages(leaf, codec, *located, (start, data) if start < data else None)
+        extent = (start, data) if start < data else None
+        return ChunkPages(leaf, codec, *located, extent, np.full(len(located[0]), extent is not None))
     pages = read_headers(lambda a, b: read_exactly(read, start + a, start + b), size, values)
     if leaf.repeated and not all(page.type == DATA_PAGE_V2 for page in pages.data):
         return None
@@ -136,7 +154,8 @@ def find_pages(
         raise FormatError(f"the pages of the column chunk have {first_row[-1]} rows; its row group has {rows}")
     place = pages.dictionary
     extent = None if place is None else (start + place.start, start + place.end)
-    return ChunkPages(leaf, codec, starts, ends, first_row, extent)
+    encoded = np.array([page.uses_dictionary for page in pages.data])
+    return ChunkPages(leaf, codec, starts, ends, first_row, extent, encoded)
 
 
 _ENCRYPTED = frozenset({ColumnChunk.crypto_metadata.id, ColumnChunk.encrypted_column_metadata.id})
