@@ -40,6 +40,15 @@ def test_a_view_of_a_case_sensitive_session(jar_spark: SparkSession, other: Spar
             jar_spark.catalog.dropGlobalTempView("of_another_session")
 
 
+def test_a_clone_of_a_session_goes_by_its_own_setting(jar_spark: SparkSession, path: str) -> None:
+    with conf(jar_spark, PRUNED):
+        assert NODE in executed(jar_spark.read.parquet(path).where("ID = 250"))
+        clone = SparkSession(jar_spark.sparkContext, jar_spark._jsparkSession.cloneSession())
+        for setting, pruned in (("false", False), ("true", True)):
+            clone.conf.set("spark.bloomparquet.transparent", setting)
+            assert (NODE in executed(clone.read.parquet(path).where("ID = 250"))) is pruned
+
+
 def test_a_wrong_setting_fails_no_plain_query(jar_spark: SparkSession, path: str) -> None:
     with conf(jar_spark, {**PRUNED, "spark.datasource.bloomparquet.planing": "off"}):
         frame = jar_spark.read.parquet(path).where("id = 250")

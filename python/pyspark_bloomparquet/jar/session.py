@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bloomparquet
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.query.values import describe
 from pyspark_bloomparquet.jar import connect
@@ -102,9 +103,10 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
         return spark
     try:
         bridge = _find_bridge(jvm)
+        jar = jar_path() if bridge is None else _jar_of(bridge)
         # After SparkContext.stop, the driver still has the class, but the executors of a new context do not.
-        if bridge is None or "/bloomparquet.jar" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
-            bridge = _add_jar(spark)
+        if bridge is None or f"/{jar.name}" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
+            bridge = _add_jar(spark, jar)
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
         return spark
@@ -198,8 +200,22 @@ def _find_bridge(jvm: Any) -> Any | None:
         raise
 
 
-def _add_jar(spark: SparkSession) -> Any:
-    path = jar_path()
+def _jar_of(bridge: Any) -> Path:
+    """The jar that the session has, which ``spark.jars.packages`` may have named. Warns if its version is not ours."""
+    kind = bridge.getClass()
+    jar = Path(kind.getProtectionDomain().getCodeSource().getLocation().toURI().getPath())
+    version = kind.getPackage().getImplementationVersion()
+    if version != bloomparquet.__version__:
+        warnings.warn(
+            f"the session has the jar of bloomparquet {version} ({jar}), and this Python, which plans, "
+            f"has bloomparquet {bloomparquet.__version__}: install the same version of both, or start the session "
+            "without that jar",
+            stacklevel=3,
+        )
+    return jar
+
+
+def _add_jar(spark: SparkSession, path: Path) -> Any:
     _extend_class_path(spark, path)
     text = str(path).replace("'", "\\'")
     spark.sql(f"ADD JAR '{text}'")  # for the executors

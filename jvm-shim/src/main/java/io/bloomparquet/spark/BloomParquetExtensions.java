@@ -2,7 +2,6 @@ package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.files.ConnectorsRule;
 import io.bloomparquet.spark.plain.EarlyLook;
-import io.bloomparquet.spark.plain.JoinKeys;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.scan.LoadedFilesRule;
 import io.bloomparquet.spark.support.DriverSettings;
@@ -32,9 +31,8 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
       extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
-      extensions.injectPlannerStrategy(PlainScans::new);
       extensions.injectOptimizerRule(EarlyLook::new);
-      extensions.injectOptimizerRule(JoinKeys::install);
+      extensions.injectOptimizerRule(PlainScans::install);
       extensions.injectOptimizerRule(WriteRule::new);
       extensions.injectOptimizerRule(session -> new LoadedFilesRule());
     }

@@ -71,7 +71,7 @@ final class ScanPlans {
     if (plan instanceof BatchScanExec batch && batch.scan() instanceof PrunedScan scan) {
       return !seen.add(scan) ? null : explain ? scan.explain() : scan.toJson();
     }
-    return UnprunedScan.toJson(plan);
+    return heldPlans(plan).isEmpty() ? UnprunedScan.toJson(plan) : null;
   }
 
   /** The plans that a node holds, and that are not its children. */

@@ -1,9 +1,7 @@
 package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.support.Scala;
-import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
@@ -32,34 +30,6 @@ public final class JoinKeys extends Rule<LogicalPlan> {
 
   /** A side with at most so many rows is selective without a filter. */
   private static final long FEW_ROWS = 1_000;
-
-  /**
-   * Adds this rule to those that run after Spark's own. None of the extension points of a session runs after dynamic
-   * partition pruning, and {@code newSession()} does not inherit {@code extraOptimizations}. But Spark builds the rules
-   * of extensions for each query, before it looks at {@code extraOptimizations}.
-   *
-   * @return a rule for the extensions, which does nothing
-   */
-  public static Rule<LogicalPlan> install(SparkSession session) {
-    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
-      var methods = classic.experimental();
-      synchronized (methods) {
-        List<Rule<LogicalPlan>> rules = new ArrayList<>(Scala.list(methods.extraOptimizations()));
-        if (rules.stream().noneMatch(JoinKeys.class::isInstance)) {
-          rules.add(new JoinKeys());
-          methods.extraOptimizations_$eq(Scala.seq(rules));
-        }
-      }
-    }
-    return new NoOp();
-  }
-
-  private static final class NoOp extends Rule<LogicalPlan> {
-    @Override
-    public LogicalPlan apply(LogicalPlan plan) {
-      return plan;
-    }
-  }
 
   /** Without dynamic partition pruning or reuse of exchanges, Spark would not plan the inserted expression. */
   @Override

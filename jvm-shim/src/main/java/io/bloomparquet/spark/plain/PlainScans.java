@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.FilterExec;
@@ -42,19 +43,47 @@ public final class PlainScans extends SparkStrategy {
   /** The package of Spark's own file indexes. Another system's index may leave out files, or list virtual ones. */
   private static final String SPARKS_OWN = "org.apache.spark.sql.execution.";
 
-  private final SparkSession session;
+  /**
+   * Makes this strategy the first of a session, because Delta Lake's also plans files that are not Delta's, and adds {@link
+   * JoinKeys} after Spark's own rules. A session's extensions can do neither, and {@code newSession()} does not inherit
+   * experimental methods. But Spark builds the rules of extensions for each query, before it looks at these methods.
+   *
+   * @return a rule for the extensions, which does nothing
+   */
+  public static Rule<LogicalPlan> install(SparkSession session) {
+    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+      var methods = classic.experimental();
+      synchronized (methods) {
+        methods.extraStrategies_$eq(with(methods.extraStrategies(), new PlainScans(), 0));
+        var rules = methods.extraOptimizations();
+        methods.extraOptimizations_$eq(with(rules, new JoinKeys(), rules.size()));
+      }
+    }
+    return new NoOp();
+  }
 
-  public PlainScans(SparkSession session) {
-    this.session = session;
+  private static <T> Seq<T> with(Seq<T> all, T ours, int position) {
+    List<T> list = new ArrayList<>(Scala.list(all));
+    if (list.stream().noneMatch(each -> each.getClass() == ours.getClass())) {
+      list.add(position, ours);
+    }
+    return Scala.seq(list);
+  }
+
+  private static final class NoOp extends Rule<LogicalPlan> {
+    @Override
+    public LogicalPlan apply(LogicalPlan plan) {
+      return plan;
+    }
   }
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
     HadoopFsRelation relation = plan instanceof Filter || plan instanceof Project ? relation(plan) : null;
-    if (relation == null) {
+    if (relation == null || format(relation) == null) {
       return Scala.seq(List.of());
     }
-    boolean isEnabled = isEnabled(session.sessionState().conf(), relation);
+    boolean isEnabled = isEnabled(SQLConf.get(), relation);
     // The setting may have changed since JoinKeys inserted something, which must not stay in a filter.
     if (!isEnabled && !plan.containsPattern(TreePattern.DYNAMIC_PRUNING_SUBQUERY())) {
       return Scala.seq(List.of());
@@ -62,22 +91,20 @@ public final class PlainScans extends SparkStrategy {
     List<SparkPlan> plans = new ArrayList<>();
     boolean pruned = false;
     for (SparkPlan each : Scala.list(FileSourceStrategy$.MODULE$.apply(plan))) {
-      SparkPlan withPruning = prune(each, isEnabled, session.sessionState().conf().dynamicPartitionPruningEnabled());
+      SparkPlan withPruning = prune(each, isEnabled, SQLConf.get().dynamicPartitionPruningEnabled());
       pruned |= withPruning != each;
       plans.add(withPruning);
     }
     return Scala.seq(pruned ? plans : List.of());
   }
 
-  /** The relation below filters and projections, if its files can be planned; else null. */
-  private static HadoopFsRelation relation(LogicalPlan plan) {
+  /** The files below filters and projections; null for other plans. */
+  static HadoopFsRelation relation(LogicalPlan plan) {
     LogicalPlan leaf = plan;
     while (leaf instanceof Filter || leaf instanceof Project) {
       leaf = leaf.children().apply(0);
     }
-    return leaf instanceof LogicalRelation logical
-            && logical.relation() instanceof HadoopFsRelation relation
-            && format(relation) != null
+    return leaf instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation relation
         ? relation
         : null;
   }

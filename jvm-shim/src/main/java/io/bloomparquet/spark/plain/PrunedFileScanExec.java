@@ -59,6 +59,9 @@ import scala.collection.immutable.Seq;
 public final class PrunedFileScanExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
+  /** Not the node's monitor: Spark holds that one while it waits for subqueries, which ask for the metrics of nodes. */
+  private static final Object METRICS_LOCK = new Object();
+
   private final FileSourceScanExec scan;
   private final Seq<Expression> runtime;
   private transient Map<String, SQLMetric> metrics;
@@ -200,14 +203,16 @@ public final class PrunedFileScanExec extends SparkPlan {
     SQLMetrics$.MODULE$.postDriverMetricUpdates(session().sparkContext(), execution, Scala.seq(changed));
   }
 
-  private synchronized Map<String, SQLMetric> metricsByName() {
-    if (metrics == null) {
-      metrics = new LinkedHashMap<>();
-      for (PlanMetric metric : PlanMetric.of(format())) {
-        metrics.put(metric.name(), SQLMetrics$.MODULE$.createV2CustomMetric(session().sparkContext(), metric));
+  private Map<String, SQLMetric> metricsByName() {
+    synchronized (METRICS_LOCK) {
+      if (metrics == null) {
+        metrics = new LinkedHashMap<>();
+        for (PlanMetric metric : PlanMetric.of(format())) {
+          metrics.put(metric.name(), SQLMetrics$.MODULE$.createV2CustomMetric(session().sparkContext(), metric));
+        }
       }
+      return metrics;
     }
-    return metrics;
   }
 
   @Override

@@ -7,6 +7,7 @@ import io.bloomparquet.spark.support.Scala;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
@@ -21,15 +22,24 @@ public final class UnprunedScan {
   /** The scan as {@code last_plan} shows it; null if {@code plan} is no scan of Parquet or ORC files. */
   public static ObjectNode toJson(SparkPlan plan) {
     if (plan instanceof FileSourceScanExec scan) {
-      Object reader = scan.relation().fileFormat();
-      FileFormat format = format(reader instanceof ParquetFileFormat, reader instanceof OrcFileFormat);
+      FileFormat format = format(scan.relation());
       return format == null ? null : node(format, scan.relation().location()).put("reason", reason(scan, format));
     }
     if (plan instanceof BatchScanExec batch && batch.scan() instanceof FileScan scan) {
       FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
       return format == null ? null : node(format, scan.fileIndex()).put("reason", reasonOfV2(format));
     }
-    return null;
+    return plan.children().isEmpty() ? ofAnotherEngine(plan) : null;
+  }
+
+  /** Another engine, such as Comet, has replaced Spark's scan of the files that its own scan is linked to. */
+  private static ObjectNode ofAnotherEngine(SparkPlan scan) {
+    HadoopFsRelation relation = scan.logicalLink().isEmpty() ? null : PlainScans.relation(scan.logicalLink().get());
+    FileFormat format = relation == null ? null : format(relation);
+    return format == null
+        ? null
+        : node(format, relation.location())
+            .put("reason", "another engine's scan reads the files: " + scan.getClass().getName());
   }
 
   /** Paths and unit of a scan without a plan. */
@@ -38,6 +48,10 @@ public final class UnprunedScan {
     var paths = node.putArray("paths");
     Scala.list(files.rootPaths()).forEach(path -> paths.add(path.toString()));
     return node.putNull("where").put("planned", false);
+  }
+
+  private static FileFormat format(HadoopFsRelation relation) {
+    return format(relation.fileFormat() instanceof ParquetFileFormat, relation.fileFormat() instanceof OrcFileFormat);
   }
 
   private static FileFormat format(boolean isParquet, boolean isOrc) {
