@@ -7,6 +7,7 @@ pyarrow data set the part of a filter that pyarrow can evaluate.
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,11 +29,21 @@ from bloomparquet.query.why_not import WhyNot
 
 _MAX_DEPTH = 12  # pyarrow's Substrait of nested calls doubles with each level: 22 ANDs are 805 MB
 _PLAIN = (
-    pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
-    pa.types.is_large_binary, pa.types.is_date32, pa.types.is_float64, pa.types.is_float32, pa.types.is_decimal128,
-    lambda kind: pa.types.is_timestamp(kind) and kind.unit == "us",
+    pa.types.is_signed_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary, pa.types.is_date32,
+    pa.types.is_float64, pa.types.is_float32, pa.types.is_decimal128, pa.types.is_uint64,
 )  # fmt: skip
 """The types of Substrait plans that are understood."""
+_LIKE_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
+    (lambda kind: pa.types.is_unsigned_integer(kind) and kind.bit_width < 64, lambda _: pa.int64()),
+    (pa.types.is_timestamp, lambda kind: pa.timestamp("us", kind.tz)), (pa.types.is_time, lambda _: pa.time64("us")),
+    (pa.types.is_date64, lambda _: pa.date32()), (pa.types.is_large_string, lambda _: pa.string()),
+    (pa.types.is_string_view, lambda _: pa.string()), (pa.types.is_large_binary, lambda _: pa.binary()),
+    (pa.types.is_binary_view, lambda _: pa.binary()), (pa.types.is_fixed_size_binary, lambda _: pa.binary()),
+    (lambda kind: pa.types.is_decimal256(kind) and 0 <= kind.scale <= 38, lambda kind: pa.decimal128(38, kind.scale)),
+    (pa.types.is_dictionary, lambda kind: _plain_type(kind.value_type)),
+)  # fmt: skip
+"""Types that Substrait lacks, and the type of a plan that stands for each. Arrow compares both exactly: it converts
+neither side to a coarser unit or fewer digits."""
 _UTC = (None, "UTC", "Etc/UTC")
 
 
@@ -231,16 +242,16 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
             yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
         if arrow is None:
             return
-        expression, schema = arrow, pa.schema(_without_zones(schema))
+        expression, schema = arrow, pa.schema(_compared_exactly(schema))
     plain = pa.schema(_plain_fields(schema))
     try:
         plan = None if _depth(str(expression)) > _MAX_DEPTH else bytes(expression.to_substrait(plain))
-    except (pa.ArrowException, ValueError):  # one function, cast or type that Substrait does not have
+    except (pa.ArrowException, ValueError, OverflowError):  # one function, cast or type that Substrait does not have
         plan = None
     if plan is None:
         equalities = list(_equalities(expression, plain))
         yield from equalities
-        known = [pc.field(each.column[0]) == each.value for each in equalities]
+        known = [pc.field(each.column[0]) == each.value for each in equalities if _fits_64_bits(each.value)]
         if not known or str(reduce(and_, known)) != str(expression):
             yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
         return
@@ -249,23 +260,30 @@ def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     yield implied_by(plan, plain)
 
 
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type that `kind` has in a Substrait plan; None if it is not understood."""
+    if any(check(kind) for check in _PLAIN):
+        return kind
+    return next((plain(kind) for check, plain in _LIKE_PLAIN if check(kind)), None)
+
+
 def _plain_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
     """The fields whose types are understood, and structs of such fields."""
     for field in fields:
         if pa.types.is_struct(field.type):
             if inner := list(_plain_fields(field.type)):
                 yield field.with_type(pa.struct(inner))
-        elif any(check(field.type) for check in _PLAIN):
-            yield field
+        elif (kind := _plain_type(field.type)) is not None:
+            yield field.with_type(kind)
 
 
-def _without_zones(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """The fields, except timestamps with a zone other than UTC: polars passes on their literals with the offset applied
-    twice."""
+def _compared_exactly(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields, except timestamps with a zone other than UTC, of whose literals polars passes on those with the offset
+    applied twice, and timestamps of nanoseconds, which polars cuts to the unit of the literal."""
     for field in fields:
         if pa.types.is_struct(field.type):
-            yield field.with_type(pa.struct(list(_without_zones(field.type))))
-        elif not pa.types.is_timestamp(field.type) or field.type.tz in _UTC:
+            yield field.with_type(pa.struct(list(_compared_exactly(field.type))))
+        elif not pa.types.is_timestamp(field.type) or (field.type.tz in _UTC and field.type.unit != "ns"):
             yield field
 
 
@@ -281,21 +299,28 @@ def _equalities(expression: Any, schema: pa.Schema) -> Iterator[Eq]:
 
     try:
         values = ds.get_partition_keys(expression)
-    except (AssertionError, pa.ArrowException):
+    except (AssertionError, pa.ArrowException, ValueError, OverflowError):  # ValueError: nanoseconds without pandas
         return
     for name, value in values.items():
         index = schema.get_field_index(name)
-        if index >= 0 and value is not None:
-            exact = [check for check, kind in _EXACT if type(value) is kind and check(schema.field(index).type)]
-            if exact:
-                yield Eq((name,), value)
+        if index >= 0 and _is_exact(value, schema.field(index).type):
+            yield Eq((name,), value)
+
+
+def _fits_64_bits(value: Any) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**63  # pyarrow makes no scalars of others
+
+
+def _is_exact(value: Any, kind: pa.DataType) -> bool:
+    """Whether Arrow compares a column of type `kind` with `value` without a conversion of the column."""
+    if pa.types.is_timestamp(kind) and isinstance(value, dt.datetime):
+        return (value.tzinfo is None) is (kind.tz is None)
+    return any(type(value) is python and check(kind) for check, python in _EXACT)
 
 
 _EXACT = (
-    (pa.types.is_integer, int), (pa.types.is_boolean, bool), (pa.types.is_string, str), (pa.types.is_large_string, str),
-    (pa.types.is_binary, bytes), (pa.types.is_large_binary, bytes),
+    (pa.types.is_integer, int), (pa.types.is_boolean, bool), (pa.types.is_string, str), (pa.types.is_binary, bytes),
 )  # fmt: skip
-"""Types whose values Arrow compares with these literals without a conversion of the column."""
 
 
 class _Capture:

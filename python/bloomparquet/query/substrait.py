@@ -205,6 +205,7 @@ _KINDS = (
     ("boolean", pa.types.is_boolean), ("fp32", pa.types.is_float32), ("fp64", pa.types.is_float64),
     ("string", pa.types.is_string), ("string", pa.types.is_large_string), ("binary", pa.types.is_binary),
     ("binary", pa.types.is_large_binary), ("date", pa.types.is_date32), ("decimal", pa.types.is_decimal128),
+    ("time", pa.types.is_time64),
 )  # fmt: skip
 
 
