@@ -395,3 +395,15 @@ def test_numbers_of_every_length_are_read_from_templates(bits: int) -> None:
         raw = varint[:-1] + bytes([varint[-1] & 0x7F])
         assert template.varint(raw) == size == read_varint(raw, 0)[0]
         assert template.zigzag(raw) == (size >> 1) ^ -(size & 1)
+
+
+def test_files_of_one_profile_keep_their_writers(tmp_path: Path) -> None:
+    """pyarrow works around the known bugs of old writers."""
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a": [1]}), path)
+    footers = []
+    for writer in (b"writer 1", b"writer 2"):
+        edit_footer(path, lambda metadata, writer=writer: metadata.update({6: Field(8, writer)}))
+        footers.append(parse_footer(read_footer(path)))
+    assert footers[0].profile is footers[1].profile
+    assert [footer.created_by for footer in footers] == [b"writer 1", b"writer 2"]
