@@ -1,4 +1,4 @@
-"""Expressions of pyarrow and polars as `where`: the rows are those of the library, read from fewer row groups."""
+"""Expressions of pyarrow as `where`: the rows are those of pyarrow, read from fewer row groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.query import expressions
-from tests.support.expressions import DATA, OF_POLARS, PER_GROUP, ROWS, ZONE, c, expected, f, same_rows
+from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, expected, f, same_rows
 from tests.support.files import hive, write
 
 BLOOM = [*(name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")), "st.a"]
@@ -44,15 +44,6 @@ PRUNED: dict[str, Any] = {
     "field": f("st", "a") == 42,
     "field in a list": f("st", "a").isin([42]),
     "field not null": f("st", "a").is_valid() & ~(f("id") != 42),
-    "polars equal": c("id") == 42,
-    "polars field": c("st").struct.field("a") == 42,
-    "polars field in a list": c("st").struct.field("a").is_in([42]),
-    "polars field between": c("st").struct.field("a").is_between(0, 50) & (c("id") == 42),
-    "polars or with a field": (c("st").struct.field("a") == 42) | (c("word") == "w43"),
-    "polars list": c("word").is_in(["w42", "w43"]),
-    "polars beside an unknown function": (c("id") == 42) & (c("word").str.to_lowercase() == "w42"),
-    "polars between": c("day").is_between(dt.date(2026, 7, 1), dt.date(2026, 7, 9)),
-    "polars or": (c("id") == 42) | (c("word") == "w43"),
 }
 KEPT: dict[str, Any] = {
     "or with an unknown function": (f("id") == 42) | (pc.utf8_lower(f("word")) == "w43"),
@@ -60,23 +51,17 @@ KEPT: dict[str, Any] = {
     "columns": f("id") == f("big"),
     "no column": pc.scalar(True),
     "flag": f("flag"),
-    "polars function": c("word").str.ends_with("42"),
-    "polars or with an unknown function": (c("id") == 42) | (c("word").str.to_lowercase() == "w43"),
 }
 
 
-def named(cases: dict[str, Any]) -> list[Any]:
-    return [pytest.param(name, marks=OF_POLARS) if isinstance(cases[name], pl.Expr) else name for name in cases]
-
-
-@pytest.mark.parametrize("name", named(PRUNED))
+@pytest.mark.parametrize("name", PRUNED)
 def test_what_is_understood_skips_row_groups(name: str, path: str) -> None:
     plan = same_rows(PRUNED[name], path)
     assert plan.total == ROWS // PER_GROUP
     assert 1 <= plan.kept <= 4, plan
 
 
-@pytest.mark.parametrize("name", named(KEPT))
+@pytest.mark.parametrize("name", KEPT)
 def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     plan = same_rows(KEPT[name], path)
     assert plan.kept == ROWS // PER_GROUP
@@ -85,7 +70,7 @@ def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     assert any(each.reason.name == "ALWAYS_TRUE" for each in plan.explain().reasons()) is is_true
 
 
-@pytest.mark.parametrize("name", named(PRUNED))
+@pytest.mark.parametrize("name", PRUNED)
 def test_a_plan_names_what_it_leaves_out(name: str, path: str) -> None:
     assert ("not used: " in repr(bp.plan(path, PRUNED[name]))) is ("unknown function" in name)
 
@@ -143,12 +128,9 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
         tmp_path / "t",
         {f"day=2026-01-0{day}": {"id": [day], **({"more": [day]} if day == 3 else {})} for day in (1, 2, 3)},
     )
-    for where in (
-        f("day") == dt.date(2026, 1, 2),
-        *([c("day") == dt.date(2026, 1, 2)] if not OF_POLARS.args[0] else []),
-    ):
-        assert bp.plan(root, where).skipped == {"partition": 2}
-        assert bp.read_table(root, where)["id"].to_pylist() == [2]
+    where = f("day") == dt.date(2026, 1, 2)
+    assert bp.plan(root, where).skipped == {"partition": 2}
+    assert bp.read_table(root, where)["id"].to_pylist() == [2]
     assert bp.read_table(root, f("more") == 3, ["id"])["id"].to_pylist() == [3]
     assert bp.read_table(root, f("more").is_null(), ["id"])["id"].to_pylist() == [1, 2]
 
@@ -158,21 +140,6 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
     [
         (f("nothing") == 1, "nothing"),
         (f("word") == 1, "has no kernel"),
-        pytest.param(c("nothing") == 1, "nothing", marks=OF_POLARS),
-        pytest.param(c("id") == c("id").max(), "may look at several rows", marks=OF_POLARS),
-        pytest.param(c("id").cum_sum() > 3, "may look at several rows", marks=OF_POLARS),
-        pytest.param(c("id") + 1, "which does not fit the files", marks=OF_POLARS),
-        *(
-            pytest.param(each, "may look at several rows", marks=OF_POLARS)
-            for each in (
-                c("id").is_in(c("big")),
-                c("id").is_in(c("big"), nulls_equal=True),
-                ~c("id").is_in(c("big") + 0) & (c("id") == 1),
-                pl.lit(3).is_in(c("id")),
-                pl.when(c("flag")).then(c("id").is_in(c("big"))).otherwise(c("flag")),
-                c("st").is_in(c("st")),
-            )
-        ),
     ],
 )
 def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, path: str) -> None:
@@ -181,15 +148,10 @@ def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, p
             function(path, where)
 
 
-@pytest.mark.parametrize(
-    "where",
-    [f("u").cast(pa.int8()) == 1, pytest.param(c("u").cast(pl.Int64) == 1, marks=OF_POLARS)],
-    ids=["pyarrow", "polars"],
-)
-def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path, where: Any) -> None:
+def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"u": pa.array([1, 2**63], pa.uint64())})
     with pytest.raises(bp.PlanError, match=r"t\.parquet: where is .* fails for some rows") as error:
-        bp.read_table(path, where)
+        bp.read_table(path, f("u").cast(pa.int8()) == 1)
     assert str(2**63) not in str(error.value)
 
 
@@ -213,13 +175,9 @@ def test_dates_after_the_year_9999_are_compared(path: str) -> None:
     assert bp.read_table(path, pc.field("day").isin(pa.array([3_000_000], pa.date32()))).num_rows == 0
 
 
-@pytest.mark.parametrize("library", ["pyarrow", "polars"])
-def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path, library: str) -> None:
+def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path) -> None:
     root = hive(tmp_path / "t", {"day=1": {"id": [1, 2]}, "day=2": {"id": [3], "s": ["a"]}})
-    if library == "polars":
-        where: Any = (pl.col("day") == 1) & (pl.col("s").str.starts_with("a") | (pl.col("id") == 1))
-    else:
-        where = (pc.field("day") == 1) & (pc.starts_with(pc.field("s"), "a") | (pc.field("id") == 1))
+    where = (pc.field("day") == 1) & (pc.starts_with(pc.field("s"), "a") | (pc.field("id") == 1))
     assert bp.read_table(root, where)["id"].to_pylist() == [1]
 
 
@@ -248,7 +206,6 @@ def test_expressions_on_wide_tables_are_bound_by_halves(tmp_path: Path) -> None:
         ((f("id") == 42) | pc.starts_with(f("word"), "w"), "FUNCTION", False),
         ((f("id") == 42) & (f("big") == f("id")), "TWO_COLUMNS", True),
         ((f("id") == 42) & (f("small").cast("int8") < 50), "NOT_A_COMPARISON", True),
-        pytest.param(~((c("id") != 42) | c("word").str.ends_with("x")), "NOT_A_COMPARISON", True, marks=OF_POLARS),
     ],
 )
 def test_an_explanation_says_what_is_not_understood(where: Any, reason: str, is_pruned: bool, path: str) -> None:
@@ -271,17 +228,10 @@ def test_deeply_nested_expressions_are_planned(path: str) -> None:
     assert bp.read_table(path, where)["id"].to_pylist() == [wanted.as_py()]
 
 
-@pytest.mark.skipif(OF_POLARS.args[0], reason="polars 2.1 is needed")
-def test_a_panic_of_polars_is_an_error_and_an_interrupt_is_not(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    zone = pa.timestamp("us", "Mars/Olympus")
-    unknown = write(Path(path).parent.parent / "zone.parquet", pa.table({"at": pa.array([1], zone)}))
-    for function in (bp.plan, bp.read_table):
-        with pytest.raises(bp.PlanError, match=r"does not fit the files: polars cannot evaluate it: .*Mars/Olympus"):
-            function(unknown, c("at").is_null())
-
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pl, "from_arrow", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bp.plan(path, c("id") == 42)
+def test_an_expression_of_polars_is_an_error_with_the_remedy(path: str) -> None:
+    where: Any = pl.col("id") == 42
+    for function in (bp.plan, bp.read_table, bp.scan_batches):
+        with pytest.raises(bp.PlanError, match=r"expression of polars; .*pl\.scan_pyarrow_dataset\(bp\.plan\(path, "):
+            function(path, where)
+    frame = pl.scan_pyarrow_dataset(bp.plan(path, "id = 42").to_dataset())
+    assert frame.filter(where).collect()["word"].to_list() == ["w42"]

@@ -1,4 +1,4 @@
-"""A table of many types, and the rows of it that match an expression, as pyarrow or polars select them."""
+"""A table of many types, and the rows of it that match an expression, as pyarrow selects them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import random
 from decimal import Decimal
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pytest
 
 import bloomparquet as bp
 
@@ -49,17 +47,11 @@ def table(seed: int = 0) -> pa.Table:
 
 DATA = table()
 
-f, c = pc.field, pl.col
-OF_POLARS = pytest.mark.skipif(
-    not hasattr(c("id").meta, "is_row_separable"),
-    reason="polars 2.1, which needs Python 3.11, says what looks at single rows",
-)
+f = pc.field
 
 
 def expected(where: Any, data: pa.Table = DATA) -> pa.Table:
-    """The rows that the library of the expression selects."""
-    if isinstance(where, pl.Expr):
-        return data.filter(pl.from_arrow(data).select(m=where).to_series().to_arrow())
+    """The rows that pyarrow selects."""
     return ds.InMemoryDataset(data).to_table(filter=where)
 
 

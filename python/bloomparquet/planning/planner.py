@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -51,21 +51,8 @@ from bloomparquet.storage.table_formats import OnTableLog
 Condition = tuple[str | Column, str, Any]
 
 
-class PolarsExpression(Protocol):
-    """An expression of polars, which need not be installed."""
-
-    @property
-    def meta(self) -> Any: ...
-
-
 Where: TypeAlias = (
-    str
-    | Predicate
-    | Sequence[Condition | Predicate]
-    | Sequence[Sequence[Condition | Predicate]]
-    | pc.Expression
-    | PolarsExpression
-    | None
+    str | Predicate | Sequence[Condition | Predicate] | Sequence[Sequence[Condition | Predicate]] | pc.Expression | None
 )
 """The condition on the wanted rows; None wants all rows.
 
@@ -73,8 +60,8 @@ Where: TypeAlias = (
 * conditions as pyarrow writes them, all of which must hold: ``[("user_id", "=", 7), ("country", "in", ["CH", "DE"])]``;
 * or a list of such lists, one of which must hold;
 * or a predicate: ``bp.Eq("user_id", 7)``;
-* or an expression of pyarrow or polars: ``pc.field("user_id") == 7``, ``pl.col("user_id") == 7``. Rows match by the
-  rules of that library. Row groups are skipped by what is understood of the expression.
+* or an expression of pyarrow: ``pc.field("user_id") == 7``. Rows match by the rules of pyarrow. Row groups are skipped
+  by what is understood of the expression.
 """
 
 
@@ -248,7 +235,7 @@ def _open(
 
 
 def _bind(where: Where, dataset: Dataset, options: PlanOptions) -> Predicate | None:
-    """The predicate that `where` means. An expression of pyarrow or polars is bound to the columns of the scan."""
+    """The predicate that `where` means. An expression of pyarrow is bound to the columns of the scan."""
     predicate: Predicate | None = parse_where(where)
     if is_expression(predicate):
         schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))

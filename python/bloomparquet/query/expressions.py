@@ -1,19 +1,15 @@
-"""Makes predicates of expressions of pyarrow and polars.
+"""Makes predicates of expressions of pyarrow.
 
-The library that made an expression evaluates it for rows. Evidence is asked about a predicate that the expression
-implies. Public interfaces show that predicate: pyarrow writes expressions as Substrait, and polars hands a scan of a
-pyarrow data set the part of a filter that pyarrow can evaluate.
+pyarrow evaluates an expression for rows. Evidence is asked about a predicate that the expression implies, which
+pyarrow shows by writing expressions as Substrait.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import permutations
 from operator import and_
 from typing import Any
 
@@ -21,10 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import BloomParquetError, PlanError, UnsupportedError, first_line, shorten
-from bloomparquet.query.polars_structs import is_equal, without_struct_fields
+from bloomparquet.errors import BloomParquetError, PlanError, first_line, shorten
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
-from bloomparquet.query.resolve import rename
 from bloomparquet.query.why_not import WhyNot
 
 _MAX_DEPTH = 12  # pyarrow's Substrait of nested calls doubles with each level: 22 ANDs are 805 MB
@@ -44,37 +38,29 @@ _LIKE_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataT
 )  # fmt: skip
 """Types that Substrait lacks, and the type of a plan that stands for each. Arrow compares both exactly: it converts
 neither side to a coarser unit or fewer digits."""
-_UTC = (None, "UTC", "Etc/UTC")
 
 
 def is_expression(where: object) -> bool:
-    """Whether `where` is an expression of pyarrow or polars."""
-    return isinstance(where, pc.Expression) or _is_polars(where)
-
-
-def _is_polars(where: object) -> bool:
-    polars = sys.modules.get("polars")  # the caller has imported it to make an expression
-    return polars is not None and isinstance(where, polars.Expr)
+    """Whether `where` is an expression of pyarrow."""
+    return isinstance(where, pc.Expression)
 
 
 def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
     """`expression` as a predicate on the first of `schemas` that has its columns.
 
-    Raises PlanError, with the message of the library, if there is none or if the types do not fit.
+    Raises PlanError, with the message of pyarrow, if there is none or if the types do not fit.
     """
-    if _is_polars(expression):
-        _require_row_by_row(expression)
-    elif "FieldPath(" in str(expression):
+    if "FieldPath(" in str(expression):
         raise PlanError(
             f"where is {_describe(expression)}, which names a column by its number; expected names, as in "
             "pc.field('id'): numbers differ between files"
         )
     reason: Exception | None = None
-    evaluate = partial(_evaluate_polars if _is_polars(expression) else _evaluate_arrow, expression)
+    evaluate = partial(_evaluate_arrow, expression)
     for schema in schemas:
         try:
             evaluate(_empty(schema))
-        except Exception as error:  # noqa: BLE001 - polars has errors without a common base
+        except Exception as error:  # noqa: BLE001 - functions that users register raise anything
             reason = reason or error
             continue
         needed = pa.schema([schema.field(name) for name in _needed(evaluate, schema, schema.names)])
@@ -88,49 +74,6 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
         )
     why = "" if reason is None else first_line(reason)
     raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {why}") from reason
-
-
-def _require_row_by_row(expression: Any) -> None:
-    if not hasattr(expression.meta, "is_row_separable"):
-        raise UnsupportedError(
-            "this release of polars does not say whether an expression looks at single rows; install polars 2.1"
-        )
-    if not _looks_at_single_rows(expression):
-        raise PlanError(
-            f"where is {_describe(expression)}, which may look at several rows; expected a condition on single rows: "
-            "filter the result by it"
-        )
-
-
-def _looks_at_single_rows(expression: Any) -> bool:
-    """Whether polars says of each function in `expression` that it looks at single rows. Others cannot be evaluated
-    batch by batch."""
-    pending = [expression]
-    try:
-        with _panics_are_errors():
-            while pending:
-                node = pending.pop()
-                operands = node.meta.pop()
-                if not node.meta.is_row_separable() or _is_in_column(node, operands):
-                    return False
-                pending += operands
-    except Exception:  # noqa: BLE001 - some expressions mean nothing without a data frame
-        return False
-    return True
-
-
-def _is_in_column(node: Any, operands: Sequence[Any]) -> bool:
-    """Whether `node` is ``is_in`` with values that are a column: all rows of it, although polars says otherwise."""
-    return len(operands) == 2 and any(
-        values.meta.root_names() and any(is_equal(node, is_in, (operand, values)) for is_in in _IS_IN)
-        for operand, values in permutations(operands)
-    )
-
-
-_IS_IN: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda operand, values: operand.is_in(values),
-    lambda operand, values: operand.is_in(values, nulls_equal=True),
-)
 
 
 def _describe(expression: Any) -> str:
@@ -164,7 +107,7 @@ def _evaluate_rows(evaluate: Callable[[pa.RecordBatch], Any], text: str, batch: 
         reason = _why_every_row_fails(evaluate, batch.schema)
         if reason is not None:
             raise PlanError(f"where is {text}, which does not fit the files: {reason}") from None
-        # Messages of polars and pyarrow quote values, which may be of an encrypted column.
+        # Messages of pyarrow quote values, which may be of an encrypted column.
         raise PlanError(
             f"where is {text}, which fails for some rows ({type(error).__name__}); exclude them first, or cast so that "
             "values that do not fit become null"
@@ -191,58 +134,14 @@ def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
     return rows.to_table(columns={"matches": expression}).column("matches").combine_chunks()
 
 
-@contextmanager
-def _panics_are_errors() -> Iterator[None]:
-    """polars ends some mistakes with a panic, which is no Exception: nobody would catch it."""
-    from polars.exceptions import PanicException
-
-    try:
-        yield
-    except PanicException as error:
-        reason = str(error).partition("\\n")[0]  # a panic quotes the message of the error that caused it
-        raise PlanError(f"polars cannot evaluate it: {reason}") from error
-
-
-def _evaluate_polars(expression: Any, batch: pa.RecordBatch) -> Any:
-    import polars as pl
-
-    with _panics_are_errors():
-        rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
-        matches = rows.select(matches=expression).to_series()
-    if matches.dtype != pl.Boolean or len(matches) not in (1, batch.num_rows):  # 1: a literal
-        raise PlanError(f"it gives {len(matches)} values of type {matches.dtype}; expected a Boolean for each row")
-    return matches.to_arrow() if len(matches) == batch.num_rows else pa.repeat(matches[0], batch.num_rows)
-
-
 def _with_text(implied: Predicate, expression: Any) -> Predicate:
     """`implied`, with the text of the whole `expression` if nothing of it is understood."""
     only = implied.children[0] if isinstance(implied, And) and len(implied.children) == 1 else implied
     return replace(only, sql=_describe(expression)) if isinstance(only, Opaque) else implied
 
 
-def _is_whole(expression: Any, schema: pa.Schema) -> bool:
-    """Whether polars passes on all of `expression`. It passes on an OR as a whole or not at all, so an OR of
-    `expression` and another condition shows it."""
-    if not any(operand.meta.pop() for operand in expression.meta.pop()):  # one condition, which has no parts
-        return True
-    import polars as pl
-
-    return _to_arrow(expression | pl.col(schema.names[0]).is_null(), schema) is not None
-
-
 def _implied(expression: Any, schema: pa.Schema) -> Iterator[Predicate]:
     """Predicates that are TRUE wherever `expression` is."""
-    if _is_polars(expression):
-        expression, schema, names = without_struct_fields(expression, schema)
-        if names:
-            yield from (rename(each, names) for each in _implied(expression, schema))
-            return
-        arrow = _to_arrow(expression, schema)
-        if arrow is None or not _is_whole(expression, schema):
-            yield Opaque("a part of the expression", WhyNot.NOT_A_COMPARISON, "")
-        if arrow is None:
-            return
-        expression, schema = arrow, pa.schema(_compared_exactly(schema))
     plain = pa.schema(_plain_fields(schema))
     try:
         plan = None if _depth(str(expression)) > _MAX_DEPTH else bytes(expression.to_substrait(plain))
@@ -275,16 +174,6 @@ def _plain_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
                 yield field.with_type(pa.struct(inner))
         elif (kind := _plain_type(field.type)) is not None:
             yield field.with_type(kind)
-
-
-def _compared_exactly(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
-    """The fields, except timestamps with a zone other than UTC, of whose literals polars passes on those with the offset
-    applied twice, and timestamps of nanoseconds, which polars cuts to the unit of the literal."""
-    for field in fields:
-        if pa.types.is_struct(field.type):
-            yield field.with_type(pa.struct(list(_compared_exactly(field.type))))
-        elif not pa.types.is_timestamp(field.type) or (field.type.tz in _UTC and field.type.unit != "ns"):
-            yield field
 
 
 def _depth(text: str) -> int:
@@ -321,33 +210,3 @@ def _is_exact(value: Any, kind: pa.DataType) -> bool:
 _EXACT = (
     (pa.types.is_integer, int), (pa.types.is_boolean, bool), (pa.types.is_string, str), (pa.types.is_binary, bytes),
 )  # fmt: skip
-
-
-class _Capture:
-    """Looks like a pyarrow data set to polars, and keeps the filter that it is asked for."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self.filter: Any = None
-
-    def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
-        self.filter = options.get("filter")
-        return iter(())
-
-    def to_table(self, **options: Any) -> pa.Table:  # which older releases of polars call
-        self.filter = options.get("filter")
-        return self.schema.empty_table()
-
-
-def _to_arrow(expression: Any, schema: pa.Schema) -> Any:
-    """The part of the filter `expression` that polars passes on to pyarrow; None if it passes on nothing. It is true
-    wherever the filter is."""
-    import polars as pl
-
-    capture: Any = _Capture(schema)
-    try:
-        with _panics_are_errors():
-            pl.scan_pyarrow_dataset(capture).filter(expression).collect()
-    except Exception:  # noqa: BLE001 - then nothing is known, and every row group is kept
-        return None
-    return capture.filter if isinstance(capture.filter, pc.Expression) else None

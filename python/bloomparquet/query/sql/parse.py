@@ -56,7 +56,7 @@ _Builder = Callable[[Column, Any], Predicate]
 
 
 def parse_where(where: Any, *, partly: bool = False) -> Any:
-    """The predicate that `where` describes. None if `where` is None. An expression of pyarrow or polars is
+    """The predicate that `where` describes. None if `where` is None. An expression of pyarrow is
     returned unchanged: :func:`bloomparquet.query.expressions.bind_expression` needs the columns of the files.
 
     With `partly`, a condition of SQL text that is not supported is :class:`Opaque`, instead of an error.
@@ -71,9 +71,14 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
         return _parse_sql(where, partly)
     if isinstance(where, (list, tuple)):
         return parse_tuples(where)
+    if type(where).__module__.startswith("polars."):
+        raise PlanError(
+            f"where is {shorten(str(where))}, an expression of polars; expected a condition for the plan, and the "
+            'expression for polars: pl.scan_pyarrow_dataset(bp.plan(path, "id = 7").to_dataset()).filter(expression)'
+        )
     raise PlanError(
         f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
-        "an expression of pyarrow or polars"
+        "an expression of pyarrow"
     )
 
 
