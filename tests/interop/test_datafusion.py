@@ -125,6 +125,20 @@ def test_our_filter_has_the_same_bits(written: str, column: str) -> None:
     interop.assert_same_bits(written, column, COLUMNS[column])
 
 
+def test_views_of_a_frame_are_stored_as_text(tmp_path: Path) -> None:
+    context = datafusion.SessionContext()
+    frame = context.sql(
+        "SELECT id, arrow_cast(CAST(id AS VARCHAR), 'Utf8View') AS s, "
+        "arrow_cast(arrow_cast('x', 'Utf8View'), 'Dictionary(Int32, Utf8View)') AS d, "
+        "named_struct('a', arrow_cast(CAST(id AS VARCHAR), 'Utf8View')) AS st "
+        "FROM (SELECT value AS id FROM generate_series(0, 999))"
+    )
+    path = str(tmp_path / "a.parquet")
+    bp.write_table(frame, path, bloom=["s"], row_group_size=100)
+    for filters in ([("s", "=", "7")], [("id", "=", 7)]):
+        assert pq.read_table(path, filters=filters).to_pylist() == [{"id": 7, "s": "7", "d": "x", "st": {"a": "7"}}]
+
+
 def test_a_filter_for_one_column_leaves_the_others_without(folder: Path) -> None:
     """arrow-rs sizes filters for a million values; newer versions fold them."""
     columns = {"int64": interop.INT64, "string": interop.STRING}

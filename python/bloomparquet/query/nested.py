@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+_STORED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
 
 def map_leaf_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """`kind` with each type in it that is not a struct, list or map replaced by `change`, called from left to right."""
@@ -21,6 +23,19 @@ def map_leaf_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataTyp
             return pa.list_(value, kind.list_size)
         return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
     return change(kind)
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """`schema` with large strings and binaries in place of views, as polars stores them. pyarrow neither compares views
+    nor writes all of them."""
+
+    def stored(leaf: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(leaf):
+            return pa.dictionary(leaf.index_type, stored(leaf.value_type), leaf.ordered)
+        return _STORED.get(leaf, leaf)
+
+    fields = [field.with_type(map_leaf_types(field.type, stored)) for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:

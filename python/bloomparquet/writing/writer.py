@@ -27,8 +27,7 @@ from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.dataset import PathLike
-from bloomparquet.query.columns import LeafColumn
-from bloomparquet.query.nested import leaf_arrays
+from bloomparquet.query.nested import without_views
 from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
@@ -37,13 +36,13 @@ from bloomparquet.writing.encrypted_writer import EncryptedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filters.build import (
     filter_options,
+    initial_bytes,
     insert_equal_floats,
-    num_bytes_for,
     parse_file_end,
     read_filters,
 )
 from bloomparquet.writing.filters.locate import ChunkId, Extent
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, Bloom, BloomSpec, choose_leaves, parse_bloom
+from bloomparquet.writing.filters.spec import EVERY_COLUMN, WRITE_ORC, BloomSpec, choose_leaves, parse_bloom
 from bloomparquet.writing.holding_sink import HoldingSink
 from bloomparquet.writing.outcome import FileOutcome, describe_columns, warn_of_filters
 from bloomparquet.writing.rewrite import Filters, rewrite
@@ -59,7 +58,6 @@ _UNSUPPORTED_OPTIONS = {
         "metadata_collector would get a footer that differs from the file's; use pyarrow.parquet.read_metadata"
     ),
 }
-_MORE_ELEMENTS = 4  # a row group may have so many times the list elements of the first one
 _COMPARED = 8  # row groups of a column whose filters are compared pairwise
 
 
@@ -145,7 +143,8 @@ class ParquetWriter:
         self._path = os.fspath(path)
         if self._path.endswith(".orc"):
             raise UnsupportedError(f"{self._path}: only Parquet files can be written here; {WRITE_ORC}")
-        self._schema, self._rows, self._bytes = schema, row_group_size, row_group_bytes
+        self._given, self._schema = schema, without_views(schema)
+        self._rows, self._bytes = row_group_size, row_group_bytes
         asked = parse_bloom(bloom) if bloom is not None else {}
         self._options, self._key_values = options, dict(key_values or {})
         skeleton = self._skeleton()
@@ -178,15 +177,18 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table) -> None:
         """Append rows. Raises ValueError if the schema differs from that of the file."""
-        for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
+        empty = [column.combine_chunks() for column in table.slice(0, 0).columns]
+        for batch in table.to_batches() or [pa.RecordBatch.from_arrays(empty, schema=table.schema)]:
             self.write_batch(batch)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append rows. Raises ValueError if the schema differs from that of the file."""
         if self._output is None:
             raise ValueError("the file is closed or aborted; no more rows can be written")
+        if batch.schema != self._given:
+            raise ValueError(f"the batch has the schema\n{batch.schema}\nexpected\n{self._given}")
         if batch.schema != self._schema:
-            raise ValueError(f"the batch has the schema\n{batch.schema}\nexpected\n{self._schema}")
+            batch = batch.cast(self._schema)
         row_bytes = _bytes_per_row(batch)
         while batch.num_rows:
             fitting = (self._bytes - self._pending_bytes) // row_bytes
@@ -276,7 +278,7 @@ class ParquetWriter:
         """pyarrow's options for the size of filters before they are folded."""
         return {
             ".".join(self._leaves[leaf_index].path): filter_options(
-                _initial_bytes(self._leaves[leaf_index], wanted, self._rows, first)
+                initial_bytes(self._leaves[leaf_index], wanted, self._rows, first)
             )
             for leaf_index, wanted in self._chosen.items()
         } or None
@@ -363,18 +365,6 @@ def _unknown_option_named() -> Iterator[None]:
             f"write_table and ParquetWriter have no option {unknown[1]!r}; expected one of bloomparquet.ParquetWriter "
             f"or pyarrow.parquet.ParquetWriter{did_you_mean(unknown[1], known)}"
         ) from None
-
-
-def _initial_bytes(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
-    """The size of a filter before it is folded. `first` has the rows of the first row group.
-
-    Lists may have any number of elements. Later row groups are assumed to have at most a few times as many elements as
-    the first.
-    """
-    if leaf.repeated and first is not None:
-        elements = (len(each) for chunk in first.column(leaf.path[0]).chunks for each in leaf_arrays(chunk))
-        rows = max(rows, _MORE_ELEMENTS * max(elements, default=0))
-    return num_bytes_for(wanted, rows)
 
 
 def _bytes_per_row(batch: pa.RecordBatch) -> int:

@@ -25,16 +25,30 @@ from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.values.encoding import float_dtype, parquet_family
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.nested import leaf_arrays
 from bloomparquet.writing.filters.locate import ChunkId, Extent
 from bloomparquet.writing.filters.spec import Bloom
 
 _MOST_VALUES = 1 << 20  # at a time: lists may have any number of elements, and pyarrow splits row groups at 2^26 values
+_MORE_ELEMENTS = 4  # a row group may have so many times the list elements of the first one
 
 
 def num_bytes_for(bloom: Bloom, values: int) -> int:
     """The size in bytes of a filter for `values` distinct values, before it is folded."""
     size = min(smallest_num_bytes(bloom.ndv or values, bloom.target_fpp), bloom.max_bytes)
     return 1 << (size.bit_length() - 1)
+
+
+def initial_bytes(leaf: LeafColumn, wanted: Bloom, rows: int, first: pa.Table | None) -> int:
+    """The size of a filter before it is folded. `first` has the rows of the first row group.
+
+    Lists may have any number of elements. Later row groups are assumed to have at most a few times as many elements as
+    the first.
+    """
+    if leaf.repeated and first is not None:
+        elements = (len(each) for chunk in first.column(leaf.path[0]).chunks for each in leaf_arrays(chunk))
+        rows = max(rows, _MORE_ELEMENTS * max(elements, default=0))
+    return num_bytes_for(wanted, rows)
 
 
 def build_filter(leaf: LeafColumn, arrays: Iterator[pa.Array], num_bytes: int, bloom: Bloom) -> SplitBlockBloomFilter:
