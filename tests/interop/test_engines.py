@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import pickle
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -104,6 +105,72 @@ def test_no_kept_row_group_gives_no_rows(engine: Engine, events: str) -> None:
         dataset = bp.plan(events, where).to_dataset()
         assert engine(dataset) == []
         assert dataset.schema.equals(bp.read_table(events, "id = -1").schema)
+
+
+def test_rows_are_counted_in_kept_row_groups(tmp_path: Path) -> None:
+    ids = [i * 7919 % 20_011 for i in range(20_000)]
+    root = hive(tmp_path / "t", {f"p={i}": {"id": ids} for i in (1, 2)}, ["id"], rows_per_group=1_000)
+    kept = bp.plan(root, f"id = {ids[4_711]} AND p = 2").to_dataset()
+    wanted = pc.field("id") == ids[4_711]
+    for dataset in (kept, pickle.loads(pickle.dumps(kept))):
+        assert dataset.count_rows() == dataset.to_table().num_rows == 1_000
+        assert dataset.count_rows(wanted) == dataset.filter(wanted).count_rows() == 1
+        assert pl.scan_pyarrow_dataset(dataset).select(pl.len()).collect().item() == 1_000
+        assert duckdb.from_arrow(dataset).aggregate("count(*)").fetchall() == [(1_000,)]
+
+
+@pytest.mark.parametrize("beside", [pa.string_view(), pa.string(), pa.large_string()], ids=str)
+def test_engines_compare_text_that_is_stored_as_views(tmp_path: Path, beside: pa.DataType) -> None:
+    """pyarrow has no comparison of views."""
+    for i, kind in enumerate((pa.string_view(), beside)):
+        text = [f"text number {1_000 * i + j}" for j in range(1_000)]
+        blobs = [each.encode() for each in text]
+        views = pa.table({"s": pa.array(text, kind), "b": pa.array(blobs, pa.binary_view()), "id": range(1_000)})
+        write(tmp_path / "t" / f"{i}.parquet", views, rows_per_group=100)
+    wanted = "text number 1007"
+    kept = bp.plan(tmp_path / "t", f"s = '{wanted}'").to_dataset()
+    assert {str(each) for each in kept.schema.types} == {"string", "binary", "int64"}
+    value: str | bytes
+    for name, value in (("s", wanted), ("b", wanted.encode())):
+        literal = f"'{wanted}'" + "::BLOB" * isinstance(value, bytes)
+        assert duckdb.from_arrow(kept).filter(f"{name} = {literal}").project("id").fetchall() == [(7,)]
+        assert pl.scan_pyarrow_dataset(kept).filter(pl.col(name) == value).collect()["id"].to_list() == [7]
+        assert kept.to_table(filter=pc.field(name) == value)["id"].to_pylist() == [7]
+        assert value in kept.to_table(filter=pc.field("id") == 7)[name].to_pylist()
+    context = datafusion.SessionContext()
+    context.register_dataset("kept", kept)
+    assert context.sql(f"SELECT id FROM kept WHERE s = '{wanted}'").to_pylist() == [{"id": 7}]
+
+
+@pytest.mark.parametrize("merge_schema", [False, True])
+def test_no_metadata_of_a_field_is_lost(tmp_path: Path, merge_schema: bool) -> None:
+    def field(name: str, kind: pa.DataType) -> pa.Field:
+        return pa.field(name, kind, nullable=False, metadata={"of": name})
+
+    item = pa.struct([field("in", pa.string())])
+    schema = pa.schema(
+        [
+            field("s", pa.struct([field("a", pa.string()), field("l", pa.list_(field("element", item)))])),
+            field("m", pa.map_(pa.string(), field("value", pa.int64()))),
+            field("d", pa.dictionary(pa.int32(), pa.string())),
+            field("u", pa.uuid()),
+        ]
+    )
+    for i, more in enumerate(([], [field("more", pa.int64())])):
+        write(tmp_path / "t" / f"{i}.parquet", pa.schema([*schema, *more]).empty_table(), store_schema=True)
+    stored = ds.dataset(tmp_path / "t" / "0.parquet").schema
+    for got in (
+        bp.plan(tmp_path / "t").to_dataset(merge_schema=merge_schema).schema,
+        bp.read_table(tmp_path / "t", merge_schema=merge_schema).schema,
+    ):
+        for name in schema.names:
+            assert _metadata(got.field(name)) == _metadata(stored.field(name))
+
+
+def _metadata(field: pa.Field) -> list[Any]:
+    """The metadata of a field, and of those below it."""
+    children = [field.type.field(i) for i in range(field.type.num_fields)]
+    return [field.metadata, field.nullable, *map(_metadata, children)]
 
 
 def test_partition_values_of_every_type_are_columns(tmp_path: Path) -> None:

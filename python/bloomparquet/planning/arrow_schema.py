@@ -19,8 +19,8 @@ from bloomparquet.query.names import Names, fold
 from bloomparquet.query.nested import map_leaf_types
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_UUID = pa.field("", pa.uuid())
-_UUID_STORAGE = _UUID.type.storage_type
+_UUID = pa.uuid()
+_UUID_STORAGE = _UUID.storage_type
 _RESPELL = "read the files separately, or write them again with one spelling of each name"
 
 
@@ -41,7 +41,7 @@ def unify(schemas: Iterable[pa.Schema], names: Names | None = None, *, case_sens
     uuids = {field.name for schema in distinct for field in schema if isinstance(field.type, pa.UuidType)}
     plain = [pa.schema([field.with_type(_plain(field.type)) for field in schema]) for schema in distinct]
     plain = [
-        pa.schema([_UUID.with_name(f.name) if f.name in uuids and f.type == _UUID_STORAGE else f for f in schema])
+        pa.schema([f.with_type(_UUID) if f.name in uuids and f.type == _UUID_STORAGE else f for f in schema])
         for schema in plain
     ]
     try:
@@ -83,8 +83,18 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bo
 
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
+    return map(_arrow_schema, _distinct(footers))
+
+
+def views(footers: Sequence[Footer]) -> set[str]:
+    """The columns that pyarrow reads as views of strings or binaries in one of the files."""
+    stored = (field for footer in _distinct(footers) for field in _stored_schema(footer))
+    return {field.name for field in stored if field.type in _WITHOUT_VIEWS}
+
+
+def _distinct(footers: Sequence[Footer]) -> Iterable[Footer]:
     distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
-    return map(_arrow_schema, reversed(distinct.values()))
+    return reversed(distinct.values())
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -102,13 +112,18 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return map_leaf_types(kind, storage_type)
 
 
-def _arrow_schema(footer: Footer) -> pa.Schema:
+def _stored_schema(footer: Footer) -> pa.Schema:
     try:
-        arrow = footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+        return footer.to_arrow().schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, UnicodeError) as error:
         raise FormatError(f"pyarrow cannot read the schema of a file: {first_line(error)}") from error
+
+
+def _arrow_schema(footer: Footer) -> pa.Schema:
     nodes = {node.name: node for node in footer.profile.schema.root.children}
-    return pa.schema([field.with_type(scan_type(field.type, nodes.get(field.name))) for field in arrow])
+    return pa.schema(
+        [field.with_type(scan_type(field.type, nodes.get(field.name))) for field in _stored_schema(footer)]
+    )
 
 
 def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
@@ -131,7 +146,7 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
             return pa.timestamp("us", "UTC")
         is_uuid = stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID"
         if is_uuid and leaf == _UUID_STORAGE:
-            return pa.uuid()
+            return _UUID
         return _WITHOUT_VIEWS.get(leaf, leaf)
 
     return map_leaf_types(kind, change)
@@ -206,7 +221,7 @@ def keeps_values(source: pa.DataType, target: pa.DataType, *, may_drop: bool = F
     """Whether a checked cast keeps every value, and how it compares with literals. `may_drop`: fields of structs may be
     dropped."""
     source, target = _plain(source), _plain(target)
-    if source == target or pa.types.is_null(source) or (source, target) == (_UUID_STORAGE, _UUID.type):
+    if source == target or pa.types.is_null(source) or (source, target) == (_UUID_STORAGE, _UUID):
         return True
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         fields = {field.name: field.type for field in target}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.planning.arrow_schema import conflict, footer_schemas, keeps_values
+from bloomparquet.planning.arrow_schema import conflict, footer_schemas, keeps_values, views
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
@@ -25,6 +26,19 @@ from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import checked
 
 _INSTEAD = "use bloomparquet.scan_batches, whose record batches engines read too"
+
+
+class _KeptRowGroups(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no types
+    """A data set of row groups. pyarrow's own counts the rows of whole files."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _KeptRowGroups, super().__reduce__()[1]
+
+    def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:  # noqa: A002 - pyarrow's name
+        if filter is None:
+            with suppress(ValueError):  # the result of filter() has no fragments, and pyarrow counts its rows
+                return sum(group.num_rows for fragment in self.get_fragments() for group in fragment.row_groups)
+        return int(super().count_rows(filter=filter, **options))
 
 
 def make_dataset(
@@ -49,10 +63,13 @@ def make_dataset(
     partitions = dataset.partition_table(options.timezone or "UTC")
     schema = scan_schema(dataset, options, merge_schema=merge_schema)
     _require_no_deletes(dataset, [(table.paths[file], int(file_positions[file])) for file, _ in kept])
-    parquet = ds.ParquetFileFormat(ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    footers = table.read_footers([file for file, _ in kept], ReadCount())
+    parquet = ds.ParquetFileFormat(
+        # pyarrow compares no views of text, but dictionaries of text.
+        ds.ParquetReadOptions(coerce_int96_timestamp_unit="us", dictionary_columns=views(footers))
+    )
     storage = dataset.storage
     fragments, compared = [], set()
-    footers = table.read_footers([file for file, _ in kept], ReadCount())
     for (file, row_groups), footer in zip(kept, footers, strict=True):
         kind = footer.profile, footer.key_values.get("ARROW:schema"), footer.crypto is None
         if kind not in compared:
@@ -75,7 +92,7 @@ def make_dataset(
         return fragment
 
     complete = list(in_threads(storage.threads, read_footer, fragments))
-    return ds.FileSystemDataset(complete, schema, parquet, storage.filesystem)
+    return _KeptRowGroups(complete, schema, parquet, storage.filesystem)
 
 
 def _guarantee(values: pa.Table) -> ds.Expression:
