@@ -5,15 +5,23 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
 from pyspark_bloomparquet import ScanSummary
 from tests.support import files, plain
 from tests.support.planners import warnings
+from tests.support.s3 import s3_server
 from tests.support.scenarios import PRUNED, Readers, run, texts
 from tests.support.spark import conf
 
@@ -191,3 +199,49 @@ def test_explain_and_metrics_tell_of_the_index(jar_spark: SparkSession, readers:
             with contextlib.redirect_stdout(text):
                 frame.explain("formatted")
             assert "by Bloom filter); index: 4 of 4 files" in text.getvalue()
+
+
+@pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
+def test_an_index_names_no_server(readers: Readers, data: Path, location: str) -> None:
+    spark = readers.spark
+    with requests_to() as (address, requests):
+        index = location.format(address)
+        spark.sql(f"CREATE TABLE named USING bloomparquet OPTIONS (index '{index}') LOCATION '{data}'")
+        try:
+            with conf(spark, {"fs.s3a.impl": "org.apache.hadoop.fs.RawLocalFileSystem", **PRUNED}):
+                frames = (readers.jar(data, index=index), spark.table("named"))
+                plans = [run(frame.where("id = 7")).plan for frame in frames]
+                with conf(spark, {SETTING: index}):
+                    plans.append(run(readers.oracle(data).where("id = 7")).plan)
+        finally:
+            spark.sql("DROP TABLE named")
+        assert requests == []
+        assert ["option index is" in str(plan.reason) for plan in plans] == [True] * 3
+        with pytest.raises(PySparkException, match="option index is"):
+            readers.python(data, index=index, where="id = 7").collect()
+        assert requests == []
+
+
+def test_a_question_mark_is_part_of_the_path_of_an_index(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as server, requests_to() as (address, requests):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.address}")
+        path = f"x?endpoint_override={address}&scheme=http&region=us-east-1"
+        options = PlanOptions(index=f"s3a://bucket/{path}", index_is_url=False)
+        assert plan_dataset(Dataset.open(data), "id = 7", options).kept == 1
+        assert (requests, server.requests[-1]) == ([], ("HEAD", f"/bucket/{path}/_manifest.json"))
+
+
+@contextlib.contextmanager
+def requests_to() -> Iterator[tuple[str, list[str]]]:
+    """The address of an HTTP server, and the requests that it gets."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one_request(self) -> None:
+            requests.append(str(self.rfile.readline()))
+            self.close_connection = True
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}", requests
+        server.shutdown()

@@ -155,10 +155,11 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
     return with_partitions(stored, partitions.schema, options.case_sensitive)
 
 
-def has_expression_filters(dataset: Dataset, index: str) -> bool:
-    """Whether there may be Bloom filters of ``lower(column)`` or ``upper(column)``. Only an index has them; `index`
-    says where it is, as in :class:`PlanOptions`."""
-    opened = find_index(dataset.storage, dataset.root, index, ReadCount()) if dataset.files else None
+def has_expression_filters(dataset: Dataset, options: PlanOptions) -> bool:
+    """Whether there may be Bloom filters of ``lower(column)`` or ``upper(column)``. Only an index has them."""
+    if not dataset.files:
+        return False
+    opened = find_index(dataset.storage, dataset.root, options.index, ReadCount(), options.index_is_url)
     return opened is not None and opened.manifest.has_expressions
 
 

@@ -27,6 +27,7 @@ class PlanOptions:
     * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
     * `cache`: keeps the footers and filters that plans read.
     * `index`: where the index of the data set is: ``"auto"`` beside the data, ``"off"`` for none, or a directory.
+    * `index_is_url`: whether `index` may name any storage, and options of it. Not if it comes from a query.
     """
 
     timezone: str | None = "UTC"
@@ -39,6 +40,7 @@ class PlanOptions:
     pushed: Predicate | None = None
     cache: PlanCache = process_cache
     index: str = "auto"
+    index_is_url: bool = True
 
     def __post_init__(self) -> None:
         if self.on_filter_error not in ("keep", "fail"):

@@ -221,7 +221,9 @@ def _open(
     is_whole = len(file_positions) == len(dataset.files)
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
-    index = find_index(dataset.storage, dataset.root, options.index, reads.index) if files else None
+    index = (
+        find_index(dataset.storage, dataset.root, options.index, reads.index, options.index_is_url) if files else None
+    )
     left_out: dict[FileInfo, BloomParquetError] = {}
     table = open_table(
         dataset, files, reads.footers, left_out=left_out if options.skip_corrupt else None, unreadable=unreadable,

@@ -235,7 +235,7 @@ def _plan_listing(
     dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
     predicate = to_predicate(request["predicate"])
     explains = request.get("explain", False)
-    if not explains and needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options.index):
+    if not explains and needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options):
         return {"unplanned": "the files have no filters of lower(column) and upper(column)"}, b""
     plan = planner.plan_dataset(dataset, predicate, plan_options)
     if any(isinstance(error, EncryptionError) for error in plan.errors):
@@ -261,6 +261,7 @@ def _plan_options(request: dict[str, Any], options: PlannerOptions, cache: PlanC
         reader_types=to_reader_types(request["readerTypes"]),
         cache=cache,
         index=options.index,
+        index_is_url=False,
     )
 
 

@@ -141,6 +141,7 @@ class BloomParquetReader(DataSourceReader):
             reader_types=reader_types,
             pushed=pushed,
             index=options.index,
+            index_is_url=False,
         )
         plan = plan_dataset(listing.dataset, self._where, plan_options)
         if self._where is not None and options.time_zone is None:

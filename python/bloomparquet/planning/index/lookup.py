@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from bloomparquet.errors import PlanError, quoted
 from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
 from bloomparquet.planning.evidence.section_source import (
     DamagedFileError,
@@ -83,18 +84,18 @@ _lookups: OrderedDict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]
 _lock = ForkLock()
 
 
-def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> OpenIndex | None:
+def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_url: bool = True) -> OpenIndex | None:
     """The index of the files below `root` of `storage`; None if there is none, or if it cannot be used.
 
     `root`: a directory, with a slash at its end. `location`: the directory of the index; ``"auto"`` for the one beside
-    the files, or ``"off"`` for none.
+    the files, or ``"off"`` for none. `is_url`: see :func:`open_directory`.
     """
     if location == "off":
         return None
     data, directory, has_local_data = with_scheme(storage, root), root + DIRECTORY, isinstance(storage, LocalStorage)
     data_access = storage.access  # the tables of an opened index read the data files by the storage of its first user
     if location != "auto":
-        storage, directory = open_directory(location, storage)
+        storage, directory = open_directory(location, storage, is_url)
     directory = directory.rstrip("/")
     key = data_access, storage.access, directory, root
     with _lock:
@@ -119,14 +120,27 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount) -> 
     return current.opened
 
 
-def open_directory(location: str, data: Storage) -> tuple[Storage, str]:
+def open_directory(location: str, data: Storage, is_url: bool = True) -> tuple[Storage, str]:
     """The storage of the index at `location`, and its directory there. It is the storage of the data if both are in one
-    bucket, so that the options of the data serve the index too."""
+    bucket, so that the options of the data serve the index too.
+
+    `is_url`: whether `location` may name any storage, and options of it. Otherwise it comes from a query, so a question
+    mark is part of the path. PlanError then, unless it is local or on a storage that pyarrow serves.
+    """
     scheme, mark, inner = location.partition("://")
+    scheme, authority = scheme.lower(), inner.partition("/")[0]
     scheme = "s3" if scheme == "s3a" else scheme
-    bucket = f"{scheme}://{inner.partition('/')[0].rpartition('@')[2]}"
-    is_of_data = mark and scheme in OPTIONS and "?" not in inner and str(data.key).partition("?")[0] == bucket
-    return (data, path_of(scheme, inner)) if is_of_data else open_storage(location)
+    is_native = mark and scheme in OPTIONS and "?" not in (inner if is_url else authority)
+    if is_native and str(data.key).partition("?")[0] == f"{scheme}://{authority.rpartition('@')[2]}":
+        return data, path_of(scheme, inner)
+    if is_native and not is_url:
+        return open_storage(f"{scheme}://{authority}")[0], path_of(scheme, inner)
+    if not is_url and mark and scheme != "file":
+        raise PlanError(
+            f"option index is {quoted(location)}; expected auto, off, a local directory, or one on s3a, "
+            f"{', '.join(OPTIONS)}"
+        )
+    return open_storage(location)
 
 
 def _look(
