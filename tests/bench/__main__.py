@@ -13,7 +13,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, encrypted, engines, index, joins, lookups, plans, rowgroups, spark, writing
+from tests.bench import bits, encrypted, engines, index, joins, lookups, plans, rowgroups, rows, spark, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -35,6 +35,8 @@ _NOTES = {
     "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
     "says cold; the files are in the page cache",
+    "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; the files are in "
+    "the page cache",
     "engines": "all columns of the row with one value; every query lists the directory; `through a plan` is bp.plan, "
     "to_dataset and the engine, with footers and filters cached; the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
@@ -60,6 +62,7 @@ def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[
         "plan": lambda: plans.plans(many, smaller, larger),
         "index": lambda: index.index(few, larger, 20_000 if quick else 1_000_000),
         "lookup": lambda: lookups.lookups(few, smaller),
+        "rows": lambda: rows.rows(many, items // 4),
         "engines": lambda: engines.engines(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),
@@ -81,16 +84,16 @@ def main() -> int:
     about = _about()
     console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 190)
     console.print("  ".join(f"{name} {value}" for name, value in about.items()), style="dim", highlight=False)
-    rows: list[Row] = []
+    results: list[Row] = []
     for name, measure in _groups(given.quick, given.rounds).items():
         if given.only and name not in given.only:
             continue
         measured = list(measure())
-        rows += measured
+        results += measured
         console.print(_table(name, measured))
     if given.json:
-        print(json.dumps({"about": about, "quick": given.quick, "rows": [row.as_json() for row in rows]}, indent=1))
-    aims = [aim for row in rows for aim in row.aims]
+        print(json.dumps({"about": about, "quick": given.quick, "rows": [row.as_json() for row in results]}, indent=1))
+    aims = [aim for row in results for aim in row.aims]
     if aims:
         console.print(f"{sum(aim.met for aim in aims)} of {len(aims)} aims met", highlight=False)
     return 0

@@ -71,6 +71,13 @@ def to_bools(booleans: pa.BooleanArray | pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.from_dlpack(booleans.fill_null(FALSE).cast(pa.uint8())).astype(np.bool_)
 
 
+def from_bools(values: NDArray[np.bool_]) -> pa.BooleanArray:
+    """The inverse of :func:`to_bools`."""
+    return pa.BooleanArray.from_buffers(
+        pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))]
+    )
+
+
 def _are(python: type, values: Sequence[Any]) -> bool:
     """Whether all `values` are of this very type, or None."""
     return {python, type(None)}.issuperset(map(type, values))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, PlanError, join_names, located, quoted
+from bloomparquet.errors import PlanError, join_names, located, quoted
 from bloomparquet.planning.arrow_schema import fit
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
@@ -103,38 +103,9 @@ def _renamed(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
     return kind
 
 
-def with_positions(
-    batches: Iterable[pa.RecordBatch], rows: NDArray[np.int64], row_groups: Sequence[int], path: str
-) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Each batch with the position of its first row in the file.
-
-    ``rows[i]`` is the number of rows in row group i of the file, whether it is read or not. `batches` are of
-    `row_groups`, in this order, each batch of one row group.
-    """
-    first = np.cumsum(rows) - rows
-    waiting = (row_group for row_group in row_groups if rows[row_group])
-    position = left = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        if left == 0:
-            row_group = next(waiting)
-            position, left = int(first[row_group]), int(rows[row_group])
-        if batch.num_rows > left:
-            raise FormatError(
-                f"{path}: a row group has more rows than its footer says; the positions of deleted rows are not known"
-            )
-        yield batch, position
-        position += batch.num_rows
-        left -= batch.num_rows
-
-
-def live_rows(deleted: NDArray[np.int64], position: int, rows: int) -> pa.BooleanArray | None:
-    """The mask of the rows that are not in `deleted`, for the `rows` rows of a file from `position` on; None if no row
-    of them is deleted. `deleted` is ascending."""
+def live_rows(deleted: NDArray[np.int64], position: int, rows: int) -> NDArray[np.bool_]:
+    """Whether each of the `rows` rows of a file from `position` on is not in `deleted`, which is ascending."""
     first, last = np.searchsorted(deleted, (position, position + rows)).tolist()
-    if first == last:
-        return None
-    mask = np.ones(rows, np.bool_)
-    mask[deleted[first:last] - position] = False
-    return pa.array(mask)
+    live = np.ones(rows, np.bool_)
+    live[deleted[first:last] - position] = False
+    return live

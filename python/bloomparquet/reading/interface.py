@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bloomparquet.query.arrow_values import from_bools
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
+from bloomparquet.storage.files import Storage
 
 
 class FilterRow(NamedTuple):
@@ -43,6 +45,41 @@ class Probed(NamedTuple):
     fpp: float
 
 
+class FileReader(Protocol):
+    """Reads the rows of one file. Several threads may use it. `columns` name top-level columns of the file.
+
+    `collated`: the top-level columns with text that Spark compares by a collation. `legacy_calendar`: those with dates
+    or timestamps in a calendar that is Julian before 1582.
+    """
+
+    path: str
+    storage: Storage
+    schema: FileSchema
+    collated: frozenset[str]
+    legacy_calendar: frozenset[str]
+
+    def size_of(self, unit: int, columns: Sequence[str]) -> int:
+        """About how many bytes `columns` of a row group or stripe have in the file."""
+
+    def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows of a row group or stripe. Raises FormatError if it has not as many as the footer says."""
+
+    def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at the positions `rows` of a row group or stripe, ascending, at least one."""
+
+
+def rows_of(batches: Iterator[pa.RecordBatch], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """The rows at the positions `rows`, ascending, of `batches`."""
+    start = end = 0
+    for batch in batches:
+        start, end = end, end + batch.num_rows
+        first, last = np.searchsorted(rows, (start, end)).tolist()
+        if first < last:
+            is_wanted = np.zeros(batch.num_rows, np.bool_)
+            is_wanted[rows[first:last] - start] = True
+            yield batch.filter(from_bools(is_wanted))
+
+
 class FormatReader(Protocol):
     """Reads the files of one table: their rows, and their Bloom filters."""
 
@@ -53,17 +90,8 @@ class FormatReader(Protocol):
     def schemas(self) -> Iterator[pa.Schema]:
         """The Arrow schemas of the files, in order of first occurrence."""
 
-    def file_schema(self, file_index: int) -> FileSchema:
-        """The schema of a file."""
-
-    def collated(self, file_index: int) -> frozenset[str]:
-        """The top-level columns of a file with text that Spark compares by a collation."""
-
-    def legacy_calendar(self, file_index: int) -> frozenset[str]:
-        """The top-level columns of a file with dates or timestamps in a calendar that is Julian before 1582."""
-
-    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some `columns` of row groups or stripes of a file. One row group or stripe is in memory at a time."""
+    def file(self, file_index: int) -> FileReader:
+        """The reader of the rows of a file."""
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         """The family of `leaf`, and its type for a message."""

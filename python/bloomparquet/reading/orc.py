@@ -17,7 +17,7 @@ from bloomparquet.errors import UnsupportedError, quoted, unless_error
 from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter
 from bloomparquet.orc.encoding import encode_value, orc_family
-from bloomparquet.orc.file_tail import JULIAN_GREGORIAN
+from bloomparquet.orc.file_tail import JULIAN_GREGORIAN, Tail
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.orc.stripes import Stripes
@@ -25,10 +25,32 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
-from bloomparquet.reading.interface import FilterRow, Probed
-from bloomparquet.storage.files import ReadCount
+from bloomparquet.reading.interface import FilterRow, Probed, rows_of
+from bloomparquet.storage.files import ReadCount, Storage
 
 _STRIPES_AT_ONCE = 256  # with the filters of one column in memory
+
+
+class OrcFileReader:
+    """The reader of one ORC file; see :class:`bloomparquet.reading.interface.FileReader`."""
+
+    collated: frozenset[str] = frozenset()  # Spark does not write collations to ORC files
+
+    def __init__(self, storage: Storage, tail: Tail, schema: FileSchema) -> None:
+        self.storage, self.path, self.schema, self._tail = storage, tail.path, schema, tail
+        # Timestamps need no check: Arrow refuses those before 1677.
+        has_legacy_dates = tail.calendar == JULIAN_GREGORIAN
+        dates = (leaf.path[0] for leaf in schema.leaves if leaf.node.physical_type == "DATE")
+        self.legacy_calendar = frozenset(dates if has_legacy_dates else ())
+
+    def size_of(self, unit: int, columns: Sequence[str]) -> int:
+        return self._tail.stripes[unit].length * len(columns) // len(self.schema.root.children)
+
+    def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return rows.read_stripes(self.storage, self._tail, [unit], columns)
+
+    def read_rows(self, unit: int, columns: Sequence[str], positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        return rows_of(self.read(unit, columns), positions)
 
 
 class OrcReader:
@@ -44,22 +66,9 @@ class OrcReader:
     def schemas(self) -> Iterator[pa.Schema]:
         return map(rows.arrow_schema, self._table.tails)
 
-    def file_schema(self, file_index: int) -> FileSchema:
-        return self._table.profiles[int(self._table.arrays.profile[file_index])].schema
-
-    def collated(self, file_index: int) -> frozenset[str]:
-        return frozenset()  # Spark does not write collations to ORC files
-
-    def legacy_calendar(self, file_index: int) -> frozenset[str]:
-        """The columns of dates. Timestamps need no check: Arrow refuses those before 1677."""
-        if self._table.tails[file_index].calendar != JULIAN_GREGORIAN:
-            return frozenset()
-        return frozenset(
-            leaf.path[0] for leaf in self.file_schema(file_index).leaves if leaf.node.physical_type == "DATE"
-        )
-
-    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return rows.read_stripes(self._table.storage, self._table.tails[file_index], units, columns)
+    def file(self, file_index: int) -> OrcFileReader:
+        profile = self._table.profiles[int(self._table.arrays.profile[file_index])]
+        return OrcFileReader(self._table.storage, self._table.tails[file_index], profile.schema)
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(schema_index, leaf)

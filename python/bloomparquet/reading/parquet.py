@@ -19,12 +19,12 @@ from bloomparquet.planning.arrow_schema import cast_int96, footer_schemas, int96
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.leaf_reasons import false_positives
 from bloomparquet.planning.parquet.row_groups import RowGroups
-from bloomparquet.query.columns import FileSchema, LeafColumn
+from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import dotted_name
 from bloomparquet.reading.calendars import legacy_calendar_columns
-from bloomparquet.reading.interface import FilterRow, Probed
+from bloomparquet.reading.interface import FilterRow, Probed, rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 
 _BATCH_ROWS = 64 * 1024
@@ -43,18 +43,8 @@ class ParquetReader:
     def schemas(self) -> Iterator[pa.Schema]:
         return footer_schemas(self._table.footers)
 
-    def file_schema(self, file_index: int) -> FileSchema:
-        return self._table.footer(file_index).profile.schema
-
-    def collated(self, file_index: int) -> frozenset[str]:
-        return self._table.footer(file_index).profile.traits.collated
-
-    def legacy_calendar(self, file_index: int) -> frozenset[str]:
-        return legacy_calendar_columns(self._table.footer(file_index))
-
-    def read(self, file_index: int, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        table = self._table
-        return read_row_groups(table.storage, table.paths[file_index], table.footer(file_index), units, columns)
+    def file(self, file_index: int) -> ParquetFileReader:
+        return ParquetFileReader(self._table.storage, self._table.paths[file_index], self._table.footer(file_index))
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         return parquet_family(leaf.node), leaf.describe()
@@ -104,8 +94,37 @@ class ParquetReader:
         return Probed(might_match, has_filter, max(shares, default=0.0))
 
 
+class ParquetFileReader:
+    """The reader of one Parquet file; see :class:`bloomparquet.reading.interface.FileReader`."""
+
+    def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
+        self.storage, self.path, self.schema = storage, path, footer.profile.schema
+        self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
+        self._footer = footer
+        self._metadata = footer.to_arrow()
+        self._leaves: dict[str, list[int]] = {}
+        for leaf in self.schema.leaves:
+            self._leaves.setdefault(leaf.path[0], []).append(leaf.index)
+
+    def size_of(self, unit: int, columns: Sequence[str]) -> int:
+        total = self._footer.sizes[unit]
+        wanted = sum(len(self._leaves.get(name, ())) for name in columns)
+        return (total or 0) * wanted // max(len(self.schema.leaves), 1)
+
+    def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return read_row_groups(self.storage, self.path, self._footer, [unit], columns, self._metadata)
+
+    def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        return rows_of(self.read(unit, columns), rows)
+
+
 def read_row_groups(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: Sequence[str] | None = None
+    storage: Storage,
+    path: str,
+    footer: Footer,
+    row_groups: Sequence[int],
+    columns: Sequence[str] | None = None,
+    metadata: pq.FileMetaData | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some row groups of the Parquet file at `path` as record batches. One row group is decoded at a time.
 
@@ -117,7 +136,7 @@ def read_row_groups(
     names = None if columns is None else list(columns)
     int96 = int96_columns(footer.profile.schema.root)
     read = _read_plaintext if footer.crypto is None else _read_encrypted
-    for batch in read(storage, path, footer, row_groups, names):
+    for batch in read(storage, path, footer, row_groups, names, metadata):
         if absent := [name for name in names or () if name not in batch.schema.names]:
             raise FormatError(
                 f"{path}: column {quoted(absent[0])} is a group without leaf columns, and has no values; "
@@ -127,11 +146,19 @@ def read_row_groups(
 
 
 def _read_plaintext(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None
+    storage: Storage,
+    path: str,
+    footer: Footer,
+    row_groups: Sequence[int],
+    columns: list[str] | None,
+    metadata: pq.FileMetaData | None,
 ) -> Iterator[pa.RecordBatch]:
     with storage.open_file(path) as source:
         file = pq.ParquetFile(
-            source, metadata=footer.to_arrow(), coerce_int96_timestamp_unit="us", pre_buffer=storage.threads > 1
+            source,
+            metadata=metadata or footer.to_arrow(),
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=storage.threads > 1,
         )
         # One at a time: over several row groups, pyarrow cannot decode dictionaries inside structs.
         for row_group in row_groups:
@@ -140,7 +167,12 @@ def _read_plaintext(
 
 
 def _read_encrypted(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: list[str] | None
+    storage: Storage,
+    path: str,
+    footer: Footer,
+    row_groups: Sequence[int],
+    columns: list[str] | None,
+    _: pq.FileMetaData | None,
 ) -> Iterator[pa.RecordBatch]:
     images, count = DecryptedRowGroups(storage, path, footer, columns), ReadCount()
     for row_group in row_groups:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, PlanError, did_you_mean, join_names, located, quoted
+from bloomparquet.errors import BloomParquetError, PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -23,11 +23,12 @@ from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Names, check_names, find
+from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
-from bloomparquet.reading.collations import compared_names, require_no_collation
-from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, live_rows, with_positions
+from bloomparquet.reading.collations import compared_names
+from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns
+from bloomparquet.reading.file_scan import Condition, FileScan
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -159,18 +160,7 @@ class _Scan:
             if columns is None
             else pa.schema([_field(whole, name, absent, self._case_sensitive) for name in columns])
         )
-        self._read_schema = self._schema_to_read(whole, merge_schema)
-        self._stored_names = [name for name in self._read_schema.names if name not in self._partitions.column_names]
-        self._compared = compared_names(plan.where, self._stored_names, self._case_sensitive)
-        self._matching = None
-        if plan.where is not None:
-            self._matching = bind_mask(
-                plan.where,
-                self._read_schema,
-                timezone=zone,
-                case_sensitive=self._case_sensitive,
-                convert=self._reader.convert,
-            )
+        self._condition = None if plan.where is None else self._bind(plan.where, whole, merge_schema)
 
     def _whole_schema(self, merge_schema: bool) -> pa.Schema:
         """All columns that the result may have."""
@@ -191,19 +181,27 @@ class _Scan:
             "files)"
         )
 
-    def _schema_to_read(self, whole: pa.Schema, merge_schema: bool) -> pa.Schema:
-        """The columns of the result and of the predicate."""
-        top_level = {column[0] for column in columns_of(self._plan.where)} if self._plan.where is not None else set()
-        tested = Names(top_level, self._case_sensitive)
-        known = whole
-        if not merge_schema and not tested.all_in(whole.names):  # only later files have a column of the predicate
-            others, names = (
-                unify(self._reader.schemas(), tested, case_sensitive=self._case_sensitive),
-                Names(whole.names, self._case_sensitive),
-            )
-            known = pa.schema([*whole, *(field for field in others if field.name not in names)])
-        of_result = set(self.schema.names)
-        return pa.schema([field for field in known if field.name in of_result or field.name in tested])
+    def _bind(self, where: Predicate, whole: pa.Schema, merge_schema: bool) -> Condition:
+        """`where` on the columns of the scan."""
+        names = Names({column[0] for column in columns_of(where)}, self._case_sensitive)
+        known = list(whole)
+        if not merge_schema and not names.all_in(whole.names):  # only later files have a column of the predicate
+            known_names = Names(whole.names, self._case_sensitive)
+            others = unify(self._reader.schemas(), names, case_sensitive=self._case_sensitive)
+            known += [field for field in others if field.name not in known_names]
+        columns = pa.schema([field for field in known if field.name in names])
+        stored = [name for name in columns.names if name not in self._partitions.column_names]
+        return Condition(
+            bind_mask(
+                where,
+                columns,
+                timezone=self._options.timezone or "UTC",
+                case_sensitive=self._case_sensitive,
+                convert=self._reader.convert,
+            ),
+            columns,
+            frozenset(compared_names(where, stored, self._case_sensitive)),
+        )
 
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
         """The reader of some files, which the plan need not have opened."""
@@ -222,71 +220,33 @@ class _Scan:
         yield from self._open([file]).schemas()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        table = self._plan.table
+        table, storage = self._plan.table, self._plan.dataset.storage
         for file_index, units in self._plan.kept_by_file():
-            yield from checked(self._plan.dataset.storage, table.files[file_index], self._read_file(file_index, units))
+            scan = self._scan_of(file_index)
+            rows = (batch for unit in units for batch in scan.read(unit))
+            yield from checked(storage, table.files[file_index], rows)
 
-    def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        columns = self._columns_of(file_index)
-        names = [name for each in self._stored_names if (name := columns.stored_name(each)) is not None]
-        path = self._plan.table.paths[file_index]
-        compared = {columns.stored_name(name) for name in self._compared}
-        require_no_collation(self._reader.collated(file_index) & compared, path)
-        legacy_calendar = self._reader.legacy_calendar(file_index)
-        shown = self.schema.names if self._for_spark and legacy_calendar else ()
-        legacy_shown = [name for name in shown if columns.stored_name(name) in legacy_calendar]
-        constants = self._partitions.slice(int(self._plan.file_positions[file_index]), 1)
-        batches = self._reader.read(file_index, units, names)
-        for batch, live in self._with_live_rows(file_index, units, batches):
-            for name in legacy_calendar & compared:
-                require_gregorian(batch.column(name), f"{path}: column {name}", NO_CONDITION)
-            converted = self._convert(batch, constants, columns)
-            if live is not None:
-                converted = converted.filter(live)
-            if self._matching is not None:
-                with located(path):
-                    matches = self._matching(converted)
-                converted = converted.filter(matches)
-            for name in legacy_shown:
-                require_gregorian(converted.column(name), f"{path}: column {name}", NOT_SHOWN)
-            if converted.num_rows:
-                yield converted.select(self.schema.names)
-
-    def _columns_of(self, file_index: int) -> FileColumns:
-        schema, path = self._reader.file_schema(file_index), self._plan.table.paths[file_index]
-        if self._columns is None:
-            return ColumnsByName(schema, path, self._case_sensitive)
-        fallbacks = self._plan.dataset.fallbacks
-        position = int(self._plan.file_positions[file_index])
-        return ColumnsOfTable(schema, path, self._columns, fallbacks[position] if fallbacks else ())
-
-    def _with_live_rows(
-        self, file_index: int, units: Sequence[int], batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
-        """Each batch with the mask of its rows that the table has not deleted; None if no row is deleted."""
+    def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table
-        deletes = dataset.deletes[int(self._plan.file_positions[file_index])] if dataset.deletes else None
-        if deletes is None:
-            for batch in batches:
-                yield batch, None
-            return
-        deleted = deletes.read(dataset.storage)
+        reader, position = self._reader.file(file_index), int(self._plan.file_positions[file_index])
+        if self._columns is None:
+            columns: FileColumns = ColumnsByName(reader.schema, reader.path, self._case_sensitive)
+        else:
+            fallbacks = dataset.fallbacks[position] if dataset.fallbacks else ()
+            columns = ColumnsOfTable(reader.schema, reader.path, self._columns, fallbacks)
+        deletes = dataset.deletes[position] if dataset.deletes else None
         first, last = np.searchsorted(table.file, (file_index, file_index + 1)).tolist()
-        for batch, position in with_positions(batches, table.rows[first:last], units, table.paths[file_index]):
-            yield batch, live_rows(deleted, position, batch.num_rows)
-
-    def _convert(self, batch: pa.RecordBatch, constants: pa.Table, columns: FileColumns) -> pa.RecordBatch:
-        arrays = []
-        for field in self._read_schema:
-            if field.name in constants.column_names:
-                arrays.append(pa.repeat(constants.column(field.name)[0], batch.num_rows))
-                continue
-            name = columns.stored_name(field.name)
-            stored = None if name is None else batch.column(name)
-            arrays.append(columns.convert(stored, field, batch.num_rows))
-        if not arrays:
-            return batch
-        return pa.RecordBatch.from_arrays(arrays, schema=self._read_schema)
+        ends = np.cumsum(table.rows[first:last])
+        return FileScan(
+            reader,
+            columns,
+            self.schema,
+            self._condition,
+            constants=self._partitions.slice(position, 1),
+            first_rows=ends - table.rows[first:last],
+            deleted=None if deletes is None else deletes.read(dataset.storage),
+            for_spark=self._for_spark,
+        )
 
 
 def _field(schema: pa.Schema, name: str, absent: str, case_sensitive: bool) -> pa.Field:

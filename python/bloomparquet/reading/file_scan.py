@@ -1,0 +1,129 @@
+"""Reads the matching rows of one file: the columns of the condition first, then the others where rows match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bloomparquet.errors import located
+from bloomparquet.query.arrow_values import from_bools, to_bools
+from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
+from bloomparquet.reading.collations import require_no_collation
+from bloomparquet.reading.cost import reads_condition_first
+from bloomparquet.reading.file_columns import FileColumns, live_rows
+from bloomparquet.reading.interface import FileReader
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The condition of a scan: `matches` gives its value for each row of a batch of `columns`. The columns `compared`
+    decide by their values, the others only by being null or not."""
+
+    matches: Callable[[pa.RecordBatch], pa.BooleanArray]
+    columns: pa.Schema
+    compared: frozenset[str]
+
+
+class FileScan:
+    """The scan of one file. Several threads may read its row groups (stripes of ORC).
+
+    * `result`: the columns to return.
+    * `constants`: one row, the partition values of the file.
+    * `first_rows`: the position in the file of each row group's first row.
+    * `deleted`: the positions of the deleted rows, ascending; None if there are none.
+    * `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition.
+
+    Raises UnsupportedError if the condition compares text with a collation.
+    """
+
+    def __init__(
+        self,
+        reader: FileReader,
+        columns: FileColumns,
+        result: pa.Schema,
+        condition: Condition | None,
+        constants: pa.Table,
+        first_rows: NDArray[np.int64],
+        deleted: NDArray[np.int64] | None,
+        for_spark: bool,
+    ) -> None:
+        self._reader, self._columns, self._result, self._condition = reader, columns, result, condition
+        self._constants, self._first_rows, self._deleted = constants, first_rows, deleted
+        tested = condition.columns if condition is not None else pa.schema([])
+        tested_names = frozenset(tested.names)
+        self._others = pa.schema([field for field in result if field.name not in tested_names])
+        self._all = pa.schema([*tested, *self._others])
+        self._other_names = self._stored_names(self._others)
+        compared = {columns.stored_name(name) for name in condition.compared} if condition is not None else set()
+        require_no_collation(reader.collated & compared, reader.path)
+        legacy = reader.legacy_calendar
+        self._legacy_compared = legacy & compared
+        shown = result.names if for_spark and legacy else ()
+        self._legacy_shown = [name for name in shown if columns.stored_name(name) in legacy]
+
+    def read(self, unit: int) -> Iterator[pa.RecordBatch]:
+        """The matching rows of a row group, in order."""
+        for batch in self._read(unit):
+            for name in self._legacy_shown:
+                require_gregorian(batch.column(name), f"{self._reader.path}: column {name}", NOT_SHOWN)
+            yield batch
+
+    def _read(self, unit: int) -> Iterator[pa.RecordBatch]:
+        reader, condition = self._reader, self._condition
+        is_apart = condition is not None and bool(self._other_names)
+        if not is_apart or not reads_condition_first(reader.size_of(unit, self._other_names), reader.storage):
+            for batch, _ in self._match(unit, self._all):
+                yield batch.select(self._result.names)
+            return
+        assert condition is not None
+        matches = list(self._match(unit, condition.columns))
+        if not matches:
+            return
+        tested = pa.concat_batches([batch for batch, _ in matches])
+        rows, start = np.concatenate([rows for _, rows in matches]), 0
+        for stored in reader.read_rows(unit, self._other_names, rows):
+            others, part = self._convert(stored, self._others), tested.slice(start, stored.num_rows)
+            columns = {name: batch.column(name) for batch in (part, others) for name in batch.schema.names}
+            yield pa.RecordBatch.from_arrays([columns[name] for name in self._result.names], schema=self._result)
+            start += stored.num_rows
+
+    def _match(self, unit: int, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """The columns `schema` of a row group, in batches of matching rows; and the positions of these rows in it."""
+        end = 0
+        for stored in self._reader.read(unit, self._stored_names(schema)):
+            start, end = end, end + stored.num_rows
+            for name in self._legacy_compared:
+                require_gregorian(stored.column(name), f"{self._reader.path}: column {name}", NO_CONDITION)
+            batch, rows = self._convert(stored, schema), np.arange(start, end)
+            if self._deleted is not None:
+                live = live_rows(self._deleted, int(self._first_rows[unit]) + start, stored.num_rows)
+                batch, rows = batch.filter(from_bools(live)), rows[live]
+            if self._condition is not None:
+                with located(self._reader.path):
+                    matches = self._condition.matches(batch)
+                if matches.true_count == 0:
+                    continue
+                batch, rows = batch.filter(matches), rows[to_bools(matches)]
+            if batch.num_rows:
+                yield batch, rows
+
+    def _stored_names(self, schema: pa.Schema) -> list[str]:
+        """The names in the file of those columns of `schema` that it has."""
+        wanted = (name for name in schema.names if name not in self._constants.column_names)
+        return [stored for name in wanted if (stored := self._columns.stored_name(name)) is not None]
+
+    def _convert(self, stored: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """The columns `schema` of the scan, from the columns of the file."""
+        arrays = []
+        for field in schema:
+            if field.name in self._constants.column_names:
+                arrays.append(pa.repeat(self._constants.column(field.name)[0], stored.num_rows))
+                continue
+            name = self._columns.stored_name(field.name)
+            column = None if name is None else stored.column(name)
+            arrays.append(self._columns.convert(column, field, stored.num_rows))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else stored
