@@ -45,7 +45,7 @@ def rows(rounds: int, rows_a_file: int) -> Iterator[Row]:
             root = _data_set(min(size, rows_a_file), rows_a_file if not wide else rows_a_file // 10, codec, wide)
             total = _FILES * (rows_a_file // 10 if wide else rows_a_file)
             for case in _cases(root, total):
-                if codec == "lz4" and case.name != "one text" or wide and case.name != "one id":
+                if (codec == "lz4" and case.name != "one text") or (wide and case.name != "one id"):
                     continue
                 label = f"{case.name}, {size:,} rows" + (", 100 columns" if wide else f", {codec}")
                 yield from _measure(str(root), case, label, rounds, wide)

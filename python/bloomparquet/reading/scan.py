@@ -222,9 +222,12 @@ class _Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         table, storage = self._plan.table, self._plan.dataset.storage
         for file_index, units in self._plan.kept_by_file():
-            scan = self._scan_of(file_index)
-            rows = (batch for unit in units for batch in scan.read(unit))
-            yield from checked(storage, table.files[file_index], rows)
+            yield from checked(storage, table.files[file_index], self._read_file(file_index, units))
+
+    def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        scan = self._scan_of(file_index)
+        for unit in units:
+            yield from scan.read(unit)
 
     def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table

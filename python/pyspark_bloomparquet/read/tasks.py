@@ -20,7 +20,7 @@ from bloomparquet.query.nested import map_leaf_types
 from bloomparquet.query.predicate import columns
 from bloomparquet.reading.calendars import NO_CONDITION, legacy_calendar_columns, require_gregorian
 from bloomparquet.reading.collations import compared_names, require_no_collation
-from bloomparquet.reading.parquet import read_row_groups
+from bloomparquet.reading.parquet_file import read_row_groups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.staleness import checked, require_unchanged

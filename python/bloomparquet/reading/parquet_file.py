@@ -1,0 +1,154 @@
+"""Reads the rows of one Parquet file: row groups by pyarrow, and single rows from the pages that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bloomparquet.errors import FormatError, first_line, located, quoted
+from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
+from bloomparquet.parquet.pages.image import find_column, read_rows
+from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
+from bloomparquet.reading.calendars import legacy_calendar_columns
+from bloomparquet.reading.interface import rows_of
+from bloomparquet.storage.files import ReadCount, Storage
+
+_BATCH_ROWS = 64 * 1024
+
+
+class ParquetFileReader:
+    """The reader of one Parquet file; see :class:`bloomparquet.reading.interface.FileReader`.
+
+    The file is opened once, so that all rows are of one version, and closed with the last reference to the reader.
+    """
+
+    def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
+        self.storage, self.path, self.schema = storage, path, footer.profile.schema
+        self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
+        self._footer, self._is_remote = footer, storage.threads > 1
+        self._int96 = int96_columns(self.schema.root)
+        if footer.crypto is None:
+            self._source, self._metadata = storage.open_file(path), footer.to_arrow()
+
+    def size_of(self, unit: int, columns: Sequence[str]) -> int:
+        names, leaves = frozenset(columns), self.schema.leaves
+        wanted = sum(leaf.path[0] in names for leaf in leaves)
+        return (self._footer.sizes[unit] or 0) * wanted // max(len(leaves), 1)
+
+    def read(self, unit: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """See the protocol. `columns` None: all columns."""
+        names = None if columns is None else list(columns)
+        if self._footer.crypto is None:
+            file = self._open(self._source, self._metadata)
+            batches = _all_rows(file, unit, self._footer.rows[unit], names)
+        else:
+            batches = self._read_encrypted(unit, names)
+        with located(f"{self.path}: row group {unit}"):
+            for batch in batches:
+                if absent := [name for name in names or () if name not in batch.schema.names]:
+                    raise FormatError(
+                        f"column {quoted(absent[0])} is a group without leaf columns, and has no values; "
+                        "read other columns of this file"
+                    )
+                yield cast_int96(batch, self._int96) if self._int96 else batch
+
+    def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        pages = self._read_pages(unit, columns, rows) if self._footer.crypto is None else {}
+        whole = [name for name in columns if name not in pages]
+        if not whole:
+            yield pa.RecordBatch.from_arrays(list(pages.values()), names=list(pages))
+            return
+        start = 0
+        for batch in rows_of(self.read(unit, whole), rows):
+            arrays = {name: column.slice(start, batch.num_rows) for name, column in pages.items()}
+            arrays |= zip(batch.schema.names, batch.columns, strict=True)
+            yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+            start += batch.num_rows
+
+    def _read_pages(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> dict[str, pa.Array]:
+        """The values at `rows` of those columns of which a part of the pages holds them. Damaged pages are left to
+        pyarrow, which reads the whole column or says what is wrong."""
+        numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
+        arrays: dict[str, pa.Array] = {}
+        for name in columns:
+            with suppress(FormatError):
+                column = find_column(self._footer, unit, numbers[name], self._read_bytes, by_index=True)
+                values = None if column is None else read_rows(column, rows, self._read_bytes)
+                if values is not None:
+                    arrays[name] = values
+        if self._int96 and arrays:
+            batch = cast_int96(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), self._int96)
+            arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return arrays
+
+    def _read_bytes(self, start: int, end: int) -> bytes:
+        data: bytes = self._source.read_at(end - start, start)
+        return data
+
+    def _open(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.ParquetFile:
+        return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote)
+
+    def _read_encrypted(self, row_group: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        images = DecryptedRowGroups(self.storage, self.path, self._footer, columns)
+        data, metadata = images.read(row_group, ReadCount())
+        try:
+            file = self._open(pa.BufferReader(data), metadata)
+            yield from _all_rows(file, 0, self._footer.rows[row_group], columns)
+        except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
+            raise FormatError(first_line(error)) from error
+
+
+def read_row_groups(
+    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Some row groups of the Parquet file at `path` as record batches. One row group is decoded at a time.
+
+    `columns` names top-level columns. INT96 is read as ``timestamp[us, UTC]``, as Spark does.
+
+    Raises EncryptionError for a column whose key is missing, and for data that was altered; FormatError for a column of
+    which pyarrow reads fewer rows than the row group has, and for a struct without leaf columns, which it leaves out.
+    """
+    reader = ParquetFileReader(storage, path, footer)
+    for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
+        yield from reader.read(row_group, columns)
+
+
+def _all_rows(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+    """The batches of one row group. FormatError unless pyarrow reads as many `rows` as the row group has.
+
+    pyarrow reads no further in a column when it finds an empty data page where a batch begins.
+    """
+    read = 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=columns):
+            read += batch.num_rows
+            yield batch
+    except pa.ArrowInvalid as error:  # columns or fields of different lengths, among others
+        raise FormatError(_incomplete(file, row_group, rows, columns) or first_line(error)) from error
+    if read != rows:
+        raise FormatError(_incomplete(file, row_group, rows, columns) or _counts(read, rows))
+
+
+def _incomplete(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> str | None:
+    """A message that names the first column of which pyarrow cannot read all `rows`; None if there is none."""
+    for name in file.schema_arrow.names if columns is None else columns:
+        try:
+            read = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=[name]))
+        except pa.ArrowInvalid as error:
+            return f"column {name}: expected {rows} rows; pyarrow cannot read them: {first_line(error)}"
+        if read != rows:
+            return f"column {name}: {_counts(read, rows)}"
+    return None
+
+
+def _counts(read: int, rows: int) -> str:
+    return (
+        f"pyarrow read {read} rows; expected {rows}, the number in the footer; the file is damaged, or it has data "
+        "pages without values, where pyarrow stops; write the file again with another engine"
+    )
