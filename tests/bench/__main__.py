@@ -35,8 +35,8 @@ _NOTES = {
     "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
     "says cold; the files are in the page cache",
-    "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; the files are in "
-    "the page cache",
+    "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; "
+    "the files are in the page cache",
     "engines": "all columns of the row with one value; every query lists the directory; `through a plan` is bp.plan, "
     "to_dataset and the engine, with footers and filters cached; the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "

@@ -1,7 +1,7 @@
 """Reading single rows by the size of row groups: bloomparquet compared with DuckDB.
 
-The files are as pyarrow writes them by default, with filters on the keys. Every query lists the directory. The files are
-in the page cache of the operating system.
+The files are as pyarrow writes them by default, with filters on the keys. Every query lists the directory. The files
+are in the page cache of the operating system.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def _cases(root: Path, total: int) -> Iterator[Case]:
     def miss(number: int) -> int:
         while len(misses) <= number + 2:
             start = misses[-1] + 1 if misses else total
-            absent = next(
-                i for i in range(start, start + 10_000) if bp.plan(root, bp.Eq("id", ids([i])[0])).kept
-            )
+            absent = next(i for i in range(start, start + 10_000) if bp.plan(root, bp.Eq("id", ids([i])[0])).kept)
             misses.append(absent)
         return misses[number + 2]
 

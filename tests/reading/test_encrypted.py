@@ -123,7 +123,7 @@ def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
 
 def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.write_uniform(TABLE)
-    monkeypatch.setattr(parquet, "DecryptedRowGroups", None)
+    monkeypatch.setattr(parquet_file, "DecryptedRowGroups", None)
     assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
     with pytest.raises(TypeError):
         bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))

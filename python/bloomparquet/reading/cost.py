@@ -1,11 +1,23 @@
-"""Chooses how to read the matching rows of a row group or stripe. All choices by cost are made here."""
+"""Chooses how the matching rows of kept row groups (stripes of ORC) are read. All choices by cost are made here."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
 from bloomparquet.storage.files import Storage
 
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
 _GAPS = 4
-_SIDE_BY_SIDE_BYTES = 1 << 20
+_MOST_PROCESSORS = 8
+_THREADS_PAY = 1 << 20
+_PART_BYTES = 32 << 20
+_AHEAD_BYTES = 256 << 20
 
 
 def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
@@ -14,6 +26,37 @@ def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
     return other_bytes > _GAPS * storage.merge_gap
 
 
-def reads_side_by_side(total_bytes: int, storage: Storage) -> bool:
-    """Whether threads read the kept row groups, of `total_bytes`. Less than that decodes faster than threads start."""
-    return storage.threads > 1 or total_bytes > _SIDE_BY_SIDE_BYTES
+def threads_for(size: int, storage: Storage) -> int:
+    """How many threads read `size` compressed bytes. Few local bytes are decoded before a second thread starts."""
+    if storage.threads > 1:
+        return storage.threads
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(processors, _MOST_PROCESSORS) if size > _THREADS_PAY else 1
+
+
+def parts(sizes: Sequence[int]) -> Iterator[slice]:
+    """Consecutive row groups of a file that one thread reads, given their `sizes`: more than one if they are small."""
+    start = total = 0
+    for i, size in enumerate(sizes):
+        if i > start and total + size > _PART_BYTES:
+            yield slice(start, i)
+            start, total = i, 0
+        total += size
+    yield slice(start, len(sizes))
+
+
+def read_ahead(threads: int, work: Callable[[Job], Result], jobs: Iterable[tuple[Job, int]]) -> Iterator[Result]:
+    """The results of `work`, in order, by several threads. Each job has its size in compressed bytes: results of at
+    most 256 MiB, or of one job, wait to be used."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="bloomparquet") as pool:
+        waiting: deque[tuple[Future[Result], int]] = deque()
+        try:
+            for job, size in jobs:
+                while waiting and (len(waiting) > threads or sum(each for _, each in waiting) + size > _AHEAD_BYTES):
+                    yield waiting.popleft()[0].result()
+                waiting.append((pool.submit(work, job), size))
+            while waiting:
+                yield waiting.popleft()[0].result()
+        finally:
+            for future, _ in waiting:
+                future.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,10 @@ from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.pages.image import find_column, read_rows
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.calendars import legacy_calendar_columns
+from bloomparquet.reading.cost import threads_for
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.ranges import in_threads
 
 _BATCH_ROWS = 64 * 1024
 
@@ -33,6 +36,7 @@ class ParquetFileReader:
         self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
         self._footer, self._is_remote = footer, storage.threads > 1
         self._int96 = int96_columns(self.schema.root)
+        self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
         if footer.crypto is None:
             self._source, self._metadata = storage.open_file(path), footer.to_arrow()
 
@@ -74,18 +78,19 @@ class ParquetFileReader:
     def _read_pages(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> dict[str, pa.Array]:
         """The values at `rows` of those columns of which a part of the pages holds them. Damaged pages are left to
         pyarrow, which reads the whole column or says what is wrong."""
-        numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
-        arrays: dict[str, pa.Array] = {}
-        for name in columns:
-            with suppress(FormatError):
-                column = find_column(self._footer, unit, numbers[name], self._read_bytes, by_index=True)
-                values = None if column is None else read_rows(column, rows, self._read_bytes)
-                if values is not None:
-                    arrays[name] = values
+        work = partial(self._read_column, unit, rows)
+        columns_of_pages = in_threads(threads_for(self.size_of(unit, columns), self.storage), work, columns)
+        arrays = {name: values for name, values in zip(columns, columns_of_pages, strict=True) if values is not None}
         if self._int96 and arrays:
             batch = cast_int96(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), self._int96)
             arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         return arrays
+
+    def _read_column(self, unit: int, rows: NDArray[np.int64], name: str) -> pa.Array | None:
+        with suppress(FormatError):
+            column = find_column(self._footer, unit, self._numbers[name], self._read_bytes, by_index=True)
+            return None if column is None else read_rows(column, rows, self._read_bytes)
+        return None
 
     def _read_bytes(self, start: int, end: int) -> bytes:
         data: bytes = self._source.read_at(end - start, start)

@@ -27,6 +27,7 @@ from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.collations import compared_names
+from bloomparquet.reading.cost import parts, read_ahead, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns
 from bloomparquet.reading.file_scan import Condition, FileScan
 from bloomparquet.reading.formats import reader_of
@@ -220,9 +221,29 @@ class _Scan:
         yield from self._open([file]).schemas()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        table, storage = self._plan.table, self._plan.dataset.storage
+        jobs, total = list(self._jobs()), 0
+        if self._condition is not None and len(jobs) > 1:
+            total = sum(size for _, size in jobs)
+        threads = threads_for(total, self._plan.dataset.storage)
+        if not total or threads == 1:  # without a condition, pyarrow decodes columns side by side
+            for job, _ in jobs:
+                yield from self._read_part(*job)
+            return
+        for batches in read_ahead(threads, lambda job: list(self._read_part(*job)), jobs):
+            yield from batches
+
+    def _jobs(self) -> Iterator[tuple[tuple[int, Sequence[int]], int]]:
+        """Parts of the kept files: the file, some of its row groups, and their size."""
+        table = self._plan.table
         for file_index, units in self._plan.kept_by_file():
-            yield from checked(storage, table.files[file_index], self._read_file(file_index, units))
+            first = int(np.searchsorted(table.file, file_index))
+            _, sizes = table.extents_of(np.array(units) + first)
+            for part in parts(sizes.tolist()):
+                yield (file_index, units[part]), int(sizes[part].sum())
+
+    def _read_part(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        file = self._plan.table.files[file_index]
+        yield from checked(self._plan.dataset.storage, file, self._read_file(file_index, units))
 
     def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         scan = self._scan_of(file_index)
