@@ -20,6 +20,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.pages.encrypted import encrypt_chunk
+from bloomparquet.reading import parquet_file
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
