@@ -111,11 +111,13 @@ def read_stripes(
     stripes: Sequence[int],
     columns: Collection[str] | None = None,
     *,
+    source: pa.NativeFile | None = None,
     batch_rows: int = 64 * 1024,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some stripes of a file, in record batches of at most `batch_rows`; one stripe is decoded at a time.
 
-    `columns` names top-level columns, which come in the order of the file, in the types of :func:`arrow_schema`. If
+    `source` is the open file; without it, the file is opened. `columns` names top-level columns, which come in the
+    order of the file, in the types of :func:`arrow_schema`. If
     requests are expensive, their bytes in a stripe are fetched together. FormatError if a stripe is damaged or the file
     is no longer that of `tail`, UnsupportedError for values that pyarrow cannot represent, such as timestamps beyond
     the years 1677 to 2262. OSError is not caught.
@@ -132,27 +134,27 @@ def read_stripes(
             f"{tail.path}: pyarrow {pa.__version__} may return wrong timestamps from ORC; install pyarrow 25.0 or later"
         )
     names = _pyarrow_names(tail.types, fields)
-    with storage.open_file(tail.path) as source:
-        prefetched = PrefetchedFile(source) if storage.threads > 1 else None
-        try:
-            file = orc.ORCFile(source if prefetched is None else pa.PythonFile(prefetched, "r"))
-            is_unchanged = file.nstripes == len(tail.stripes) and file.nrows == tail.rows
-        except (OSError, pa.ArrowException) as error:
-            _require_readable(storage, tail.path, max(source.size() - tail.size, 0), tail.size)
-            raise FormatError(f"{tail.path}: pyarrow cannot read the tail of the file: {first_line(error)}") from error
-        if not is_unchanged:
-            raise FormatError(f"{tail.path}: the file was replaced since it was listed; read it again")
-        for stripe in stripes:
-            if prefetched is not None:
-                read = range(len(schema)) if names is None else fields
-                prefetched.fetch_columns(storage, tail, stripe, set(read), ReadCount())
-            batch = _read_stripe(storage, tail, file, stripe, names)
-            positions = fields if names is None else range(len(fields))
-            arrays = [_cast(tail, stripe, batch.column(i), field) for i, field in zip(positions, wanted, strict=True)]
-            rows = pa.RecordBatch.from_arrays(arrays, schema=wanted)
-            del batch, arrays
-            for start in range(0, rows.num_rows, batch_rows):
-                yield rows.slice(start, batch_rows)
+    source = source or storage.open_file(tail.path)
+    prefetched = PrefetchedFile(source) if storage.threads > 1 else None
+    try:
+        file = orc.ORCFile(source if prefetched is None else pa.PythonFile(prefetched, "r"))
+        is_unchanged = file.nstripes == len(tail.stripes) and file.nrows == tail.rows
+    except (OSError, pa.ArrowException) as error:
+        _require_readable(storage, tail.path, max(source.size() - tail.size, 0), tail.size)
+        raise FormatError(f"{tail.path}: pyarrow cannot read the tail of the file: {first_line(error)}") from error
+    if not is_unchanged:
+        raise FormatError(f"{tail.path}: the file was replaced since it was listed; read it again")
+    for stripe in stripes:
+        if prefetched is not None:
+            read = range(len(schema)) if names is None else fields
+            prefetched.fetch_columns(storage, tail, stripe, set(read), ReadCount())
+        batch = _read_stripe(storage, tail, file, stripe, names)
+        positions = fields if names is None else range(len(fields))
+        arrays = [_cast(tail, stripe, batch.column(i), field) for i, field in zip(positions, wanted, strict=True)]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=wanted)
+        del batch, arrays
+        for start in range(0, rows.num_rows, batch_rows):
+            yield rows.slice(start, batch_rows)
 
 
 def _empty_rows(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -38,6 +38,7 @@ class OrcFileReader:
 
     def __init__(self, storage: Storage, tail: Tail, schema: FileSchema) -> None:
         self.storage, self.path, self.schema, self._tail = storage, tail.path, schema, tail
+        self._source = storage.open_file(tail.path)
         # Timestamps need no check: Arrow refuses those before 1677.
         has_legacy_dates = tail.calendar == JULIAN_GREGORIAN
         dates = (leaf.path[0] for leaf in schema.leaves if leaf.node.physical_type == "DATE")
@@ -47,7 +48,7 @@ class OrcFileReader:
         return self._tail.stripes[unit].length * len(columns) // len(self.schema.root.children)
 
     def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return rows.read_stripes(self.storage, self._tail, [unit], columns)
+        return rows.read_stripes(self.storage, self._tail, [unit], columns, source=self._source)
 
     def read_rows(self, unit: int, columns: Sequence[str], positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         return rows_of(self.read(unit, columns), positions)

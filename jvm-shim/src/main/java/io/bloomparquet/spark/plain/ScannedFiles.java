@@ -5,9 +5,11 @@ import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.parquet.hadoop.ParquetInputFormat;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.ListingPartition;
@@ -87,9 +89,11 @@ final class ScannedFiles {
     return new KeptFiles(scanOf(kept), positions);
   }
 
-  /** A copy of the scan that reads only these files. */
+  /** A copy of the scan that reads only these files. The planner has asked their Bloom filters already. */
   private FileSourceScanExec scanOf(List<PartitionDirectory> kept) {
     HadoopFsRelation all = scan.relation();
+    Map<String, String> options = new HashMap<>(Scala.map(all.options()));
+    options.put(ParquetInputFormat.BLOOM_FILTERING_ENABLED, "false");
     HadoopFsRelation relation =
         new HadoopFsRelation(
             new KeptFileIndex(all.location(), Scala.seq(kept)),
@@ -97,7 +101,7 @@ final class ScannedFiles {
             all.dataSchema(),
             all.bucketSpec(),
             all.fileFormat(),
-            all.options(),
+            Scala.map(options),
             all.sparkSession());
     Object[] arguments = new Object[scan.productArity()]; // their number depends on the version of Spark
     for (int i = 0; i < arguments.length; i++) {
