@@ -88,7 +88,7 @@ class ParquetFileReader:
 
     def _read_column(self, unit: int, rows: NDArray[np.int64], name: str) -> pa.Array | None:
         with suppress(FormatError):
-            column = find_column(self._footer, unit, self._numbers[name], self._read_bytes, by_index=True)
+            column = find_column(self._footer, unit, self._numbers[name], self._read_bytes, by_index=self._is_remote)
             return None if column is None else read_rows(column, rows, self._read_bytes)
         return None
 
