@@ -50,7 +50,7 @@ from bloomparquet.query.predicate import (
 )
 from bloomparquet.query.verdict import Verdict
 from bloomparquet.reading.inspect import Probe, inspect, probe
-from bloomparquet.reading.scan import read_table, scan_batches
+from bloomparquet.reading.scan import count, read_table, scan_batches
 from bloomparquet.tables.dataset import Dataset
 from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.encryption import Encryption
@@ -111,6 +111,7 @@ __all__ = [
     "add_filters",
     "advise",
     "build_index",
+    "count",
     "drop_index",
     "inspect",
     "plan",

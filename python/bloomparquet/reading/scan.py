@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import BloomParquetError, OptionError, PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -55,13 +55,15 @@ def read_table(
     keys: Keys | None = None,
     table_log: OnTableLog = "error",
     index: PathLike = "auto",
+    limit: int | None = None,
 ) -> pa.Table:
     """Exactly the rows at `path` for which `where` is TRUE, in file order. Row groups (stripes of ORC) that cannot hold
     such a row are not read.
 
     `columns` names top-level columns and partition columns, in the order of the result; None: all columns, partition
     columns last. As for ``spark.read.parquet``, the first file defines the columns. With `merge_schema`, every footer
-    is read, and the result has the columns of all files. The other parameters are those of :func:`bloomparquet.plan`.
+    is read, and the result has the columns of all files. `limit`: read no further than the first so many rows. The
+    other parameters are those of :func:`bloomparquet.plan`.
 
     Raises the errors of :func:`bloomparquet.plan`, :class:`PlanError` for a column whose type in one file cannot be
     converted to its type in the result, and :class:`EncryptionError` for a column that `keys` do not decrypt.
@@ -74,7 +76,48 @@ def read_table(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
-    return batches.read_all()
+    return first_rows(batches, limit)
+
+
+def first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
+    """The first `limit` rows, or all of them if that is None. No batch is read after that."""
+    if limit is None:
+        return batches.read_all()
+    if not isinstance(limit, int) or limit < 0:
+        raise OptionError(f"limit is {quoted(limit)}; expected a number of rows, 0 or more, or None for all rows")
+    some: list[pa.RecordBatch] = []
+    while limit > 0 and (batch := next(batches, None)) is not None:
+        some.append(batch.slice(0, limit))
+        limit -= some[-1].num_rows
+    batches.close()
+    return pa.Table.from_batches(some, batches.schema)
+
+
+def count(
+    path: Paths | Dataset,
+    where: Where = None,
+    *,
+    filesystem: Any = None,
+    storage_options: StorageOptions | None = None,
+    timezone: str | None = "UTC",
+    case_sensitive: bool = True,
+    on_filter_error: OnFilterError = "keep",
+    skip_corrupt: bool = False,
+    keys: Keys | None = None,
+    table_log: OnTableLog = "error",
+    index: PathLike = "auto",
+) -> int:
+    """The number of rows that :func:`read_table` returns. Only the columns of `where` are read.
+
+    >>> bp.count("events.parquet", "country = 'CH'")
+    1000
+    """
+    batches = scan_batches(
+        path, where, [], filesystem=filesystem, storage_options=storage_options, timezone=timezone,
+        case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt, keys=keys,
+        table_log=table_log, index=index,
+    )  # fmt: skip
+    return sum(batch.num_rows for batch in batches)
 
 
 def scan_batches(

@@ -16,7 +16,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.reading.scan import scan_batches
+from bloomparquet.reading.scan import count, first_rows, scan_batches
 from bloomparquet.tables.delta import open_delta
 from bloomparquet.tables.iceberg import open_iceberg
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, advise
@@ -109,13 +109,28 @@ class Dataset(files.Dataset):
         case_sensitive: bool = True,
         on_filter_error: OnFilterError = "keep",
         index: PathLike = "auto",
+        limit: int | None = None,
     ) -> pa.Table:
         """Exactly the rows for which `where` is TRUE; see :func:`bloomparquet.read_table`."""
         batches = self.scan_batches(
             where, columns, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error,
             index=index,
         )  # fmt: skip
-        return batches.read_all()
+        return first_rows(batches, limit)
+
+    def count(
+        self,
+        where: Where = None,
+        *,
+        timezone: str | None = "UTC",
+        case_sensitive: bool = True,
+        on_filter_error: OnFilterError = "keep",
+        index: PathLike = "auto",
+    ) -> int:
+        """The number of rows for which `where` is TRUE; see :func:`bloomparquet.count`."""
+        return count(
+            self, where, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=index
+        )
 
     def scan_batches(
         self,

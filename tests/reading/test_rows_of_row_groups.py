@@ -1,0 +1,137 @@
+"""Of a kept row group, only the condition's columns are read, and then the pages that hold matching rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import bloomparquet as bp
+from bloomparquet.reading.parquet_file import ParquetFileReader
+from tests.support.events import write
+
+ROWS = 60_000
+NUMBERS = np.arange(ROWS)
+TABLE = pa.table(
+    {
+        "id": NUMBERS * 7919 % 100_003,
+        "text": [f"text {i * 31 % 5_003}" for i in range(ROWS)],
+        "part": pa.array(NUMBERS % 7, pa.int8()),
+        "struct": pa.array([None if i % 5 == 0 else {"a": i, "b": str(i)} for i in range(ROWS)]),
+        "list": pa.array([list(range(i % 4)) for i in range(ROWS)]),
+        "number": NUMBERS,
+    }
+)
+
+
+@pytest.fixture(scope="module", params=["parquet", "orc"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows") / f"x.{request.param}"
+    if request.param == "orc":
+        write(path, TABLE)
+    else:
+        pq.write_table(TABLE, path, row_group_size=25_000, data_page_size=4_096, dictionary_pagesize_limit=4_096)
+    return path
+
+
+def matching(mask: pc.Expression) -> pa.Table:
+    return TABLE.filter(mask)
+
+
+@pytest.mark.parametrize(
+    ("where", "mask"),
+    [
+        ("number = 59999", pc.field("number") == 59_999),
+        ("number IN (0, 24999, 25000, 59999)", pc.field("number").isin([0, 24_999, 25_000, 59_999])),
+        ("id < 40 AND part > 2", (pc.field("id") < 40) & (pc.field("part") > 2)),
+        ("part = 3", pc.field("part") == 3),
+        ("part >= 0", pc.field("part") >= 0),
+        ("number < 0 OR number IS NULL", pc.field("number") < 0),
+        ("struct.a = 7", pc.field("number") == 7),
+        ("number < 30000", pc.field("number") < 30_000),
+    ],
+)
+@pytest.mark.parametrize("columns", [None, ["list", "text"], ["number"], ["id", "struct"]])
+def test_the_rows_are_those_of_the_condition(
+    path: Path, where: str, mask: pc.Expression, columns: list[str] | None
+) -> None:
+    expected = matching(mask)
+    expected = expected if columns is None else expected.select(columns)
+    result = bp.read_table(path, where, columns)
+    assert result.to_pylist() == expected.to_pylist()
+    assert bp.count(path, where) == expected.num_rows
+    assert bp.read_table(path, where, columns, limit=3).to_pylist() == expected.slice(0, 3).to_pylist()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What is read of the file: columns of whole row groups, and rows."""
+    reads: list[tuple[str, Any]] = []
+
+    def record(name: str, note: Callable[..., Any]) -> None:
+        original = getattr(ParquetFileReader, name)
+
+        def recorded(self: ParquetFileReader, *arguments: Any) -> Any:
+            reads.append((name, note(*arguments)))
+            return original(self, *arguments)
+
+        monkeypatch.setattr(ParquetFileReader, name, recorded)
+
+    record("read", lambda unit, columns: (unit, sorted(columns)))
+    record("read_rows", lambda unit, columns, rows: (unit, sorted(columns), rows.tolist()))
+    return reads
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> str:
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(TABLE, path, row_group_size=25_000, data_page_size=4_096, use_dictionary=False)
+    return path
+
+
+def test_without_a_match_only_the_condition_is_read(parquet: str, reads: list[tuple[str, Any]]) -> None:
+    absent = (ROWS + 1) * 7919 % 100_003
+    assert bp.read_table(parquet, f"id = {absent} AND number >= 0").num_rows == 0
+    assert sorted(reads) == [("read", (unit, ["id", "number"])) for unit in range(3)]
+
+
+def test_other_columns_are_read_at_the_matching_rows(parquet: str, reads: list[tuple[str, Any]]) -> None:
+    assert bp.read_table(parquet, "number = 30001", ["text", "part"]).num_rows == 1
+    assert sorted(reads) == [("read", (1, ["number"])), ("read_rows", (1, ["part", "text"], [5_001]))]
+
+
+def test_single_rows_cost_few_bytes(parquet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    original = ParquetFileReader._read_bytes
+
+    def counted(self: ParquetFileReader, start: int, end: int) -> bytes:
+        nonlocal read
+        read += end - start
+        return original(self, start, end)
+
+    monkeypatch.setattr(ParquetFileReader, "_read_bytes", counted)
+    assert bp.read_table(parquet, "number = 30001", ["text", "number"]).num_rows == 1
+    chunk = pq.read_metadata(parquet).row_group(1).column(1)
+    assert 0 < read < chunk.total_compressed_size / 2
+
+
+def test_a_count_reads_no_column_without_a_condition(parquet: str, reads: list[tuple[str, Any]]) -> None:
+    assert bp.count(parquet) == ROWS
+    assert reads == [("read", (unit, [])) for unit in range(3)]
+
+
+def test_a_limit_stops_the_reading(parquet: str, reads: list[tuple[str, Any]]) -> None:
+    assert bp.read_table(parquet, limit=10).num_rows == 10
+    assert [unit for _, (unit, _) in reads] == [0]
+
+
+@pytest.mark.parametrize("limit", [-1, "3", 1.5])
+def test_a_wrong_limit_is_an_error(parquet: str, limit: Any) -> None:
+    with pytest.raises(bp.OptionError, match=r"limit is .*; expected a number of rows"):
+        bp.read_table(parquet, limit=limit)
