@@ -34,11 +34,11 @@ def numbers(tmp_path: Path) -> str:
     return write(tmp_path / "t" / "a.parquet", {"id": IDS}, ["id"], rows_per_group=100)
 
 
-@pytest.mark.parametrize("function", [bp.plan, bp.read_table, bp.scan_batches])
+@pytest.mark.parametrize("function", [bp.plan, bp.read_table, bp.scan_batches, bp.count])
 def test_signatures_name_every_parameter(function: Callable[..., Any]) -> None:
     parameters = inspect.signature(function).parameters
     assert not [name for name, each in parameters.items() if each.kind == each.VAR_KEYWORD]
-    assert set(parameters) - SHARED <= {"columns", "merge_schema"}
+    assert set(parameters) - SHARED <= {"columns", "merge_schema", "limit"}
     assert set(parameters) >= SHARED
 
 
@@ -57,6 +57,7 @@ def test_every_shared_keyword_works_in_all_functions(numbers: str) -> None:
     assert set(options) | {"path", "where"} == SHARED
     assert bp.plan(numbers, "ID = 7", **options).kept == 1
     assert bp.read_table(numbers, "ID = 7", **options).to_pylist() == [{"id": 7}]
+    assert bp.count(numbers, "ID = 7", **options) == 1
     assert bp.scan_batches(numbers, "ID = 7", **options).read_all().to_pylist() == [{"id": 7}]
 
 
