@@ -104,8 +104,9 @@ class ParquetWriter:
     `bloom` chooses the columns that get a filter in every row group, as in :func:`bloomparquet.add_filters`. Filters
     are sized by the distinct values of the row group. A row group is written when it has `row_group_size` rows, or
     takes `row_group_bytes` in memory. `key_values` are added to the key-value metadata of the footer. Other `options`
-    are those of ``pyarrow.parquet.ParquetWriter``. As a context manager, the writer closes the file, or aborts it if
-    the block raises. Filters stay in memory until then: about 2 MiB for a column of a row group of a million rows.
+    are those of ``pyarrow.parquet.ParquetWriter``, but a page index is written unless ``write_page_index=False``. As a
+    context manager, the writer closes the file, or aborts it if the block raises. Filters stay in memory until then:
+    about 2 MiB for a column of a row group of a million rows.
 
     `encryption` is an :class:`Encryption`, or :class:`Keys`. Encrypted columns are never written in plain text. Memory
     then also holds a row group as plain and as encrypted Parquet.
@@ -146,7 +147,8 @@ class ParquetWriter:
         self._given, self._schema = schema, without_views(schema)
         self._rows, self._bytes = row_group_size, row_group_bytes
         asked = parse_bloom(bloom) if bloom is not None else {}
-        self._options, self._key_values = options, dict(key_values or {})
+        # With a page index, readers of a few rows need not look for their pages; it has some hundred bytes a row group.
+        self._options, self._key_values = {"write_page_index": True, **options}, dict(key_values or {})
         skeleton = self._skeleton()
         stored = skeleton.profile.schema
         self._chosen = choose_leaves(asked, stored, self._path)
