@@ -130,6 +130,35 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
+STOP = """
+home, jar, path = sys.argv[1:]
+pids = []
+for _ in range(2):
+    spark = start("local[1]", home, jar).getOrCreate()
+    answer = ask(spark, f"SELECT id FROM parquet.`{path}` WHERE id = 5")
+    jvm = str(spark._jvm.java.lang.ProcessHandle.current().pid())
+    ps = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", jvm], capture_output=True, text=True).stdout
+    pids.append([int(line.split()[0]) for line in ps.splitlines() if "planner_worker" in line])
+    spark.stop()
+    deadline = time.monotonic() + 60
+    while os.path.exists(f"/proc/{pids[-1][-1]}") and time.monotonic() < deadline:
+        time.sleep(0.1)
+print()
+print(json.dumps([answer, pids, [os.path.exists(f"/proc/{pid}") for pid, in pids]]))
+"""
+
+
+def test_the_planner_ends_with_its_application(tmp_path: Path) -> None:
+    """And not with the JVM, which PySpark keeps: the next application has its own planner."""
+    files.write(tmp_path / "t" / "0.parquet", {"id": list(range(100))}, ["id"], rows_per_group=25)
+    answer, pids, are_left = run(STOP, tmp_path, str(tmp_path / "t"))
+    assert answer["rows"] == answer["expected"] == ["Row(id=5)"]
+    assert answer["kept"] == [1]
+    assert [len(each) for each in pids] == [1, 1]
+    assert pids[0] != pids[1]
+    assert are_left == [False, False]
+
+
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)

@@ -6,11 +6,16 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
+import java.util.Collections;
 import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -28,16 +33,33 @@ public final class Planner {
   private static final int MAX_WARNINGS = 1000;
   private static final int MIN_LOOKED_AT = 100; // looking at fewer files takes less time than another message
   private static final Set<String> WARNED = ConcurrentHashMap.newKeySet();
+  private static final Set<SparkContext> APPLICATIONS =
+      Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
   private Planner() {}
 
   /** Starts the planner of a session. The first query that needs a plan reports a planner that did not start. */
   public static void start(SparkSession session) {
     try {
-      PlannerProcess.of(DriverSettings.python(session.sparkContext()));
+      process(session);
     } catch (PlannerException error) {
       // reported by the first query
     }
+  }
+
+  /** The planner of a session, which ends with the session's application. */
+  private static PlannerProcess process(SparkSession session) throws PlannerException {
+    SparkContext application = session.sparkContext();
+    if (APPLICATIONS.add(application)) {
+      application.addSparkListener(
+          new SparkListener() {
+            @Override
+            public void onApplicationEnd(SparkListenerApplicationEnd end) {
+              PlannerProcess.endAll();
+            }
+          });
+    }
+    return PlannerProcess.of(DriverSettings.python(application));
   }
 
   /**
@@ -154,7 +176,7 @@ public final class Planner {
 
   private static PlanResult ask(SparkSession session, ObjectNode request, FileListing listing, long timeoutMillis)
       throws PlannerException {
-    PlannerProcess planner = PlannerProcess.of(DriverSettings.python(session.sparkContext()));
+    PlannerProcess planner = process(session);
     try {
       return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {

@@ -26,8 +26,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A Python process that plans. There is one for each interpreter. It lives as long as this JVM, so that its cache
- * serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
+ * A Python process that plans. There is one for each interpreter. It lives as long as the Spark application, so that
+ * its cache serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
  * one query at a time.
  *
  * <p>Requests and answers are frames on its standard input and output. {@code pyspark_bloomparquet/jar/protocol.py}
@@ -154,6 +154,19 @@ final class PlannerProcess {
     }
   }
 
+  /** Ends all planners, by the end of their input: they write their caches first. The next application has its own. */
+  static synchronized void endAll() {
+    resumeAll();
+    for (PlannerProcess each : RUNNING.values()) {
+      try {
+        each.writer.execute(each::closeRequests);
+      } catch (RejectedExecutionException error) {
+        // it has ended
+      }
+    }
+    RUNNING.clear();
+  }
+
   private PlannerProcess successor() throws PlannerException, IOException {
     if (frames.get() > 0) {
       return new PlannerProcess(python, 0);
@@ -224,6 +237,14 @@ final class PlannerProcess {
       if (!hasExited()) { // else receive() reports the exit
         end("does not read its requests");
       }
+    }
+  }
+
+  private void closeRequests() {
+    try {
+      requests.close();
+    } catch (IOException error) {
+      // it has ended
     }
   }
 
