@@ -35,7 +35,7 @@ from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, VERSION, WRITER, SegmentEntry
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.known_filters import KnownFilters
+from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.planning.parquet.row_groups import GroupArrays, RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.planning.planner import plan_dataset
@@ -240,7 +240,7 @@ def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups
     table = RowGroups(storage, files, arrays, [footer.profile], [None] * len(files))
     bounds = Bounds(-(2**62) * every_chunk, 2**62 * every_chunk, every_chunk > 0)
     offset = 80_000 + 2_000 * number
-    unread = KnownFilters.unread(offset)
+    unread = FilterFacts.unread(offset)
     table.put(
         (0, 0),
         ColumnArrays(
@@ -250,7 +250,7 @@ def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups
             offset=offset,
             length=1_050 * every_chunk,
             filled=every_chunk > 0,
-            known_filters=unread,
+            filter_facts=unread,
         ),
     )
     return table

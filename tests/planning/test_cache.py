@@ -145,7 +145,7 @@ def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None
 def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory: Path) -> None:
     whole = parquet_table(bp.plan(data, "x = 31")).cached_columns()[0, 0].filters
     part = parquet_table(bp.plan(f"{data}/[0-3].parquet", "x = 31")).cached_columns()[0, 0].filters
-    assert 0.35 < len(part.known_filters().resident) / len(whole.known_filters().resident) < 0.45
+    assert 0.35 < len(part.facts.resident) / len(whole.facts.resident) < 0.45
 
 
 def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, directory: Path) -> None:
@@ -175,11 +175,11 @@ def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: P
     for half in ("[0-4]", "[5-9]"):
         bp.plan(f"{data}/{half}.parquet", "x = 31")
     expected = uncached(data, "x = 33")
-    monkeypatch.setattr("bloomparquet.planning.parquet.known_filters.RESIDENT_BYTES", 4 * 1024)
+    monkeypatch.setattr("bloomparquet.planning.parquet.filter_facts.RESIDENT_BYTES", 4 * 1024)
     plan = bp.plan(data, "x = 33")
     assert summary(plan) == expected
     assert plan.filter_reads.requests > 0
-    assert parquet_table(plan).cached_columns()[0, 0].filters.known_filters().resident.nbytes <= 4 * 1024
+    assert parquet_table(plan).cached_columns()[0, 0].filters.facts.resident.nbytes <= 4 * 1024
 
 
 def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory: Path) -> None:

@@ -14,7 +14,7 @@ import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.planning.parquet import filters, folded_filters, known_filters
+from bloomparquet.planning.parquet import filter_facts, filters, folded_filters
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.storage.open import open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
@@ -194,7 +194,7 @@ def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Rea
 
 def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "x.parquet")
-    for module in (filters, known_filters):
+    for module in (filters, filter_facts):
         monkeypatch.setattr(module, "RESIDENT_BYTES", 0)
     monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 0)
     monkeypatch.setattr(LocalStorage, "batch_bytes", 600)

@@ -34,9 +34,7 @@ def folded_copies(values: list[int], sizes: list[int]) -> FoldedFilters:
     num_bytes = np.array([bloom.num_bytes for bloom in blooms])
     starts = 3 + np.cumsum(num_bytes) - num_bytes  # unaligned, as in a file
     buffer = np.frombuffer(b"abc" + b"".join(bloom.to_bytes() for bloom in blooms), np.uint8)
-    copies = FoldedFilters.none(len(blooms))
-    copies.add(np.arange(len(blooms)), Ranges(buffer, starts), num_bytes)
-    return copies
+    return FoldedFilters.none(len(blooms)).added(np.arange(len(blooms)), Ranges(buffer, starts), num_bytes)
 
 
 def question(chunks: list[int], first: list[int], last: list[int]) -> Question:
@@ -52,9 +50,7 @@ def test_no_value_of_a_filter_is_excluded(shapes: list[tuple[int, int]], data: s
     values, sizes = map(list, zip(*shapes, strict=True))
     copies = folded_copies(values, sizes)
     chunks = data.draw(st.permutations(range(len(shapes))))
-    copies = data.draw(
-        st.sampled_from((copies, copies.copy(), FoldedFilters.concatenate([copies.take(np.arange(len(shapes)))])))
-    )
+    copies = data.draw(st.sampled_from((copies, FoldedFilters.concatenate([copies.take(np.arange(len(shapes)))]))))
     wanted = [500 * chunk + data.draw(st.integers(0, values[chunk] - 1)) for chunk in chunks]
     extra = data.draw(st.integers(1, 200))  # also more values than a copy is asked for
     asked = question(chunks, [max(0, value - extra) for value in wanted], [value + 1 for value in wanted])
@@ -74,8 +70,8 @@ def test_a_copy_is_half_full_and_excludes_most_absent_values() -> None:
 def test_exactly_half_of_the_bits_may_be_set(last_byte: int, n_blocks: int) -> None:
     """Folding two equal blocks gives one of them."""
     block = b"\x0f" * 31 + bytes([last_byte])
-    copies = FoldedFilters.none(1)
-    copies.add(np.array([0]), Ranges(np.frombuffer(2 * block, np.uint8), np.array([0])), np.array([64]))
+    bitset = Ranges(np.frombuffer(2 * block, np.uint8), np.array([0]))
+    copies = FoldedFilters.none(1).added(np.array([0]), bitset, np.array([64]))
     assert copies.cached_bytes == 32 * n_blocks
 
 
@@ -93,7 +89,7 @@ def test_nothing_is_added_after_a_copy_did_not_fit(monkeypatch: pytest.MonkeyPat
     assert (copies.is_full, copies.present.tolist()) == (True, [False, True])
     one = FoldedFilters.none(2)
     for chunk, n_blocks in ((0, 63), (1, 1)):
-        one.add(
+        one = one.added(
             np.array([chunk]), Ranges(np.full(32 * n_blocks, 1, np.uint8), np.array([0])), np.array([32 * n_blocks])
         )
     assert (one.is_full, one.present.tolist(), one.cached_bytes) == (True, [False, False], 0)
@@ -180,7 +176,7 @@ def test_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         write(tmp_path / f"{i}.parquet", {"x": list(range(0, 2 * N, 2))}, {"x": {"ndv": N, "fpp": 1e-7}})
     plan = bp.plan(tmp_path, "x = 1")
     read = bytes_of_lookups(tmp_path, range(10_001, 10_001 + 8 * LOOKUPS, 2))
-    copies = parquet_table(plan).cached_columns()[0, 0].filters.known_filters().folded
+    copies = parquet_table(plan).cached_columns()[0, 0].filters.facts.folded
     assert copies.cached_bytes == 2 * folded
     assert sum(each >= whole for each in read) == 3, "filters without room for a copy are not read whole again"
     assert read[-1] <= 4 * 32 + 3 * 8192

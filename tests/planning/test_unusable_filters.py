@@ -26,7 +26,7 @@ def test_one_warning_for_each_file(caplog: pytest.LogCaptureFixture) -> None:
         for file, group in ((0, 0), (0, 1), (2, 0))
     ]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["0.parquet", "2.parquet"]
-    known = column.filters.known_filters()
+    known = column.filters.facts
     column.filters = column.store(known)
     assert len(caplog.records) == 2
     column.store(replace(known, warned=frozenset()))  # another process

@@ -12,8 +12,8 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Cipher, Module
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
+from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.planning.parquet.filters import ParquetFilters
-from bloomparquet.planning.parquet.known_filters import KnownFilters
 from bloomparquet.storage.files import FileInfo, ReadCount
 from tests.support.core import bloom_header
 
@@ -108,12 +108,12 @@ class Column:
         self.files = [FileInfo(name, len(content), 0) for name, content in contents.items()]
         self.filters = self.store()
 
-    def store(self, known: KnownFilters | None = None) -> ParquetFilters:
+    def store(self, known: FilterFacts | None = None) -> ParquetFilters:
         n = len(self.chunks)
         arrays = ColumnArrays(
             bounds=None, nulls=np.zeros(n, np.int64), values=np.zeros(n, np.int64), offset=self.offset,
             length=self.length, filled=np.array([chunk.filled for chunk in self.chunks]),
-            known_filters=KnownFilters.unread(self.offset) if known is None else known,
+            filter_facts=FilterFacts.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],
         )  # fmt: skip
         return ParquetFilters(ChunkLocations("x", self.files, self.file, self.row_group, self.limit), arrays)

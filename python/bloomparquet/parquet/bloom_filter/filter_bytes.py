@@ -72,10 +72,21 @@ class FilterCiphers:
         header_bytes = np.where((header_bytes > 0) & (modules > 0), modules, header_bytes)
         return Headers(header_bytes, num_bytes + self.overhead(chunks), num_bytes, {**errors, **decryption_errors})
 
-    def decrypt_bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The bitset of a chunk's filter, from its bytes in the file. EncryptionError if it cannot be decrypted."""
-        if not self.encrypted[chunk]:
-            return data
+    def decrypt_bitsets(
+        self, chunks: NDArray[np.int64], ranges: Ranges, sizes: NDArray[np.int64]
+    ) -> tuple[dict[int, NDArray[np.uint8]], dict[int, BloomParquetError]]:
+        """The bitsets of the filters of `chunks`, by chunk, and the errors of those that cannot be decrypted. In the
+        file, each has ``sizes[i]`` bytes, which begin at ``ranges.starts[i]``."""
+        bitsets, errors = {}, dict[int, BloomParquetError]()
+        for chunk, start, size in zip(chunks.tolist(), ranges.starts.tolist(), sizes.tolist(), strict=True):
+            data = ranges.buffer[start : start + size]
+            try:
+                bitsets[chunk] = self._decrypt_bitset(chunk, data) if self.encrypted[chunk] else data
+            except EncryptionError as error:
+                errors[chunk] = error
+        return bitsets, errors
+
+    def _decrypt_bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return np.frombuffer(self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
 
     def _decrypt_header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:

@@ -7,17 +7,16 @@ filter.
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.storage.forks import new_lock
 
 RESIDENT_BYTES = 64 * 1024 * 1024
 """The most bytes of filters that are kept for each column."""
@@ -34,18 +33,21 @@ Booleans = NDArray[np.bool_]
 class FilterStore(ABC):
     """The filters of n chunks. Safe to use from several threads.
 
-    `filled` (n,): whether the chunk is known to hold a value that is not null. `errors`: by chunk, why its filter
-    cannot be used. `tiled`: the filters that are in an index; they are not read from the files. `absent`: the values
-    that filters in the files have proven absent.
+    `filled` (n,): whether the chunk is known to hold a value that is not null. `tiled`: the filters that are in an
+    index; they are not read from the files.
     """
 
     filled: Booleans
 
-    def __init__(self, tiled: TiledFilters, errors: dict[int, BloomParquetError], warned: Iterable[str] = ()) -> None:
-        self.tiled, self.errors = tiled, errors
-        self.absent = Absences(len(tiled.tile))
+    def __init__(self, tiled: TiledFilters, warned: Iterable[str] = ()) -> None:
+        self.tiled = tiled
         self._warned = set(warned)  # paths of files
-        self._lock = threading.Lock()
+        self._lock = new_lock()
+
+    @property
+    def errors(self) -> Mapping[int, BloomParquetError]:
+        """Why filters cannot be used, by chunk."""
+        return {}
 
     @property
     def in_index(self) -> Booleans:
@@ -67,8 +69,8 @@ class FilterStore(ABC):
                 rest = question.about(others)
                 for loaded in self._load(rest):
                     answers[others[loaded]] = self._probe(rest.about(loaded))
-                self.absent.add(rest, answers[others])
-            unusable = np.isin(question.chunks, list(self.errors)).sum() if self.errors else 0
+            errors = self.errors
+            unusable = np.isin(question.chunks, list(errors)).sum() if errors else 0
             return answers, int(unusable)
 
     def _ask_tiles(self, question: Question, answers: Booleans) -> Booleans:
@@ -79,7 +81,7 @@ class FilterStore(ABC):
 
     def _known_absent(self, question: Question) -> Booleans:
         """Whether each chunk of `question` is known to hold none of its values, without a read."""
-        return self.absent.known(question)
+        return np.zeros(len(question.chunks), np.bool_)
 
     @abstractmethod
     def _load(self, question: Question) -> Iterator[Integers]:

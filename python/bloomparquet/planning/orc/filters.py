@@ -8,9 +8,9 @@ Source: ORC specification, "Bloom Filter Index".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +101,23 @@ class ReadFilters(NamedTuple):
     words: tuple[NDArray[np.uint64], ...] = ()
 
 
+@dataclass
+class _Facts:
+    """What was read of the filters of n row groups. Replaced as a whole: an interrupt leaves the former facts.
+
+    The filter of row group i is row ``row[i]`` of the matrix ``matrices[key[i]]``. `errors`: by row group, why its
+    filter cannot be used.
+    """
+
+    key: NDArray[np.int64]
+    row: NDArray[np.int64]
+    matrices: dict[int, _FilterMatrix]
+    errors: dict[int, BloomParquetError]
+
+    def copy(self) -> _Facts:
+        return _Facts(self.key.copy(), self.row.copy(), dict(self.matrices), dict(self.errors))
+
+
 class OrcFilters(FilterStore):
     """The filters of the column with the number `column` and the name `name`, in all n row groups of a table.
 
@@ -123,14 +140,20 @@ class OrcFilters(FilterStore):
         self._stripes: dict[int, StripeIndexes] = {}
         self.why_some_unusable = ""
         n = int(first[-1])
-        # The filter of row group i is row ``_row[i]`` of the matrix ``_matrices[_key[i]]``.
-        self._key, self._row = np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64)
+        self._facts = _Facts(np.full(n, _UNREAD, np.int64), np.zeros(n, np.int64), {}, {})
         self._present = np.full(n, -1, np.int8)  # by row group; -1: not looked up
-        self._matrices: dict[int, _FilterMatrix] = {}
-        self._next_key = 0
+        self._keys = count()
         self.filled = np.zeros(n, np.bool_)
-        self.cached_bytes = self.read_bytes = 0
-        super().__init__(TiledFilters.none(n), {})
+        self.read_bytes = 0
+        super().__init__(TiledFilters.none(n))
+
+    @property
+    def errors(self) -> Mapping[int, BloomParquetError]:
+        return self._facts.errors
+
+    @property
+    def cached_bytes(self) -> int:
+        return sum(matrix.words.nbytes for matrix in self._facts.matrices.values())
 
     def look_up(self, groups: NDArray[np.int64], stripe: NDArray[np.int64], reads: ReadCount) -> NDArray[np.bool_]:
         """Whether each of `groups` has a usable filter; ``stripe[i]`` is the stripe of ``groups[i]``. Reads footers of
@@ -152,24 +175,26 @@ class OrcFilters(FilterStore):
 
     def read_so_far(self, groups: NDArray[np.int64]) -> ReadFilters:
         """The filters of `groups` that were read. Errors are left out: they are met again."""
-        with self._lock:
-            key, row = self._key[groups], self._row[groups]
-            key[(key == _NO_FILTER) & np.isin(groups, list(self.errors))] = _UNREAD
-            numbers = np.unique(key[key >= 0])
-            matrices = [self._matrices[number] for number in numbers.tolist()]
-            key[key >= 0] = np.searchsorted(numbers, key[key >= 0])
-            functions, words = tuple(each.k for each in matrices), tuple(each.words for each in matrices)
-            return ReadFilters(self._present[groups], key, row, functions, words)
+        facts = self._facts
+        key, row = facts.key[groups], facts.row[groups]
+        key[(key == _NO_FILTER) & np.isin(groups, list(facts.errors))] = _UNREAD
+        numbers = np.unique(key[key >= 0])
+        matrices = [facts.matrices[number] for number in numbers.tolist()]
+        key[key >= 0] = np.searchsorted(numbers, key[key >= 0])
+        functions, words = tuple(each.k for each in matrices), tuple(each.words for each in matrices)
+        return ReadFilters(self._present[groups], key, row, functions, words)
 
     def put_read(self, groups: NDArray[np.int64], read: ReadFilters) -> None:
         """Take over the filters of `groups` that another process read."""
         with self._lock:
-            keys = []
+            facts, keys = self._facts.copy(), []
             for k, words in zip(read.functions, read.words, strict=True):
-                keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
-                self.cached_bytes += words.nbytes
-            self._key[groups] = np.where(read.key < 0, read.key, np.array([*keys, _UNREAD])[np.maximum(read.key, 0)])
-            self._row[groups], self._present[groups] = read.row, read.present
+                keys.append(next(self._keys))
+                facts.matrices[keys[-1]] = _FilterMatrix(k, words, (words == 0).all(axis=1))
+            facts.key[groups] = np.where(read.key < 0, read.key, np.array([*keys, _UNREAD])[np.maximum(read.key, 0)])
+            facts.row[groups] = read.row
+            self._facts = facts
+            self._present[groups] = read.present
 
     def put_tiled(self, groups: NDArray[np.int64], tiled: TiledFilters) -> None:
         """`groups` have the filters `tiled`, and no others that can be used."""
@@ -179,31 +204,30 @@ class OrcFilters(FilterStore):
 
     def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, there: NDArray[np.int64]) -> None:
         """Copy what another store knows: its row group ``there[i]`` is ``groups[i]`` here. The matrices are shared."""
-        with other._lock, self._lock:
-            keys = other._key[there]
+        with self._lock:
+            facts, others, room = self._facts.copy(), other._facts, RESIDENT_BYTES - self.cached_bytes
+            keys = others.key[there]
             self._present[groups] = other._present[there]
             self.tiled = self.tiled.replaced(groups, other.tiled.take(there))
-            self._key[groups[keys == _NO_FILTER]] = _NO_FILTER
-            self.errors |= {i: other.errors[j] for i, j in zip(groups.tolist(), there.tolist()) if j in other.errors}
+            facts.key[groups[keys == _NO_FILTER]] = _NO_FILTER
+            pairs = zip(groups.tolist(), there.tolist(), strict=True)
+            facts.errors |= {i: others.errors[j] for i, j in pairs if j in others.errors}
             self._warned |= other._warned
-            self._row[groups] = other._row[there]
+            facts.row[groups] = others.row[there]
             for key in np.unique(keys[keys >= 0]).tolist():
-                matrix = other._matrices[key]
-                if self.cached_bytes + matrix.words.nbytes <= RESIDENT_BYTES:
-                    self._key[groups[keys == key]] = self._add(matrix)
-                    self.cached_bytes += matrix.words.nbytes
-
-    def _add(self, matrix: _FilterMatrix) -> int:
-        key = self._next_key
-        self._matrices[key] = matrix
-        self._next_key += 1
-        return key
+                matrix = others.matrices[key]
+                if matrix.words.nbytes <= room:
+                    room -= matrix.words.nbytes
+                    number = next(self._keys)
+                    facts.matrices[number] = matrix
+                    facts.key[groups[keys == key]] = number
+            self._facts = facts
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks
         stripe = np.searchsorted(self._first, groups, "right") - 1
-        self._locate(np.unique(stripe[self._key[groups] == _UNREAD]), question.reads)
-        is_unread = self._key[groups] == _UNREAD
+        self._locate(np.unique(stripe[self._facts.key[groups] == _UNREAD]), question.reads)
+        is_unread = self._facts.key[groups] == _UNREAD
         yield np.flatnonzero(~is_unread)
         unread = np.flatnonzero(is_unread)
         stripe = stripe[unread]
@@ -215,11 +239,11 @@ class OrcFilters(FilterStore):
         self._join(kept)
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
-        groups = question.chunks
-        answers, keys = np.ones(len(groups), np.bool_), self._key[groups]
+        groups, facts = question.chunks, self._facts
+        answers, keys = np.ones(len(groups), np.bool_), facts.key[groups]
         for key in np.unique(keys[keys >= 0]).tolist():
-            positions, matrix = np.flatnonzero(keys == key), self._matrices[key]
-            rows = self._row[groups[positions]]
+            positions, matrix = np.flatnonzero(keys == key), facts.matrices[key]
+            rows = facts.row[groups[positions]]
             empty = matrix.empty[rows]
             for group in groups[positions[empty]].tolist():
                 if self.filled[group]:
@@ -233,19 +257,23 @@ class OrcFilters(FilterStore):
 
     def _locate(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
         """Read the footers of `stripes`, which say where their filters are."""
+        if not len(stripes):
+            return
+        facts = self._facts.copy()
         for stripe, footer in zip(stripes.tolist(), self._read_footers(stripes, reads), strict=True):
             if not isinstance(footer, StripeIndexes):
-                self._invalidate_stripe(stripe, footer)
+                self._invalidate_stripe(facts, stripe, footer)
             elif self._is_unusable(footer):
-                self._key[self._first[stripe] : self._first[stripe + 1]] = _NO_FILTER
+                facts.key[self._first[stripe] : self._first[stripe + 1]] = _NO_FILTER
             else:
                 self._stripes[stripe] = footer
+        self._facts = facts
 
-    def _invalidate_stripe(self, stripe: int, error: BloomParquetError) -> None:
-        """Record that the filters of a stripe cannot be used."""
+    def _invalidate_stripe(self, facts: _Facts, stripe: int, error: BloomParquetError) -> None:
+        """Record in `facts` that the filters of a stripe cannot be used."""
         groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
-        self._key[groups.start : groups.stop] = _NO_FILTER
-        self.errors.update(dict.fromkeys(groups, error))
+        facts.key[groups.start : groups.stop] = _NO_FILTER
+        facts.errors.update(dict.fromkeys(groups, error))
 
     def _batches(self, stripes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """`stripes` in batches whose filters take a bounded amount of memory."""
@@ -260,13 +288,13 @@ class OrcFilters(FilterStore):
 
     def _read(self, stripes: Sequence[int], reads: ReadCount) -> list[int]:
         """Read the filters of `stripes`. Returns the keys of the new matrices."""
-        by_size: dict[tuple[int, int], list[tuple[int, OrcBloomFilter]]] = {}
+        facts, by_size = self._facts.copy(), dict[tuple[int, int], list[tuple[int, OrcBloomFilter]]]()
         results = read_filters(self._storage, [(self._stripes[stripe], self._column) for stripe in stripes], reads)
         for stripe, filters in zip(stripes, results, strict=True):
             groups = range(int(self._first[stripe]), int(self._first[stripe + 1]))
-            self._key[groups.start : groups.stop] = _NO_FILTER
+            facts.key[groups.start : groups.stop] = _NO_FILTER
             if isinstance(filters, BloomParquetError):
-                self._invalidate_stripe(stripe, filters)
+                self._invalidate_stripe(facts, stripe, filters)
                 self._warn(self._stripes[stripe].path, filters)
             elif filters is not None:
                 for group, each in zip(groups, filters, strict=True):
@@ -276,50 +304,59 @@ class OrcFilters(FilterStore):
             groups_of_size = np.array([group for group, _ in members], np.int64)
             words = np.stack([each.words for _, each in members])
             self.read_bytes += words.nbytes
-            keys.append(self._add(_FilterMatrix(k, words, (words == 0).all(axis=1))))
-            self._key[groups_of_size], self._row[groups_of_size] = keys[-1], np.arange(len(members))
+            keys.append(next(self._keys))
+            facts.matrices[keys[-1]] = _FilterMatrix(k, words, (words == 0).all(axis=1))
+            facts.key[groups_of_size], facts.row[groups_of_size] = keys[-1], np.arange(len(members))
+        self._facts = facts
         return keys
 
     def _keep(self, keys: Sequence[int]) -> list[int]:
         """Keep matrices up to the bound, and return their keys. The others are read again when they are needed."""
-        kept = []
-        for key in keys:
-            size = self._matrices[key].words.nbytes
-            if self.cached_bytes + size <= RESIDENT_BYTES:
-                self.cached_bytes += size
+        facts, kept = self._facts.copy(), []
+        sizes = {key: facts.matrices[key].words.nbytes for key in keys}
+        room = RESIDENT_BYTES - self.cached_bytes + sum(sizes.values())
+        for key, size in sizes.items():
+            if size <= room:
+                room -= size
                 kept.append(key)
             else:
-                self._key[self._key == key] = _UNREAD
-                del self._matrices[key]
+                facts.key[facts.key == key] = _UNREAD
+                del facts.matrices[key]
+        self._facts = facts
         return kept
 
     def _join(self, keys: Sequence[int]) -> None:
         """Join matrices of one size: one more matrix costs more than one more filter."""
-        by_size: dict[tuple[int, int], list[int]] = {}
+        if len(keys) < 2:
+            return
+        facts, by_size = self._facts.copy(), dict[tuple[int, int], list[int]]()
         for key in keys:
-            matrix = self._matrices[key]
+            matrix = facts.matrices[key]
             by_size.setdefault((matrix.k, matrix.words.shape[1]), []).append(key)
         for (k, _), members in by_size.items():
             if len(members) == 1:
                 continue
-            matrices = [self._matrices.pop(key) for key in members]
+            matrices = [facts.matrices.pop(key) for key in members]
             starts = np.cumsum([0, *(len(matrix.words) for matrix in matrices)])
             for key, start in zip(members, starts.tolist()):
-                groups = self._key == key
-                self._row[groups] += start
-                self._key[groups] = members[0]
+                groups = facts.key == key
+                facts.row[groups] += start
+                facts.key[groups] = members[0]
             words = np.concatenate([matrix.words for matrix in matrices])
             empty = np.concatenate([matrix.empty for matrix in matrices])
-            self._matrices[members[0]] = _FilterMatrix(k, words, empty)
+            facts.matrices[members[0]] = _FilterMatrix(k, words, empty)
+        self._facts = facts
 
     def _report_never_filled(self, group: int) -> None:
-        if group not in self.errors:
+        facts = self._facts
+        if group not in facts.errors:
             stripe = int(np.searchsorted(self._first, group, "right")) - 1
             (footer,) = self._read_footers(np.array([stripe]), ReadCount())
             if not isinstance(footer, StripeIndexes):
                 return
-            self.errors[group] = never_filled(footer, group - int(self._first[stripe]), self._name)
-            self._warn(footer.path, self.errors[group])
+            error = never_filled(footer, group - int(self._first[stripe]), self._name)
+            self._facts = replace(facts, errors={**facts.errors, group: error})
+            self._warn(footer.path, error)
 
 
 class FiltersOfGroups:

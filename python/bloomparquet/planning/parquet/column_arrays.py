@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.tiles import TiledFilters
-from bloomparquet.planning.parquet.known_filters import KnownFilters
+from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo
 
@@ -20,7 +20,7 @@ class ColumnArrays:
     """The evidence about n column chunks; arrays of shape (n,).
 
     `offset` and `length`: where the filters lie, as footers say, -1 if absent. `filled`: whether the chunk is known to
-    hold a value that is not null. `known_filters`: what was read of the filters. `ciphers` decrypt the filters of
+    hold a value that is not null. `filter_facts`: what was read of the filters. `ciphers` decrypt the filters of
     encrypted chunks; None if no file is encrypted. `expressions`: by function (lower, upper), the filters of
     function(column).
     """
@@ -31,7 +31,7 @@ class ColumnArrays:
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
     filled: NDArray[np.bool_]
-    known_filters: KnownFilters
+    filter_facts: FilterFacts
     ciphers: Sequence[ChunkCipher | None] | None = None
     expressions: Mapping[str, TiledFilters] = field(default_factory=dict)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from sys import getsizeof
 from typing import Any
 
@@ -26,6 +25,7 @@ from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point
+from bloomparquet.storage.forks import lazy_property
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ColumnChunks:
     def has_order(self) -> bool:
         return has_order(self.leaf)
 
-    @cached_property
+    @lazy_property
     def shown_as_stored(self) -> NDArray[np.bool_]:
         limits = narrow_range(self.leaf)
         if limits is None:
@@ -83,7 +83,7 @@ class ColumnChunks:
             offset=filters.offset,
             length=filters.length,
             filled=filters.filled,
-            known_filters=filters.known_filters(),
+            filter_facts=filters.facts,
             ciphers=filters.ciphers,
             expressions={case: each.tiled for case, each in self.expressions.items()},
         )

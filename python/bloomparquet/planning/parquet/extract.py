@@ -16,7 +16,7 @@ from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys
 from bloomparquet.parquet.metadata.read_column import read_column
 from bloomparquet.parquet.values.encoding import bounds_of
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.known_filters import KnownFilters
+from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.columns import LeafColumn
 
 _UNKNOWN = -1
@@ -40,7 +40,7 @@ def extract_column(
     nulls[(nulls > values) | (nulls < 0)] = _UNKNOWN
     filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
     bounds = bounds_of(leaf, profile.traits, columns)
-    known_filters = KnownFilters.unread(offset, encrypted.errors)
+    filter_facts = FilterFacts.unread(offset, encrypted.errors)
     ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
     return ColumnArrays(
         bounds=bounds,
@@ -49,7 +49,7 @@ def extract_column(
         offset=offset,
         length=columns.bloom_length,
         filled=filled,
-        known_filters=known_filters,
+        filter_facts=filter_facts,
         ciphers=ciphers,
     )
 

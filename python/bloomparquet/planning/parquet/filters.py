@@ -9,12 +9,13 @@ lookups. Headers and small bitsets are kept too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers, any_set
 from bloomparquet.parquet.bloom_filter.header import MAX_HEADER_BYTES
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
@@ -24,7 +25,7 @@ from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterSt
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
-from bloomparquet.planning.parquet.known_filters import NO_FILTER, READY, UNREAD, UNUSABLE, KnownFilters
+from bloomparquet.planning.parquet.filter_facts import NO_FILTER, READY, UNREAD, UNUSABLE, FilterFacts
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
@@ -46,17 +47,17 @@ class ParquetFilters(FilterStore):
         self._locations, self._files, self._file = locations, locations.files, locations.file
         self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
         self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
-        known = arrays.known_filters
-        self._state, self.num_bytes = known.state.copy(), known.num_bytes.copy()
-        self._bitset_at, self._not_empty = known.bitset_at.copy(), known.not_empty.copy()
-        self._resident, self._resident_at = known.resident, known.resident_at.copy()
-        super().__init__(known.tiled, dict(known.errors), known.warned)
-        self.absent, self._folded = known.absent, known.folded
+        self._facts = arrays.filter_facts
+        super().__init__(self._facts.tiled, self._facts.warned)
         self._cost_of_blocks = np.zeros(len(arrays.offset), np.int64)  # that were read so far
         self._is_chosen = np.zeros(len(arrays.offset), np.bool_)  # to be read whole and copied
         self.loaded_revision = self.revision
         for chunk, error in self.errors.items():
             self._warn(self._files[self._file[chunk]].path, error)
+
+    @property
+    def errors(self) -> Mapping[int, BloomParquetError]:
+        return self._facts.errors
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -74,88 +75,88 @@ class ParquetFilters(FilterStore):
 
     @property
     def cached_bytes(self) -> int:
-        """The memory of the resident and folded bitsets, the arrays, and what is known to be absent."""
-        arrays = (self._resident, self.offset, self.length, self.num_bytes, self._bitset_at, self._resident_at)
-        return sum(array.nbytes for array in arrays) + self.absent.cached_bytes + self._folded.cached_bytes
+        """The memory of the resident and folded bitsets, and the arrays."""
+        facts = self._facts
+        arrays = (facts.resident, self.offset, self.length, facts.num_bytes, facts.bitset_at, facts.resident_at)
+        return sum(array.nbytes for array in arrays) + facts.folded.cached_bytes
 
     @property
     def revision(self) -> int:
         """A counter that grows whenever something worth storing was read."""
-        read, unusable = self._state != UNREAD, self._state == UNUSABLE
-        return sum(int(np.count_nonzero(array)) for array in (read, unusable, self._not_empty))
+        facts = self._facts
+        read, unusable = facts.state != UNREAD, facts.state == UNUSABLE
+        return sum(int(np.count_nonzero(array)) for array in (read, unusable, facts.not_empty))
 
-    def known_filters(self) -> KnownFilters:
-        """A copy of all that was read."""
-        with self._lock:
-            return KnownFilters(
-                self._state.copy(), self._bitset_at.copy(), self.num_bytes.copy(), self._not_empty.copy(),
-                self._resident_at.copy(), self._resident, dict(self.errors), self.tiled, self.absent.copy(),
-                self._folded.copy(), frozenset(self._warned),
-            )  # fmt: skip
+    @property
+    def facts(self) -> FilterFacts:
+        """All that was read."""
+        return replace(self._facts, tiled=self.tiled, warned=frozenset(self._warned))
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
         """The whole bitset of one chunk, shape (bytes,); None if it has no filter. Raises the error of an unusable
         filter."""
         with self._lock:
-            if self._state[chunk] == UNREAD:
+            if self._facts.state[chunk] == UNREAD:
                 self._read_headers(storage, np.array([chunk]), count)
-            if self._state[chunk] == NO_FILTER:
+            if self._facts.state[chunk] == NO_FILTER:
                 return None
-            if self._state[chunk] == UNUSABLE:
+            if self._facts.state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
             buffer, starts = self._bitsets(storage, np.array([chunk]), count)
-            if self._state[chunk] == UNUSABLE:
+            if self._facts.state[chunk] == UNUSABLE:
                 raise self.errors[chunk]
-            return buffer[starts[0] : starts[0] + self.num_bytes[chunk]]
+            return buffer[starts[0] : starts[0] + self._facts.num_bytes[chunk]]
 
     def measure(self, storage: Storage, count: ReadCount) -> int:
         """The bytes of all bitsets that can be used. Reads headers."""
         with self._lock:
-            self._read_headers(storage, np.flatnonzero(self._state == UNREAD), count)
-            return int(self.num_bytes[self._state == READY].sum())
+            self._read_headers(storage, np.flatnonzero(self._facts.state == UNREAD), count)
+            return int(self._facts.num_bytes[self._facts.state == READY].sum())
 
     def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
         """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
         out: they need the whole column to be judged."""
-        with self._lock:
-            self._read_headers(storage, np.flatnonzero(self._state == UNREAD), count)
-            resident = np.flatnonzero((self._state == READY) & (self._resident_at >= 0))
-            others = np.flatnonzero((self._state == READY) & (self._resident_at < 0))
-            yield self._with_bits(
-                resident, self._resident.view(np.uint8).reshape(-1), self._resident_at[resident] * BYTES_PER_BLOCK
-            )
-            batch = np.cumsum(self.num_bytes[others]) // storage.batch_bytes
-            for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
+        self.measure(storage, count)
+        facts = self._facts  # no lock: an interrupted caller may keep this generator, for example in a traceback
+        resident = np.flatnonzero((facts.state == READY) & (facts.resident_at >= 0))
+        others = np.flatnonzero((facts.state == READY) & (facts.resident_at < 0))
+        yield self._with_bits(
+            resident, facts.resident.view(np.uint8).reshape(-1), facts.resident_at[resident] * BYTES_PER_BLOCK
+        )
+        batch = np.cumsum(facts.num_bytes[others]) // storage.batch_bytes
+        for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
+            with self._lock:
                 buffer, starts = self._bitsets(storage, some, count)
-                yield self._with_bits(some, buffer, starts)
+            yield self._with_bits(some, buffer, starts)
 
     def _with_bits(
         self, chunks: NDArray[np.int64], buffer: NDArray[np.uint8], starts: NDArray[np.int64]
     ) -> tuple[list[int], list[NDArray[np.uint8]]]:
         """The `chunks` whose bitset has a set bit, and these bitsets. Bitset i begins at ``starts[i]`` of `buffer`."""
-        extents = zip(chunks.tolist(), starts.tolist(), self.num_bytes[chunks].tolist(), strict=True)
+        extents = zip(chunks.tolist(), starts.tolist(), self._facts.num_bytes[chunks].tolist(), strict=True)
         bitsets = {chunk: buffer[start : start + size] for chunk, start, size in extents}
-        some = {chunk: bits for chunk, bits in bitsets.items() if self._state[chunk] == READY and bits.any()}
+        some = {chunk: bits for chunk, bits in bitsets.items() if self._facts.state[chunk] == READY and bits.any()}
         return list(some), list(some.values())
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""
         room = self._locations.limit[chunks] - self.offset[chunks]
         in_file = (self.offset[chunks] >= 4) & (room > BYTES_PER_BLOCK) & (self.length[chunks] <= room)
+        outside = {}
         for chunk in chunks[~in_file].tolist():
             extent = f"offset {self.offset[chunk]}"
             if self.length[chunk] >= 0:
                 extent += f" and the length {self.length[chunk]}"
-            message = (
+            outside[chunk] = FormatError(
                 f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._locations.limit[chunk]})"
             )
-            self._invalidate(chunk, FormatError(message))
+        self._invalidate(outside)
         chunks, room = chunks[in_file], room[in_file]
         if len(chunks) == 0:
             return
         length = self.length[chunks]
         whole = (length > 0) & ((length <= _SMALL_BYTES) | self._ciphers.encrypted[chunks])
-        if self._resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
+        if self._facts.resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _FIRST_READ_BYTES)
         size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
         piece = np.cumsum(size) // storage.batch_bytes
@@ -167,106 +168,104 @@ class ParquetFilters(FilterStore):
     ) -> None:
         ranges = read_ranges(storage, self._files, self._file[chunks], self.offset[chunks], size, count)
         header_bytes, stored, num_bytes, errors = self._ciphers.headers(chunks, ranges, size)
-        for i, error in errors.items():
-            self._invalidate(int(chunks[i]), error)
         read, length = header_bytes > 0, self.length[chunks]
         end = self.offset[chunks] + header_bytes + stored
         for i in np.flatnonzero(read & (end > self._locations.limit[chunks])).tolist():
-            error = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or after the footer")
-            self._invalidate(int(chunks[i]), error)
+            errors[i] = FormatError(f"its header claims {num_bytes[i]} bytes, which would end in or after the footer")
         for i in np.flatnonzero(read & (length >= 0) & (length != header_bytes + stored)).tolist():
             size_in_file = header_bytes[i] + stored[i]
-            message = f"its header and bitset are {size_in_file} bytes, but the footer says {length[i]}"
-            self._invalidate(int(chunks[i]), FormatError(message))
-        ready = np.flatnonzero(self._state[chunks] == UNREAD)
+            errors[i] = FormatError(f"its header and bitset are {size_in_file} bytes, but the footer says {length[i]}")
+        self._invalidate({int(chunks[i]): error for i, error in errors.items()})
+        ready = np.delete(np.arange(len(chunks)), list(errors))
         chunks, num_bytes = chunks[ready], num_bytes[ready]
-        self._state[chunks] = READY
-        self._bitset_at[chunks] = self.offset[chunks] + header_bytes[ready]
-        self.num_bytes[chunks] = num_bytes
         starts, bytes_read = ranges.starts[ready] + header_bytes[ready], size[ready] - header_bytes[ready]
         any_bit = any_set(ranges.buffer, starts, np.minimum(bytes_read, num_bytes))
-        self._not_empty[chunks] = ~self._ciphers.encrypted[chunks] & any_bit
+        self._facts = self._facts.changed(
+            chunks, state=READY, bitset_at=self.offset[chunks] + header_bytes[ready], num_bytes=num_bytes,
+            not_empty=~self._ciphers.encrypted[chunks] & any_bit,
+        )  # fmt: skip
         self._cache(ranges.buffer, chunks, starts, np.flatnonzero(bytes_read >= stored[ready]))
 
-    def _decrypt(self, chunk: int, stored: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-        """The bitset whose bytes in the file are `stored`; None if they cannot be decrypted."""
-        try:
-            bits = self._ciphers.decrypt_bitset(chunk, stored)
-        except EncryptionError as error:
-            self._invalidate(chunk, error)
-            return None
-        if self._ciphers.encrypted[chunk]:  # of plain bitsets this is known since the first read
-            self._not_empty[chunk] = bits.any()
-        return bits
+    def _decrypt(
+        self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64]
+    ) -> dict[int, NDArray[np.uint8]]:
+        """The bitsets of `chunks`, by chunk, without those that cannot be decrypted. ``starts[i]``: where the bytes of
+        bitset i begin in `buffer`."""
+        bitsets, errors = self._ciphers.decrypt_bitsets(chunks, Ranges(buffer, starts), self._stored_bytes(chunks))
+        self._invalidate(errors)
+        # Of plain bitsets this is known since the first read.
+        encrypted = [chunk for chunk, bits in bitsets.items() if self._ciphers.encrypted[chunk] and bits.any()]
+        self._record_bits(np.array(encrypted, np.int64))
+        return bitsets
+
+    def _record_bits(self, chunks: NDArray[np.int64]) -> FilterFacts:
+        """Record that the filters of `chunks` have a set bit."""
+        if not self._facts.not_empty[chunks].all():
+            self._facts = self._facts.changed(chunks, not_empty=True)
+        return self._facts
 
     def _stored_bytes(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The size of bitsets in the file, with encryption."""
-        return self.num_bytes[chunks] + self._ciphers.overhead(chunks)
+        return self._facts.num_bytes[chunks] + self._ciphers.overhead(chunks)
 
     def _cache(
         self, buffer: NDArray[np.uint8], chunks: NDArray[np.int64], starts: NDArray[np.int64], whole: NDArray[np.int64]
     ) -> None:
         """Keep the bitsets that were read whole, ``chunks[whole]``, up to RESIDENT_BYTES."""
-        sizes = self.num_bytes[chunks[whole]]
-        fits = np.cumsum(sizes) + self._resident.nbytes <= RESIDENT_BYTES
-        whole = whole[fits]
-        extents = zip(
-            chunks[whole].tolist(), starts[whole].tolist(), self._stored_bytes(chunks[whole]).tolist(), strict=True
-        )
-        decrypted = {chunk: self._decrypt(chunk, buffer[start : start + size]) for chunk, start, size in extents}
-        bitsets = {chunk: bits for chunk, bits in decrypted.items() if bits is not None}
+        sizes = self._facts.num_bytes[chunks[whole]]
+        whole = whole[np.cumsum(sizes) + self._facts.resident.nbytes <= RESIDENT_BYTES]
+        bitsets = self._decrypt(buffer, chunks[whole], starts[whole])
         if not bitsets:
             return
-        cached = np.array(list(bitsets), np.int64)
-        sizes = self.num_bytes[cached]
-        self._resident_at[cached] = len(self._resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
+        cached, facts = np.array(list(bitsets), np.int64), self._facts
+        sizes = facts.num_bytes[cached]
+        at = len(facts.resident) + (np.cumsum(sizes) - sizes) // BYTES_PER_BLOCK
         blocks = np.concatenate(list(bitsets.values())).view("<u4").reshape(-1, 8)
-        self._resident = np.concatenate((self._resident, blocks))
+        resident = np.concatenate((facts.resident, blocks))
+        self._facts = replace(facts.changed(cached, resident_at=at), resident=resident)
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         """Read the missing headers. Blocks and bitsets are read when they are probed."""
         chunks = question.chunks
-        self._read_headers(question.storage, chunks[self._state[chunks] == UNREAD], question.reads)
-        ready = np.flatnonzero(self._state[chunks] == READY)
+        self._read_headers(question.storage, chunks[self._facts.state[chunks] == UNREAD], question.reads)
+        facts = self._facts
+        ready = np.flatnonzero(facts.state[chunks] == READY)
         some = question.about(ready)
         self._choose_copies(some)
-        cost = np.where(self._are_read_whole(some), self.num_bytes[some.chunks], _cost_of_blocks(some))
-        cost[self._resident_at[some.chunks] >= 0] = 0
+        cost = np.where(self._are_read_whole(some), facts.num_bytes[some.chunks], _cost_of_blocks(some))
+        cost[facts.resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // question.storage.batch_bytes
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
         result = np.zeros(len(question.chunks), np.bool_)
-        resident = self._resident_at[question.chunks] >= 0
+        resident = self._facts.resident_at[question.chunks] >= 0
         whole = ~resident & self._are_read_whole(question)
         ways = ((resident, self._probe_whole), (whole, self._probe_whole), (~resident & ~whole, self._probe_blocks))
         for chosen, probe in ways:
             if chosen.any():
                 result[chosen] = probe(question.about(np.flatnonzero(chosen)))
-        result[self._state[question.chunks] != READY] = True
+        result[self._facts.state[question.chunks] != READY] = True
         return result
 
     def _known_absent(self, question: Question) -> NDArray[np.bool_]:
-        result = super()._known_absent(question)
-        (others,) = np.nonzero(~result)
-        result[others] = self._folded.excluded(question.about(others))
-        return result
+        return self._facts.folded.excluded(question)
 
     def _choose_copies(self, question: Question) -> None:
         """Choose filters to read whole because their blocks cost as much in all questions so far. A folded copy of each
         is kept, so that it happens once. A few for each question: none may take much longer than the others."""
-        chunks = question.chunks
-        in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= self.num_bytes[chunks]
-        chosen = chunks[in_all & (self._resident_at[chunks] < 0) & ~self._folded.present[chunks]]
-        if self._folded.is_full:
+        chunks, facts = question.chunks, self._facts
+        in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= facts.num_bytes[chunks]
+        chosen = chunks[in_all & (facts.resident_at[chunks] < 0) & ~facts.folded.present[chunks]]
+        if facts.folded.is_full:
             chosen = chosen[:0]
         self._is_chosen = np.zeros(len(self.offset), np.bool_)
-        self._is_chosen[chosen[np.cumsum(self.num_bytes[chosen]) <= _COPIED_BYTES]] = True
+        self._is_chosen[chosen[np.cumsum(facts.num_bytes[chosen]) <= _COPIED_BYTES]] = True
 
     def _are_read_whole(self, question: Question) -> NDArray[np.bool_]:
         """Whether each bitset is read whole, if it is not resident."""
         chunks = question.chunks
-        blocks_cost_more = _cost_of_blocks(question) >= self.num_bytes[chunks]
+        blocks_cost_more = _cost_of_blocks(question) >= self._facts.num_bytes[chunks]
         return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
@@ -275,17 +274,19 @@ class ParquetFilters(FilterStore):
         Values are asked in growing numbers: a row group that is kept needs no further value.
         """
         chunks, last, hashes = question.chunks, question.last, question.hashes
-        if self._resident_at[chunks[0]] >= 0:
-            buffer, starts = self._resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * self._resident_at[chunks]
+        facts = self._facts
+        num_bytes = facts.num_bytes[chunks]
+        if facts.resident_at[chunks[0]] >= 0:
+            buffer, starts = facts.resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * facts.resident_at[chunks]
         else:
             buffer, starts = self._bitsets(question.storage, chunks, question.reads)
-            self._not_empty[chunks] |= any_set(buffer, starts, self.num_bytes[chunks])
-            (new,) = np.nonzero(
-                self._not_empty[chunks] & (self._state[chunks] == READY) & ~self._folded.present[chunks]
-            )
-            self._folded.add(chunks[new], Ranges(buffer, starts[new]), self.num_bytes[chunks[new]])
-        hit: NDArray[np.bool_] = self._state[chunks] == UNUSABLE  # those whose bitset could not be decrypted
-        n_blocks = self.num_bytes[chunks] // BYTES_PER_BLOCK
+            facts = self._record_bits(chunks[any_set(buffer, starts, num_bytes)])
+            is_usable = facts.not_empty[chunks] & (facts.state[chunks] == READY)
+            (new,) = np.nonzero(is_usable & ~facts.folded.present[chunks])
+            folded = facts.folded.added(chunks[new], Ranges(buffer, starts[new]), num_bytes[new])
+            facts = self._facts = replace(facts, folded=folded)
+        hit: NDArray[np.bool_] = facts.state[chunks] == UNUSABLE  # those whose bitset could not be decrypted
+        n_blocks = num_bytes // BYTES_PER_BLOCK
 
         def find_hits(row: NDArray[np.int64], value: NDArray[np.int64]) -> NDArray[np.int64]:
             block = Ranges(buffer, starts[row] + BYTES_PER_BLOCK * block_index(hashes[value], n_blocks[row]))
@@ -294,10 +295,10 @@ class ParquetFilters(FilterStore):
         undecided, at = check_in_rounds(hit, question.first, last, _ROUNDS, find_hits)
         for i in undecided.tolist():
             # With so many values, asking one filter at a time is faster.
-            bloom = SplitBlockBloomFilter.from_bytes(buffer[starts[i] : starts[i] + self.num_bytes[chunks[i]]].data)
+            bloom = SplitBlockBloomFilter.from_bytes(buffer[starts[i] : starts[i] + num_bytes[i]].data)
             middle = min(at[i] + _FIRST_VALUES, last[i])  # a hit saves the rest
             hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
-        self._handle_empty(chunks[~hit & ~self._not_empty[chunks]])
+        self._handle_empty(chunks[~hit & ~facts.not_empty[chunks]])
         return hit
 
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
@@ -305,21 +306,21 @@ class ParquetFilters(FilterStore):
         chunks, hashes, storage = question.chunks, question.hashes, question.storage
         self._cost_of_blocks[chunks] += _cost_of_blocks(question)
         row, value = pairs(question.first, question.last)
-        pair = chunks[row]
-        block = block_index(hashes[value], self.num_bytes[pair] // BYTES_PER_BLOCK)
-        offset, length = self._bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
+        pair, facts = chunks[row], self._facts
+        block = block_index(hashes[value], facts.num_bytes[pair] // BYTES_PER_BLOCK)
+        offset, length = facts.bitset_at[pair] + BYTES_PER_BLOCK * block, np.full(len(pair), BYTES_PER_BLOCK)
         ranges = read_ranges(storage, self._files, self._file[pair], offset, length, question.reads)
         hit = np.zeros(len(chunks), np.bool_)
         blocks = ranges.rows(BYTES_PER_BLOCK).view("<u4")
         hit[row[check_blocks(blocks, block_mask(hashes[value]))]] = True
-        self._not_empty[pair[blocks.any(axis=1)]] = True
-        self._look_for_bits(storage, chunks[~hit & ~self._not_empty[chunks]], question.reads)
+        self._record_bits(pair[blocks.any(axis=1)])
+        self._look_for_bits(storage, chunks[~hit & ~self._facts.not_empty[chunks]], question.reads)
         return hit
 
     def _look_for_bits(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read on after the first read, for all `chunks` at once and in growing steps, until a bit is set or the bitset
         ends."""
-        at, end = self.offset[chunks] + _FIRST_READ_BYTES, self._bitset_at[chunks] + self.num_bytes[chunks]
+        at, end = self.offset[chunks] + _FIRST_READ_BYTES, self._facts.bitset_at[chunks] + self._facts.num_bytes[chunks]
         size = 4 * _FIRST_READ_BYTES
         while True:
             over = at >= end
@@ -332,49 +333,48 @@ class ParquetFilters(FilterStore):
             for some in np.array_split(np.arange(len(chunks)), len(chunks) * size // storage.batch_bytes + 1):
                 ranges = read_ranges(storage, self._files, self._file[chunks[some]], at[some], length[some], count)
                 any_bit[some] = any_set(ranges.buffer, ranges.starts, length[some])
-            self._not_empty[chunks[any_bit]] = True
+            self._record_bits(chunks[any_bit])
             chunks, at, end, size = chunks[~any_bit], (at + length)[~any_bit], end[~any_bit], 4 * size
 
     def _handle_empty(self, chunks: NDArray[np.int64]) -> None:
         """Set the state of filters without a set bit. Over nulls alone, such a filter counts as none. Over values, it
         is unusable, because the writer never filled it."""
         filled = self.filled[chunks]
-        self._state[chunks[~filled]] = NO_FILTER
-        for chunk in chunks[filled].tolist():
-            self._invalidate(
-                chunk, FormatError("no bit of it is set although the column has values; it was never filled")
-            )
+        if not filled.all():
+            self._facts = self._facts.changed(chunks[~filled], state=NO_FILTER)
+        error = FormatError("no bit of it is set although the column has values; it was never filled")
+        self._invalidate(dict.fromkeys(chunks[filled].tolist(), error))
 
     def _bitsets(
         self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Reads those that are not resident;
         of several chunks, none is."""
-        at = self._resident_at[chunks[0]]
+        at, sizes = self._facts.resident_at[chunks[0]], self._facts.num_bytes[chunks]
         if at >= 0 and len(chunks) == 1:
-            blocks = self._resident[at : at + self.num_bytes[chunks[0]] // BYTES_PER_BLOCK]
+            blocks = self._facts.resident[at : at + sizes[0] // BYTES_PER_BLOCK]
             return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
         stored = self._stored_bytes(chunks)
-        ranges = read_ranges(storage, self._files, self._file[chunks], self._bitset_at[chunks], stored, count)
+        ranges = read_ranges(storage, self._files, self._file[chunks], self._facts.bitset_at[chunks], stored, count)
         if not self._ciphers.encrypted[chunks].any():
             return ranges.buffer, ranges.starts
-        sizes = self.num_bytes[chunks]
-        ends = np.cumsum(sizes)
-        buffer = np.zeros(int(ends[-1]), np.uint8)
-        extents = zip(chunks.tolist(), ranges.starts.tolist(), stored.tolist(), ends.tolist(), strict=True)
-        for chunk, start, size, end in extents:
-            bits = self._decrypt(chunk, ranges.buffer[start : start + size])
-            if bits is not None:
-                buffer[end - len(bits) : end] = bits
-        return buffer, ends - sizes
+        bitsets = self._decrypt(ranges.buffer, chunks, ranges.starts)
+        buffer = [bitsets.get(chunk, np.zeros(size, np.uint8)) for chunk, size in zip(chunks.tolist(), sizes.tolist())]
+        return np.concatenate(buffer), np.cumsum(sizes) - sizes
 
-    def _invalidate(self, chunk: int, error: BloomParquetError) -> None:
-        """Never ask this filter again, and warn once per file."""
-        locations, path = self._locations, self._files[self._file[chunk]].path
-        where = f"{path}: row group {locations.row_group[chunk]}, column {locations.column}"
-        self._state[chunk] = UNUSABLE
-        self.errors[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
-        self._warn(path, self.errors[chunk])
+    def _invalidate(self, errors: Mapping[int, BloomParquetError]) -> None:
+        """Never ask the filters of these chunks again, and warn once per file."""
+        if not errors:
+            return
+        locations, worded = self._locations, dict[int, BloomParquetError]()
+        for chunk, error in errors.items():
+            path = self._files[self._file[chunk]].path
+            where = f"{path}: row group {locations.row_group[chunk]}, column {locations.column}"
+            worded[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
+        facts = self._facts.changed(np.array(list(errors)), state=UNUSABLE)
+        self._facts = replace(facts, errors={**facts.errors, **worded})
+        for chunk, error in worded.items():
+            self._warn(self._files[self._file[chunk]].path, error)
 
 
 class ExpressionFilters(FilterStore):
@@ -382,7 +382,7 @@ class ExpressionFilters(FilterStore):
 
     def __init__(self, tiled: TiledFilters) -> None:
         self.filled = np.zeros(len(tiled.tile), np.bool_)
-        super().__init__(tiled, {})
+        super().__init__(tiled)
 
     @property
     def present(self) -> NDArray[np.bool_]:

@@ -26,22 +26,26 @@ _MOST_SET = 1 / 2  # of the bits: a filter of a size tells most if half of its b
 
 
 class FoldedFilters:
-    """Folded copies of some of the filters of n chunks.
+    """Folded copies of some of the filters of n chunks. They never change.
 
-    ``at[i]``: the first block of the copy of chunk i in `blocks` (…, 8), -1 if there is none. ``n_blocks[i]``: its
-    number of blocks.
+    ``at[i]``: the first block of the copy of chunk i in the joined `blocks` (…, 8), -1 if there is none.
+    ``n_blocks[i]``: its number of blocks. `is_full`: a copy did not fit.
     """
 
-    def __init__(self, at: NDArray[np.int64], n_blocks: NDArray[np.int64], blocks: NDArray[np.uint32]) -> None:
-        self._at, self._n_blocks, self._blocks = at, n_blocks, blocks
-        self._added: list[NDArray[np.uint32]] = []  # blocks that follow `blocks`
-        self._count = len(blocks)  # with the added ones
-        self.is_full = False  # since a copy did not fit
+    def __init__(
+        self,
+        at: NDArray[np.int64],
+        n_blocks: NDArray[np.int64],
+        blocks: tuple[NDArray[np.uint32], ...],
+        *,
+        is_full: bool = False,
+    ) -> None:
+        self._at, self._n_blocks, self._blocks, self.is_full = at, n_blocks, blocks, is_full
 
     @classmethod
     def none(cls, n: int) -> FoldedFilters:
         """No copies of the filters of n chunks."""
-        return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros((0, 8), np.uint32))
+        return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), (np.zeros((0, 8), np.uint32),))
 
     def __len__(self) -> int:
         return len(self._at)
@@ -54,26 +58,31 @@ class FoldedFilters:
     @property
     def cached_bytes(self) -> int:
         """The memory of the copies."""
-        return self._count * BYTES_PER_BLOCK
+        return sum(blocks.nbytes for blocks in self._blocks)
 
-    def add(self, chunks: NDArray[np.int64], bitsets: Ranges, num_bytes: NDArray[np.int64]) -> None:
-        """Copy the filters of `chunks`, none of which has a copy, up to FOLDED_BYTES. Each must have a set bit: a
-        filter without one was not filled, and proves nothing.
+    def added(self, chunks: NDArray[np.int64], bitsets: Ranges, num_bytes: NDArray[np.int64]) -> FoldedFilters:
+        """These copies, and those of the filters of `chunks`, none of which has a copy, up to FOLDED_BYTES. Each filter
+        must have a set bit: one without was not filled, and proves nothing.
 
         ``bitsets.starts[i]``: where the bitset of ``chunks[i]`` begins in the buffer; it has ``num_bytes[i]``.
         """
-        for size in np.unique(num_bytes).tolist() if not self.is_full else ():
+        if self.is_full or not len(chunks):
+            return self
+        at, sizes, blocks, count = self._at.copy(), self._n_blocks.copy(), self._blocks, sum(map(len, self._blocks))
+        is_full = False
+        for size in np.unique(num_bytes).tolist():
             (some,) = np.nonzero(num_bytes == size)
             rows = Ranges(bitsets.buffer, bitsets.starts[some]).rows(size).view("<u8")
             folded = _folded(rows.reshape(len(some), -1, 4))
             n_blocks = folded.shape[1]
-            fit = (FOLDED_BYTES - self.cached_bytes) // (BYTES_PER_BLOCK * n_blocks)
-            self.is_full |= fit < len(some)
+            fit = (FOLDED_BYTES // BYTES_PER_BLOCK - count) // n_blocks
+            is_full |= fit < len(some)
             some = some[:fit]
-            self._at[chunks[some]] = self._count + n_blocks * np.arange(len(some))
-            self._n_blocks[chunks[some]] = n_blocks
-            self._added.append(np.ascontiguousarray(folded[:fit]).view("<u4").reshape(-1, 8))
-            self._count += n_blocks * len(some)
+            at[chunks[some]] = count + n_blocks * np.arange(len(some))
+            sizes[chunks[some]] = n_blocks
+            blocks += (np.ascontiguousarray(folded[:fit]).view("<u4").reshape(-1, 8),)
+            count += n_blocks * len(some)
+        return FoldedFilters(at, sizes, blocks, is_full=is_full)
 
     def excluded(self, question: Question) -> NDArray[np.bool_]:
         """Whether each chunk of `question` is proven to hold none of its values."""
@@ -96,35 +105,30 @@ class FoldedFilters:
         result[some] = ~hit
         return result
 
-    def copy(self) -> FoldedFilters:
-        """A copy of these. The blocks are shared."""
-        return FoldedFilters(self._at.copy(), self._n_blocks.copy(), self._all_blocks())
-
     def take(self, chunks: NDArray[np.int64]) -> FoldedFilters:
         """The copies of the filters of `chunks`, in that order. The blocks are shared."""
-        return FoldedFilters(self._at[chunks], self._n_blocks[chunks], self._all_blocks())
+        return FoldedFilters(self._at[chunks], self._n_blocks[chunks], (self._all_blocks(),))
 
     @classmethod
     def concatenate(cls, parts: Sequence[FoldedFilters]) -> FoldedFilters:
         """The copies of all `parts`, one after another, up to FOLDED_BYTES."""
-        joined = cls.none(sum(map(len, parts)))
+        joined, count = cls.none(sum(map(len, parts))), 0
         bounds = np.cumsum([0, *map(len, parts)]).tolist()
         for part, (begin, end) in zip(parts, pairwise(bounds), strict=True):
             (some,) = np.nonzero(part.present)
-            room = FOLDED_BYTES // BYTES_PER_BLOCK - joined._count
-            some = some[np.cumsum(part._n_blocks[some]) <= room]
+            some = some[np.cumsum(part._n_blocks[some]) <= FOLDED_BYTES // BYTES_PER_BLOCK - count]
             sizes = part._n_blocks[some]
-            joined._at[begin:end][some] = joined._count + np.cumsum(sizes) - sizes
+            joined._at[begin:end][some] = count + np.cumsum(sizes) - sizes
             joined._n_blocks[begin:end][some] = sizes
             _, blocks = pairs(part._at[some], part._at[some] + sizes)
-            joined._added.append(part._all_blocks()[blocks])
-            joined._count += len(blocks)
+            joined._blocks += (part._all_blocks()[blocks],)
+            count += len(blocks)
         return joined
 
     def _all_blocks(self) -> NDArray[np.uint32]:
-        if self._added:
-            self._blocks, self._added = np.concatenate([self._blocks, *self._added]), []
-        return self._blocks
+        if len(self._blocks) > 1:
+            self._blocks = (np.concatenate(self._blocks),)
+        return self._blocks[0]
 
 
 def _folded(filters: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -14,7 +14,7 @@ from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.known_filters import KnownFilters
+from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -190,8 +190,8 @@ def _concatenate(
         joined = Bounds(lower, upper, known, join([~b.may_hold_nan for b in bounds]) if counts_nan else None)
     names = ("nulls", "values", "offset", "length", "filled")
     nulls, values, offset, length, filled = (join([getattr(part, name) for part in arrays]) for name in names)
-    parts_known = [part.known_filters.take(some).compact() for part, some in zip(arrays, chosen, strict=True)]
-    known_filters = KnownFilters.concatenate(parts_known).take(order)
+    parts_known = [part.filter_facts.take(some).compact() for part, some in zip(arrays, chosen, strict=True)]
+    filter_facts = FilterFacts.concatenate(parts_known).take(order)
     ciphers = None
     if any(part.ciphers is not None for part in arrays):
         joined_ciphers = [
@@ -211,7 +211,7 @@ def _concatenate(
         offset=offset,
         length=length,
         filled=filled,
-        known_filters=known_filters,
+        filter_facts=filter_facts,
         ciphers=ciphers,
         expressions=expressions,
     )

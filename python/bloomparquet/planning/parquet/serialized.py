@@ -22,7 +22,6 @@ from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.section_file import Section, SectionFile
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import (
@@ -39,14 +38,14 @@ from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.filter_facts import NO_FILTER, UNUSABLE, FilterFacts
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
-from bloomparquet.planning.parquet.known_filters import NO_FILTER, UNUSABLE, KnownFilters
 from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 
 _COUNTS = ("nulls", "values", "offset", "length", "filled")
-_KNOWN_FILTERS = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
+_FACTS = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
 class _StoredColumns:
@@ -85,7 +84,7 @@ def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
 def column_section(chunks: ColumnChunks) -> Section:
     """The section of a column, with the evidence in the footers but without what was read of its filters."""
     column = chunks.arrays()
-    return _section_of(replace(column, known_filters=KnownFilters.unread(column.offset)))
+    return _section_of(replace(column, filter_facts=FilterFacts.unread(column.offset)))
 
 
 def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
@@ -125,10 +124,10 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
 
 
 def _section_of(column: ColumnArrays) -> Section:
-    known = column.known_filters
+    known = column.filter_facts
     section: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
     if not known.is_unread:
-        section |= {name: getattr(known, name) for name in _KNOWN_FILTERS}
+        section |= {name: getattr(known, name) for name in _FACTS}
     if column.bounds is not None:
         section["known"] = column.bounds.known
         if column.bounds.without_nan is not None:
@@ -148,23 +147,19 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         bounds = Bounds(lower, upper, section["known"], section.get("without_nan"))
         if not len(bounds.lower) == len(bounds.upper) == n:
             raise ValueError("its bounds do not fit its chunks")
-    if any(
-        len(section[name]) != n for name in (*_COUNTS, "known", "without_nan", *_KNOWN_FILTERS[:-1]) if name in section
-    ):
+    if any(len(section[name]) != n for name in (*_COUNTS, "known", "without_nan", *_FACTS[:-1]) if name in section):
         raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
     nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
     tiled = tiled_of(section, "", file, len(offset), _positions_of)
     if "state" in section:
-        state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _KNOWN_FILTERS)
+        state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FACTS)
         if not _is_consistent(state, num_bytes, resident_at, len(resident), errors):
             raise ValueError("what it says of its filters does not fit together")
-        absent, folded = Absences(len(state)), FoldedFilters.none(len(state))
-        known = KnownFilters(
-            state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, absent, folded
-        )
+        folded = FoldedFilters.none(len(state))
+        known = FilterFacts(state, bitset_at, num_bytes, not_empty, resident_at, resident, errors, tiled, folded)
     else:
-        known = replace(KnownFilters.unread(offset), tiled=tiled)
+        known = replace(FilterFacts.unread(offset), tiled=tiled)
     expressions = {
         name.removesuffix(TILE): tiled_of(section, name.removesuffix(TILE), file, len(offset), _positions_of)
         for name in section
@@ -177,7 +172,7 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         offset=offset,
         length=length,
         filled=filled,
-        known_filters=known,
+        filter_facts=known,
         expressions=expressions,
     )
 

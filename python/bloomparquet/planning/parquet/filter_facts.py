@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
-from bloomparquet.planning.evidence.absences import Absences
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, pairs
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
@@ -25,15 +25,15 @@ _MOSTLY_USED = 3 / 4
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFilters:
+class FilterFacts:
     """The known facts of the filters of n column chunks. The cache stores them, and tables with the same files share
-    them.
+    them. They never change: who learns more replaces them as a whole, so that an interrupt leaves them as they were.
 
     Arrays of shape (n,): `state`; `bitset_at`, the offset of the bitset in its file; `num_bytes` of the bitset;
     `not_empty`, whether a set bit was seen; `resident_at`, the first block of the bitset in `resident`, -1 if it is not
     in memory. `resident` (blocks, 8) holds the bitsets in memory. `errors`: by chunk, why its filter cannot be used.
-    `tiled`: the filters that are in an index. `absent`: values that filters proved to be absent. `folded`: smaller
-    copies of filters that were read whole. `warned`: the paths of files that a warning was logged for.
+    `tiled`: the filters that are in an index. `folded`: smaller copies of filters that were read whole. `warned`: the
+    paths of files that a warning was logged for.
     """
 
     state: NDArray[np.int8]
@@ -44,12 +44,11 @@ class KnownFilters:
     resident: NDArray[np.uint32]
     errors: Mapping[int, BloomParquetError]
     tiled: TiledFilters
-    absent: Absences
     folded: FoldedFilters
     warned: frozenset[str] = frozenset()
 
     @classmethod
-    def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> KnownFilters:
+    def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> FilterFacts:
         """Filters of which nothing was read. `offset`: where each begins, as the footer says; -1 if there is none.
         `errors`: by chunk, why its metadata cannot be read."""
         zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
@@ -65,7 +64,6 @@ class KnownFilters:
             no_blocks,
             errors or {},
             TiledFilters.none(len(offset)),
-            Absences(len(offset)),
             FoldedFilters.none(len(offset)),
         )
 
@@ -74,16 +72,23 @@ class KnownFilters:
         """Whether nothing was read: :meth:`unread` would make the same, apart from `tiled`."""
         return not self.errors and bool((self.state <= UNREAD).all())
 
-    def take(self, chunks: NDArray[np.int64]) -> KnownFilters:
+    def changed(self, chunks: NDArray[np.int64], **values: Any) -> FilterFacts:
+        """A copy in which the `chunks` have these values in the arrays of these names."""
+        arrays = {name: getattr(self, name).copy() for name in values}
+        for name, array in arrays.items():
+            array[chunks] = values[name]
+        return replace(self, **arrays)
+
+    def take(self, chunks: NDArray[np.int64]) -> FilterFacts:
         """The filters `chunks`, in that order. The resident bitsets are shared."""
         errors = {i: self.errors[int(chunks[i])] for i in np.flatnonzero(self.state[chunks] == UNUSABLE).tolist()}
-        return KnownFilters(
+        return FilterFacts(
             self.state[chunks], self.bitset_at[chunks], self.num_bytes[chunks], self.not_empty[chunks],
-            self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.absent.take(chunks),
-            self.folded.take(chunks), self.warned,
+            self.resident_at[chunks], self.resident, errors, self.tiled.take(chunks), self.folded.take(chunks),
+            self.warned,
         )  # fmt: skip
 
-    def compact(self) -> KnownFilters:
+    def compact(self) -> FilterFacts:
         """Drop resident bitsets that none of these filters uses. Keeps a few, because dropping copies the others."""
         sizes = np.where(self.resident_at < 0, 0, self.num_bytes // BYTES_PER_BLOCK)
         if int(sizes.sum()) >= _MOSTLY_USED * len(self.resident):
@@ -93,7 +98,7 @@ class KnownFilters:
         return replace(self, resident_at=at, resident=self.resident[blocks])
 
     @classmethod
-    def concatenate(cls, parts: Sequence[KnownFilters]) -> KnownFilters:
+    def concatenate(cls, parts: Sequence[FilterFacts]) -> FilterFacts:
         """The filters of all `parts`, one after another. Bitsets stay in memory up to RESIDENT_BYTES."""
         resident_at, resident, errors = [], [], {}
         blocks = chunks = 0
@@ -113,7 +118,6 @@ class KnownFilters:
             state, bitset_at, num_bytes, not_empty, np.concatenate(resident_at),
             resident[0] if len(resident) == 1 else np.concatenate([np.zeros((0, 8), np.uint32), *resident]), errors,
             TiledFilters.concatenate([part.tiled for part in parts]),
-            Absences.concatenate([part.absent for part in parts]),
             FoldedFilters.concatenate([part.folded for part in parts]),
             frozenset().union(*(part.warned for part in parts)),
         )  # fmt: skip
