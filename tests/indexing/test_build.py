@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_a_failed_build_removes_the_directory_that_it_made(root: Path, tmp_path:
 def test_a_build_survives_the_removal_of_its_empty_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, left = locks.create_locked, iter(range(3))
 
-    def create_locked(path: str, mode: int) -> int:
+    def create_locked(path: str, mode: int) -> FileIO:
         if next(left, None) is not None and path.endswith(".building"):
             os.rmdir(os.path.dirname(path))
         return original(path, mode)

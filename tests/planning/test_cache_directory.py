@@ -92,7 +92,7 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
     table = parquet_table(bp.plan(data, "x = 31"))
-    bitsets = 40 * int(table.cached_columns()[0, 0].filters.num_bytes[0])
+    bitsets = 40 * int(table.cached_columns()[0, 0].filters.facts.num_bytes[0])
     assert bitsets < table.cached_bytes < bitsets + 64 * 1024
     small = PlanCache(memory_bytes=1)
     for path in ("0.parquet", "1.parquet"):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from bloomparquet.orc.schema import OrcType, parse_types, text
 from bloomparquet.orc.statistics import Statistics, parse_statistics
 from bloomparquet.storage.file_tail import FileTail, read_file_tails
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.ranges import read_ranges
 
 MAGIC = b"ORC"
@@ -149,7 +149,7 @@ class Tail:
                 raise FormatError(f"they cover {len(columns)} columns; expected {len(self.types)}")
             return parse_statistics(columns[column], f"column {column}")
 
-    @cached_property
+    @lazy_property
     def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
         what = "the statistics of the stripes"
         with located(f"{self.path}: {what}"):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.storage.files import ReadCount
-from bloomparquet.storage.forks import ForkLock
+from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.staleness import changed_files
 
-_running = set["EvidenceReads"]()
-_lock = ForkLock()
+_running = WeakSet["EvidenceReads"]()  # without those whose plan was interrupted
+_lock = new_lock()
 
 
 class EvidenceReads:

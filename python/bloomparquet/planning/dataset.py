@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from bloomparquet.storage.files import (
     refused_paths_named,
     with_scheme,
 )
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.globs import expand_braces, is_glob
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
@@ -115,7 +115,7 @@ class Dataset:
         partitions = f"; partition columns: {join_names(self.partition_names)}" if self.partition_names else ""
         return f"Dataset({count:,} {'file' if count == 1 else 'files'} in {self.root or '.'}{partitions})"
 
-    @cached_property
+    @lazy_property
     def root(self) -> str:
         """The table's directory if it holds all files; or else the deepest directory that holds all files and lies
         above partition directories. With a slash, or ``""`` for the current directory."""
@@ -201,7 +201,7 @@ class Dataset:
             table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
         return table
 
-    @cached_property
+    @lazy_property
     def _partition_tables(self) -> dict[str, pa.Table]:
         """The tables that :meth:`partition_table` has made, by time zone."""
         return {}

@@ -6,7 +6,6 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, with_scheme
-from bloomparquet.storage.forks import ForkLock
+from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_REMEMBERED = 1 << 18
 
-_orc_files: OrderedDict[tuple[Hashable, FileInfo], bool] = OrderedDict()  # whether a file that is not Parquet is ORC
-_lock = ForkLock()
+_orc_files: dict[tuple[Hashable, FileInfo], bool] = {}  # whether a file that is not Parquet is ORC
+_lock = new_lock()
 
 
 def open_table(
@@ -214,4 +213,4 @@ def _remember(storage: Storage, files: Iterable[tuple[FileInfo, bool]]) -> None:
     with _lock:
         _orc_files.update(((storage.key, file), is_orc) for file, is_orc in files)
         while len(_orc_files) > _MOST_REMEMBERED:
-            _orc_files.popitem(last=False)
+            del _orc_files[next(iter(_orc_files))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Reason
 from bloomparquet.report.texts import plural
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import changed_files, require_unchanged
 
@@ -200,7 +201,7 @@ class ScanPlan:
     def bloom_bytes_read(self) -> int:
         return self.filter_reads.bytes
 
-    @cached_property
+    @lazy_property
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in file order, then the files skipped by partition values, then the unreadable files."""
         return tuple(self._row_groups(np.arange(self.total)))

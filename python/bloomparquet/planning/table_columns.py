@@ -13,7 +13,6 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +28,7 @@ from bloomparquet.planning.evidence.interface import Chunks, Table, Units
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.resolve import list_element, map_part
 from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.forks import lazy_property
 
 _Pairs: TypeAlias = list[tuple["TableField", SchemaNode]]
 _Find: TypeAlias = Callable[[Sequence[SchemaNode], Sequence["TableField"]], _Pairs]
@@ -84,7 +84,7 @@ class TableColumns:
     def __reduce__(self) -> tuple[Any, ...]:
         return TableColumns, (self.schema, self.fields, self.by_id)
 
-    @cached_property
+    @lazy_property
     def file_schema(self) -> FileSchema:
         """The table's columns as a file of the table's own types would have them."""
         sink = pa.BufferOutputStream()

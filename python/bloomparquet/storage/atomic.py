@@ -20,14 +20,16 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from typing import Protocol
 
 import pyarrow.fs
 import xxhash
 
 from bloomparquet.errors import BloomParquetError, FileBusyError, FormatError, UnsupportedError
+from bloomparquet.storage.descriptors import flush_directory, open_data
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage, refused_paths_named
-from bloomparquet.storage.locks import close_and_remove, create_locked
+from bloomparquet.storage.locks import close_and_remove, create_locked, remove_unlocked
 from bloomparquet.storage.staleness import is_unchanged
 
 _COPY_BYTES = 8 << 20
@@ -69,9 +71,13 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
     kind = _LocalOutput if isinstance(storage, LocalStorage) else _RemoteOutput
     output = kind(storage, path, old)
     try:
+        output.open()
         yield output
     finally:
-        output.close()
+        try:
+            output.close()
+        finally:  # again: an interrupt may have come between
+            output.close()
 
 
 def temporary_name(path: str) -> str:
@@ -88,10 +94,7 @@ def remove_leftover(storage: Storage, path: str) -> None:
     if not isinstance(storage, LocalStorage):
         _delete_if_exists(storage.filesystem, temporary_name(path))
         return
-    temporary = temporary_name(os.path.realpath(path))
-    if os.path.lexists(temporary):
-        with contextlib.suppress(BloomParquetError):
-            close_and_remove(create_locked(temporary, 0o600), temporary, os.getpid())
+    remove_unlocked(temporary_name(os.path.realpath(path)))
 
 
 def delete_file(storage: Storage, path: str) -> None:
@@ -124,9 +127,16 @@ class _LocalOutput:
             raise UnsupportedError(
                 f"{path}: this is a device, a pipe or a socket, which a new file would replace; write to another path"
             )
-        self._descriptor = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
-        self._source: tuple[str, int] | None = None
-        self._committed = False
+        self._file: FileIO | None = None
+        self._source: tuple[str, FileIO] | None = None
+
+    def open(self) -> None:
+        self._file = create_locked(self._temporary, 0o666 if self._before is None else 0o600)
+
+    @property
+    def _descriptor(self) -> int:
+        assert self._file is not None
+        return self._file.fileno()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         _require_not_forked(self._owner, self._named)
@@ -141,8 +151,8 @@ class _LocalOutput:
             return
         if self._source is None or self._source[0] != path:
             self._close_source()
-            self._source = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        source = self._source[1]
+            self._source = path, open_data(path)
+        source = self._source[1].fileno()
         while start < stop:
             try:
                 copied = os.copy_file_range(source, self._descriptor, stop - start, start)
@@ -165,7 +175,6 @@ class _LocalOutput:
         _require_unchanged(self._storage, self._old)
         _remove_checksums({self._named, self._path})
         os.rename(self._temporary, self._path)
-        self._committed = True
         try:
             _flush_directory(self._path)
         except OSError as error:
@@ -195,15 +204,11 @@ class _LocalOutput:
 
     def close(self) -> None:
         self._close_source()
-        if self._committed:
-            os.close(self._descriptor)
-        else:
-            close_and_remove(self._descriptor, self._temporary, self._owner)
-        self._descriptor = -1  # the number may soon belong to another file
+        close_and_remove(self._file, self._temporary, self._owner)
 
     def _close_source(self) -> None:
         if self._source is not None:
-            os.close(self._source[1])
+            self._source[1].close()
             self._source = None
 
 
@@ -218,8 +223,10 @@ class _RemoteOutput:
         self._temporary = temporary_name(path)
         self._size, self._end = 0, b""
         self._owner = os.getpid()
-        self._keeps_temporary = False
-        with refused_paths_named(path):
+        self._keeps_temporary = self._is_closed = False
+
+    def open(self) -> None:
+        with refused_paths_named(self._path):
             self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -307,9 +314,9 @@ class _RemoteOutput:
         return None if end == self._end else "it ends with other bytes"
 
     def close(self) -> None:
-        if os.getpid() != self._owner:  # a forked child
+        if os.getpid() != self._owner or self._is_closed:  # in a forked child, it is the parent's
             return
-        with contextlib.suppress(OSError):  # the upload has failed already
+        with contextlib.suppress(OSError, AttributeError):  # the upload, or opening it, has failed already
             self._stream.close()
         if self._keeps_temporary:
             return
@@ -317,6 +324,7 @@ class _RemoteOutput:
             _delete_if_exists(self._filesystem, self._temporary)
         except OSError as error:
             warnings.warn(f"the temporary file {self._temporary} could not be deleted: {error}", stacklevel=2)
+        self._is_closed = True
 
 
 def require_object_store(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
@@ -368,11 +376,7 @@ def _extended_attributes(path: str) -> list[str]:
 def _flush_directory(path: str) -> None:
     """Make the name of the local file at `path` durable, if its directory can be flushed."""
     try:
-        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush_directory(os.path.dirname(path) or ".")
     except OSError as error:
         if error.errno not in _CANNOT_FLUSH:
             raise

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from bloomparquet.errors import OptionError, UnsupportedError, quoted
+from bloomparquet.storage.descriptors import open_data
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
 from bloomparquet.storage.globs import find_local, is_glob, matches_glob
 from bloomparquet.storage.links import require_no_loop
@@ -183,8 +184,8 @@ class LocalStorage:
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         # One lookup makes tens of thousands of these reads: keep the loop small.
         read = getattr(os, "preadv", _preadv)
-        descriptor = os.open(path, _READ_ONLY)
-        try:
+        with open_data(path) as file:
+            descriptor = file.fileno()
             for offset, view in zip(offsets, views, strict=True):
                 count = read(descriptor, (view,), offset)
                 while count < len(view):  # a positioned read may return fewer bytes than requested
@@ -192,11 +193,6 @@ class LocalStorage:
                     if more == 0:
                         raise ends_early(path, offset + count, offset + len(view))
                     count += more
-        finally:
-            os.close(descriptor)
-
-
-_READ_ONLY = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 
 
 def _preadv(descriptor: int, views: Sequence[memoryview], offset: int) -> int:

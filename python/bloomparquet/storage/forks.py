@@ -9,25 +9,36 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, Protocol, TypeVar, overload
 from weakref import WeakSet
 
+_Owner = TypeVar("_Owner")
+_Value = TypeVar("_Value")
 
-class ForkLock:
-    """A lock that is free in a forked child. For what is whole at every moment, or is dropped in the child."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        _locks.add(self)
+class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 (used as a decorator)
+    """A property that is computed at its first use and kept, perhaps by two threads at once.
 
-    def renew(self) -> None:
-        self._lock = threading.Lock()
+    Unlike that of functools in Python 3.11, it has no lock, which a forked child would wait for.
+    """
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+    def __init__(self, compute: Callable[[_Owner], _Value]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy_property[_Owner, _Value]: ...
+    @overload
+    def __get__(self, instance: _Owner, owner: type) -> _Value: ...
+    def __get__(self, instance: _Owner | None, owner: type) -> lazy_property[_Owner, _Value] | _Value:
+        if instance is None:
+            return self
+        value = vars(instance)[self._name] = self._compute(instance)
+        return value
 
 
 class Clearable(Protocol):
@@ -37,10 +48,20 @@ class Clearable(Protocol):
         """Drop everything."""
 
 
-_locks: WeakSet[ForkLock] = WeakSet()
+_locks: WeakSet[Any] = WeakSet()
 _caches: WeakSet[Clearable] = WeakSet()
 _threads = 1
 """The number of threads at the last fork."""
+
+
+def new_lock(*, reentrant: bool = False) -> AbstractContextManager[bool, None]:
+    """A lock that is free in a forked child. For what is whole at every moment, or is dropped in the child.
+
+    It must be an object of C, used by ``with``: there, no interrupt comes between locking it and entering the block.
+    """
+    lock = threading.RLock() if reentrant else threading.Lock()
+    _locks.add(lock)
+    return lock
 
 
 def clear_in_children(cache: Clearable) -> None:
@@ -55,7 +76,7 @@ def _before_fork() -> None:
 
 def _begin_in_child() -> None:
     for lock in list(_locks):
-        lock.renew()
+        lock._at_fork_reinit()
     for cache in list(_caches) if _threads > 1 else ():
         cache.clear()
 

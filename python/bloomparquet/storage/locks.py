@@ -11,9 +11,11 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 
 from bloomparquet.errors import BloomParquetError, FileBusyError
+from bloomparquet.storage.descriptors import create_file, open_untrusted
 from bloomparquet.storage.files import LocalStorage, Storage
 
 
@@ -26,61 +28,53 @@ def locked(storage: Storage, path: str) -> Iterator[None]:
     if not isinstance(storage, LocalStorage):
         yield
         return
-    descriptor, owner = create_locked(path, 0o600), os.getpid()
+    file, owner = None, os.getpid()
     try:
+        file = create_locked(path, 0o600)
         yield
     finally:
-        close_and_remove(descriptor, path, owner)
+        try:
+            close_and_remove(file, path, owner)
+        finally:  # again: an interrupt may have come between
+            close_and_remove(file, path, owner)
 
 
-def create_locked(path: str, mode: int) -> int:
+def create_locked(path: str, mode: int) -> FileIO:
     """Create and lock the file at `path`, after removing what a killed process has left there.
 
     Raises FileBusyError if another process or thread has locked it.
     """
     while True:
         try:
-            descriptor, is_new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), True
+            file, is_new = create_file(path, mode), True
         except FileExistsError:
             try:
-                descriptor, is_new = _open_existing(path), False
+                file, is_new = _open_existing(path), False
             except FileNotFoundError:
                 continue
-        with _closed_on_error(descriptor):
-            if not _lock(descriptor):
+        with ExitStack() as closed_on_error:
+            closed_on_error.callback(file.close)
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _not_a_file(path)
+            if not _lock(file.fileno()):
                 raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
-            if _is_at(descriptor, path):
+            if _is_at(file.fileno(), path):
                 if is_new:
-                    return descriptor
+                    closed_on_error.pop_all()
+                    return file
                 os.unlink(path)
-        os.close(descriptor)
 
 
-@contextmanager
-def _closed_on_error(descriptor: int) -> Iterator[None]:
-    """Close the file if the block raises an error: an open file stays locked until this process ends."""
-    try:
-        yield
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _open_existing(path: str) -> int:
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+def _open_existing(path: str) -> FileIO:
     try:
         try:
-            descriptor = os.open(path, os.O_RDWR | flags)  # network file systems lock only files opened for writing
+            return open_untrusted(path, os.O_RDWR)  # network file systems lock only files opened for writing
         except PermissionError:  # a killed writer has given it the mode of the read-only file that it was to replace
-            descriptor = os.open(path, os.O_RDONLY | flags)
+            return open_untrusted(path)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise _not_a_file(path) from error
-    with _closed_on_error(descriptor):
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _not_a_file(path)
-    return descriptor
 
 
 def _not_a_file(path: str) -> BloomParquetError:
@@ -106,11 +100,21 @@ def _is_at(descriptor: int, path: str) -> bool:
     return os.path.samestat(current, os.fstat(descriptor))
 
 
-def close_and_remove(descriptor: int, path: str, owner: int) -> None:
+def close_and_remove(file: FileIO | None, path: str, owner: int) -> None:
     """Close the file. The process `owner`, which has created it, also removes it, unless `path` names another file by
-    now."""
-    try:
-        if os.getpid() == owner and _is_at(descriptor, path):
-            os.unlink(path)
-    finally:
-        os.close(descriptor)
+    now. None: creating it has failed, or was interrupted; then a file that nobody locks is removed."""
+    if file is None:
+        remove_unlocked(path)
+    elif not file.closed:
+        try:
+            if os.getpid() == owner and _is_at(file.fileno(), path):
+                os.unlink(path)
+        finally:
+            file.close()
+
+
+def remove_unlocked(path: str) -> None:
+    """Remove the file that a killed or interrupted process has left at `path`, unless it is locked."""
+    if os.path.lexists(path):
+        with suppress(BloomParquetError, OSError):
+            close_and_remove(create_locked(path, 0o600), path, os.getpid())

@@ -9,11 +9,11 @@ import logging
 import os
 import signal
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from threading import Lock, Thread
+from threading import Thread
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
+from bloomparquet.storage.forks import new_lock
 from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, LocalVersions, ScanListing, first_line
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
@@ -108,10 +109,10 @@ class Worker:
 
     def __init__(self, answers: IO[bytes]) -> None:
         self._answers = answers
-        self._lock = Lock()
+        self._lock = new_lock()
         self._unanswered = 0  # requests
-        self._listings: OrderedDict[tuple[str, str], ScanListing] = OrderedDict()  # by digests of files and access
-        self._looks: OrderedDict[tuple[str, str], _Look] = OrderedDict()  # by digest of files and query
+        self._listings: dict[tuple[str, str], ScanListing] = {}  # by digests of files and access
+        self._looks: dict[tuple[str, str], _Look] = {}  # by digest of files and query
 
     def serve(self, requests: IO[bytes]) -> None:
         """Answer requests until the input ends, then wait a few seconds for the cache to be written."""
@@ -181,7 +182,7 @@ class Worker:
                 return
             self._looks[key] = _Look(time.monotonic(), threads.submit(known.present_versions))
             while len(self._looks) > _CACHED_LOOKS:
-                self._looks.popitem(last=False)
+                del self._looks[next(iter(self._looks))]
 
     def _drop_old_looks(self) -> None:
         """Free the looks that no plan has asked for: a look at a million files takes 200 MB."""
@@ -204,10 +205,10 @@ class Worker:
             known = ScanListing.parse(data, files, digest, access)
         listing = known.of_versions(known.present_versions() if look is None else look.versions.result())
         with self._lock:
+            self._listings.pop(key, None)
             self._listings[key] = listing
-            self._listings.move_to_end(key)
             while len(self._listings) > _CACHED_LISTINGS:
-                self._listings.popitem(last=False)
+                del self._listings[next(iter(self._listings))]
         return listing
 
 

@@ -6,10 +6,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.options import check_options
 from pyspark_bloomparquet.jar.hadoop_storage import Translation, translate
 
@@ -31,7 +31,7 @@ class StorageAccess:
     given: Mapping[str, str] | None = field(default=None, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    @cached_property
+    @lazy_property
     def digest(self) -> str:
         """A hash of the option and the settings. Requests with equal digests share file systems."""
         options = None if self.given is None else sorted(self.given.items())
@@ -60,7 +60,7 @@ class StorageAccess:
             return {name: self.without_secrets(each) for name, each in value.items()}
         return [*map(self.without_secrets, value)] if isinstance(value, list | tuple) else value
 
-    @cached_property
+    @lazy_property
     def _secrets(self) -> list[str]:
         """The secrets, the longest first: one may contain another."""
         forms = {form for text in self._secret_texts() for form in (text, quote(text, ""), quote(text), unquote(text))}

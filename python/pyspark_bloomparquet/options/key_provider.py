@@ -22,6 +22,7 @@ from pathlib import Path
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError
 from bloomparquet.parquet.encryption.keys import Keys, load_keys
+from bloomparquet.storage.forks import new_lock
 
 _CACHE_SECONDS = 600.0
 _MIN_CACHE_SECONDS = 5.0  # also after a decryption failure
@@ -32,7 +33,7 @@ _SEARCHED = (
     "spark.bloomparquet.pythonPath; a function of a notebook or of the main program is not found"
 )
 
-_lock = threading.Lock()
+_lock = new_lock()
 _calls: dict[str, _Call] = {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import fnmatch
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.partitions import infer_type
 from bloomparquet.query.literals import find_zone
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.globs import expand_braces
 from pyspark_bloomparquet.options.key_provider import invalidating, provided_keys
 from pyspark_bloomparquet.read import spark_schema as types
@@ -57,7 +58,7 @@ class LoadListing:
             partition_values=tuple(dataset.partition_values[i] for i in kept),
         )
 
-    @cached_property
+    @lazy_property
     def partition_types(self) -> dict[str, pa.DataType]:
         """The type of each partition column, which Spark infers from all of its values."""
         columns = zip(*self.dataset.partition_values, strict=True)
@@ -67,17 +68,17 @@ class LoadListing:
             for name, values in zip(self.dataset.partition_names, columns, strict=False)
         }
 
-    @cached_property
+    @lazy_property
     def partition_fields(self) -> list[StructField]:
         return [types.partition_field(name, kind) for name, kind in self.partition_types.items()]
 
-    @cached_property
+    @lazy_property
     def column_names(self) -> set[str]:
         """The top-level columns of the first file."""
         (_, first), *_ = self._distinct_footers()
         return {node.name for node in first.profile.schema.root.children}
 
-    @cached_property
+    @lazy_property
     def data_schema(self) -> StructType:
         """The columns of the first file by path, as in Spark; with `mergeSchema`, the columns of all files."""
         return reduce(self._merge, self._distinct_footers(), StructType([]))

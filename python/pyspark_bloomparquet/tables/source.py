@@ -10,13 +10,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from bloomparquet.errors import OptionError, UnsupportedError, did_you_mean, join_names, quoted
+from bloomparquet.storage.forks import lazy_property
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ class TableSource(DataSource):
         """The version of the table that the options name."""
         raise NotImplementedError
 
-    @cached_property
+    @lazy_property
     def dataset(self) -> bp.Dataset:
         return self.open()
 

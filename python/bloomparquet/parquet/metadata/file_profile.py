@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from bloomparquet.parquet.thrift.definitions import ColumnOrder, FileMetaData, K
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.storage.forks import ForkLock
+from bloomparquet.storage.forks import lazy_property, new_lock
 
 _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
@@ -66,7 +65,7 @@ class FileProfile:
     templates: tuple[ChunkTemplates, ...]
     skeleton: bytes
 
-    @cached_property
+    @lazy_property
     def elements(self) -> tuple[tuple[SchemaElement, ...], ...]:
         """The root of the stored schema, and the elements of each top-level column."""
         elements = iter(read_struct(self.skeleton, FileMetaData)[0].schema)
@@ -96,7 +95,7 @@ class Tail(NamedTuple):
     signature: FooterSignature | None
 
 
-_schemas_lock = ForkLock()
+_schemas_lock = new_lock()
 _schemas: list[tuple[bytes, FileSchema, tuple[ChunkTemplates, ...]]] = []
 _profiles: dict[tuple[int, bool, WriterTraits], FileProfile] = {}
 _tails: dict[tuple[int, bool, bytes], Tail] = {}

@@ -15,12 +15,14 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import xxhash
 
 from bloomparquet.planning.evidence.section_file import MAGIC, Section, SectionFile, serialise
 from bloomparquet.planning.evidence.section_source import DamagedFileError, OpenSource
+from bloomparquet.storage.descriptors import open_untrusted
 
 log = logging.getLogger("bloomparquet")
 
@@ -99,9 +101,8 @@ class CacheDirectory:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.evict(room=size, except_for=path)
         unfinished = self.directory / f"{_UNFINISHED}{os.getpid()}-{secrets.token_hex(8)}"
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
-            with open(descriptor, "wb") as file:
+            with open(unfinished, "xb", opener=partial(os.open, mode=0o600)) as file:
                 file.writelines(pieces)
             os.replace(unfinished, path)
         except BaseException:
@@ -148,10 +149,8 @@ class CacheDirectory:
 
 def _has_magic(path: Path, size: int) -> bool:
     """Whether the first `size` bytes of a regular file are those of a cache file."""
-    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, flags)
+        with open_untrusted(path) as file:
+            return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(size) == MAGIC[:size]
     except OSError:  # gone, a symbolic link, or not readable: none of ours
         return False
-    with open(descriptor, "rb") as file:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and file.read(size) == MAGIC[:size]

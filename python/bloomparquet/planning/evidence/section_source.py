@@ -5,10 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Sequence
+from io import FileIO
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.bit_slices import Bits, Records
+from bloomparquet.storage.descriptors import open_untrusted
 from bloomparquet.storage.exact_reads import fill_views
 from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
 _FIRST_READ = 256 * 1024
@@ -45,19 +45,17 @@ class Source(Protocol):
         """`count` records from `offset` on."""
 
 
-def _open_regular(path: str) -> tuple[int, int]:
-    """A descriptor of the regular file at `path`, and its size. Raises :class:`DamagedFileError` for anything else."""
-    # Something else may have this name: opening a pipe must not block, and a link must not be followed.
-    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags)
+def _open_regular(path: str) -> tuple[FileIO, int]:
+    """The regular file at `path`, open, and its size. Raises :class:`DamagedFileError` for anything else."""
+    file = open_untrusted(path)
     try:
-        status = os.fstat(descriptor)
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             raise DamagedFileError(f"{path}: not a file of sections")
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    return descriptor, status.st_size
+    return file, status.st_size
 
 
 class MappedSource:
@@ -65,11 +63,9 @@ class MappedSource:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        descriptor, self.size = _open_regular(path)
-        try:
-            self._map = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
-        finally:
-            os.close(descriptor)
+        file, self.size = _open_regular(path)
+        with file:
+            self._map = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
 
     def read_start(self, reads: ReadCount) -> memoryview:
         return memoryview(self._map)
@@ -86,8 +82,12 @@ class OpenSource:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._descriptor, self.size = _open_regular(path)
-        weakref.finalize(self, os.close, self._descriptor)
+        self._file, self.size = _open_regular(path)
+        self._descriptor = self._file.fileno()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
     @property
     def owner(self) -> int:
@@ -151,7 +151,7 @@ class _OpenFile(ArrowStorage):
 
     def __init__(self, storage: Storage, path: str) -> None:
         super().__init__(storage.filesystem, storage.key)
-        self._path, self._lock = path, threading.Lock()
+        self._path, self._lock = path, new_lock()
         self._opened: pa.NativeFile | None = None
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
@@ -177,8 +177,8 @@ class _StoredRecords:
     def __init__(self, file: _OpenFile, offset: int, record_bytes: int) -> None:
         self._file, self._offset, self._bytes = file, offset, record_bytes
         self.threads = file.threads
-        self._resident: OrderedDict[int, Bits] = OrderedDict()
-        self._lock = threading.Lock()
+        self._resident: dict[int, Bits] = {}
+        self._lock = new_lock()
 
     def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
         asked, positions = np.unique(numbers, return_inverse=True)
@@ -197,5 +197,5 @@ class _StoredRecords:
                 for i in missing.tolist():
                     self._resident[int(asked[i])] = result[i].copy()
                 while len(self._resident) * self._bytes > _RESIDENT_BYTES:
-                    self._resident.popitem(last=False)
+                    del self._resident[next(iter(self._resident))]
         return result, positions.reshape(numbers.shape)

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -43,7 +41,7 @@ from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.forks import ForkLock, clear_in_children
+from bloomparquet.storage.forks import clear_in_children, lazy_property, new_lock
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
 
 # Bounds of the tables in memory. The last used table is kept in any case.
@@ -111,7 +109,7 @@ class _Cached(Generic[TableT]):
             return np.where(segment < 0, -1, position)
         return np.array([self._index.get(file, -1) for file in files], np.int64)
 
-    @cached_property
+    @lazy_property
     def _index(self) -> dict[FileInfo, int]:
         return {file: i for i, file in enumerate(self.table.files)}
 
@@ -165,11 +163,11 @@ class PlanCache:
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
-        self._tables: OrderedDict[_Key, _Cached[Any]] = OrderedDict()
+        self._tables: dict[_Key, _Cached[Any]] = {}  # the last used at the end
         self._disk: CacheDirectory | None = None
         self._warned: set[Path] = set()
-        self._lock = ForkLock()
-        self._persisting = ForkLock()
+        self._lock = new_lock()
+        self._persisting = new_lock()
         clear_in_children(self)  # tables have locks of their own
 
     def on_disk(self, directory: str | os.PathLike[str], max_bytes: int) -> PlanCache:
@@ -200,7 +198,7 @@ class PlanCache:
         with self._lock:
             cached = self._tables.get(key)
             if cached is not None and not cached.table.outdated:
-                self._tables.move_to_end(key)
+                self._tables[key] = self._tables.pop(key)
                 cached.uses += 1
                 if cached.uses % _MEASURED_EVERY == 0:
                     self._evict()
@@ -284,8 +282,8 @@ class PlanCache:
 
     def _remember(self, key: _Key, cached: _Cached[Any]) -> None:
         with self._lock:
+            self._tables.pop(key, None)
             self._tables[key] = cached
-            self._tables.move_to_end(key)
             self._evict()
 
     def _evict(self) -> None:
@@ -293,7 +291,7 @@ class PlanCache:
         last = next(reversed(self._tables.values()))
         last.bytes = last.table.cached_bytes
         while len(self._tables) > 1 and (len(self._tables) > _MEMORY_TABLES or self._size() > self._memory_bytes):
-            self._tables.popitem(last=False)
+            del self._tables[next(iter(self._tables))]
 
     def _size(self) -> int:
         return sum(cached.bytes for cached in self._tables.values())

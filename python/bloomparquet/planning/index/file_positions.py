@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from bloomparquet.planning.index.listing import NUMBERS
 from bloomparquet.query.arrow_values import make_array, make_scalar
 from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.staleness import are_same_times
 
 
@@ -67,7 +67,7 @@ class FilePositions:
         backwards = np.from_dlpack(pc.fill_null(positions, make_scalar(-1, positions.type))).astype(np.int64)
         return np.where(backwards < 0, -1, len(self._segment) - 1 - backwards)
 
-    @cached_property
+    @lazy_property
     def _backwards(self) -> pa.LargeBinaryArray:
         """The paths from the last to the first: of several versions of a file, the newest is found."""
         return make_array(self._joined.split(b"\0")[::-1], pa.large_binary())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -16,6 +15,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import Section
 from bloomparquet.planning.evidence.stored_arrays import as_bytes
 from bloomparquet.storage.files import FileInfo, Storage, data_root
+from bloomparquet.storage.forks import lazy_property
 
 TABLE = "table"
 """The section that says which files there are."""
@@ -72,7 +72,7 @@ class StoredFiles(Sequence[FileInfo]):
         if {len(array) for array in numbers} != {np.count_nonzero(arrays["paths"] == 0) + 1}:
             raise ValueError("its listing is inconsistent")
 
-    @cached_property
+    @lazy_property
     def _files(self) -> list[FileInfo]:
         texts = self.arrays["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
         paths = [self._root + text for text in texts] if self._root else texts

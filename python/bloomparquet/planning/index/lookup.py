@@ -9,7 +9,6 @@ import logging
 import os
 import shlex
 import time
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from bloomparquet.planning.evidence.section_source import (
 )
 from bloomparquet.planning.index.manifest import DIRECTORY, WRITER, Manifest, SegmentEntry, read_manifest, stat_manifest
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage, with_scheme
-from bloomparquet.storage.forks import ForkLock
+from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import OPTIONS, path_of
 from bloomparquet.storage.ranges import in_threads
@@ -79,9 +78,9 @@ class _Lookup:
     segments: tuple[FileInfo | None, ...] = ()
 
 
-_lookups: OrderedDict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]] = OrderedDict()
+_lookups: dict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]] = {}
 """The last lookups, and their times."""
-_lock = ForkLock()
+_lock = new_lock()
 
 
 def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_url: bool = True) -> OpenIndex | None:
@@ -113,10 +112,10 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_
     if current.problem is not None and (last is None or current.problem != last.problem):
         log.warning("%s; plans do not use the index", current.problem)
     with _lock:
+        _lookups.pop(key, None)
         _lookups[key] = current, time.monotonic()
-        _lookups.move_to_end(key)
         while len(_lookups) > _REMEMBERED:
-            _lookups.popitem(last=False)
+            del _lookups[next(iter(_lookups))]
     return current.opened
 
 

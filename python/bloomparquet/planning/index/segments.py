@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.forks import ForkLock, clear_in_children
+from bloomparquet.storage.forks import clear_in_children, new_lock
 
 _TABLES = 16
 
@@ -62,7 +61,7 @@ class _Segments(Generic[TableT]):
 
     def __init__(self, index: OpenIndex, storage: Storage, reads: ReadCount, read: ReadSegment[TableT]) -> None:
         self.tables: list[TableT] = []
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.merged: deque[_Merged[TableT]] = deque(maxlen=_TABLES)
         listings = []
         for file in index.open_segments(reads):
@@ -90,7 +89,7 @@ class IndexedTables(Generic[TableT]):
     def __init__(self, read_segment: ReadSegment[TableT], merge: Merge[TableT]) -> None:
         self._read, self._merge = read_segment, merge
         self._segments: WeakKeyDictionary[OpenIndex, _Segments[TableT]] = WeakKeyDictionary()
-        self._lock = ForkLock()
+        self._lock = new_lock()
         clear_in_children(self)  # segments have locks of their own
 
     def clear(self) -> None:

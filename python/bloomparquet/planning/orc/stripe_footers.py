@@ -5,7 +5,6 @@ Source: ORC specification, "Stripe Footer".
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_stripe_footers
 from bloomparquet.planning.orc.stripe_arrays import OtherTables
 from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.forks import new_lock
 
 
 class StripeFooters:
@@ -30,7 +30,7 @@ class StripeFooters:
         self._storage, self._tails, self._file, self._index = storage, tails, file, index
         self._known: dict[int, StripeIndexes | BloomParquetError] = {}
         self._others = OtherTables[StripeFooters]()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def share(self, other: StripeFooters, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         """Copy what `other` has read of the stripes `here`, which ascend, instead of reading it again. `there` are

@@ -8,7 +8,6 @@ Source: ORC specification, "Stripes", "Row Group Index".
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,6 +40,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import is_zone
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import new_lock
 
 
 class Stripes:
@@ -83,7 +83,7 @@ class Stripes:
         self._others = OtherTables[Stripes]()
         self._segments: list[Stripes] = []  # keeps cache files open
         self._columns_read = self._stripes_read = 0
-        self._lock = threading.RLock()
+        self._lock = new_lock(reentrant=True)
 
     @classmethod
     def of_tails(cls, storage: Storage, files: Sequence[FileInfo], tails: Sequence[Tail]) -> Stripes:
@@ -308,11 +308,11 @@ class Stripes:
                 here, there = here[is_new], there[is_new]
                 at, other_at = self.row_groups_within(here).at, other.row_groups_within(there).at
                 column.statistics.set(at, other_column.statistics.take(other_at))
-                column.loaded[here] = True
-                self._stripes_read += 0 if other.stored is not None else len(here)
                 pairs = zip(here.tolist(), there.tolist(), strict=True)
                 column.errors |= {i: other_column.errors[j] for i, j in pairs if j in other_column.errors}
                 column.filters.copy_from(at, other_column.filters, other_at)
+                column.loaded[here] = True
+                self._stripes_read += 0 if other.stored is not None else len(here)
 
     def _load_row_groups(
         self, column: RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount

@@ -8,11 +8,9 @@ memory with the table that was made of them. A table from a segment reads footer
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +33,7 @@ from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilt
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.forks import lazy_property, new_lock
 from bloomparquet.storage.staleness import may_be_cached, require_unchanged
 
 _NOT_COMPUTED = -1
@@ -114,7 +113,7 @@ class RowGroups:
         self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock(reentrant=True)
 
     @classmethod
     def of_footers(
@@ -133,7 +132,7 @@ class RowGroups:
     def __len__(self) -> int:
         return len(self.file)
 
-    @cached_property
+    @lazy_property
     def paths(self) -> list[str]:
         """The path of each file."""
         return [file.path for file in self.files]
@@ -155,7 +154,7 @@ class RowGroups:
             return fold(dotted_name(leaf.path), False) not in self._mixed_timestamps
         return _is_lossless(leaf.node, reader_type)
 
-    @cached_property
+    @lazy_property
     def _mixed_timestamps(self) -> frozenset[str]:
         """The columns with UTC-adjusted timestamps in some files and local ones in others. A literal without a zone
         means different values there, and a reader of both refuses the column."""
@@ -304,6 +303,7 @@ class RowGroups:
             missing = [file for file in files if self._footers[file] is None]
             infos = [self.files[file] for file in missing]
             footers = read_footers(self.storage, infos, reads, keys=self.keys) if missing else []
+            self.outdated |= not all(may_be_cached(self.storage, infos))
             for file, footer in zip(missing, footers, strict=True):
                 assert footer is not None
                 if not self._agrees(file, footer):
@@ -313,7 +313,6 @@ class RowGroups:
                         "are the same; list the file and read it again"
                     )
                 self._footers[file] = footer
-            self.outdated |= not all(may_be_cached(self.storage, infos))
             return [footer for file in files if (footer := self._footers[file]) is not None]
 
     def _agrees(self, file: int, footer: Footer) -> bool:

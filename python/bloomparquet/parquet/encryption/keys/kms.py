@@ -14,7 +14,6 @@ Source: parquet-java ``FileKeyUnwrapper`` and ``FileKeyWrapper`` (org.apache.par
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -33,6 +32,7 @@ from bloomparquet.parquet.encryption.keys.material import (
 )
 from bloomparquet.parquet.encryption.keys.ttl_cache import TtlCache
 from bloomparquet.storage.files import Storage
+from bloomparquet.storage.forks import new_lock
 
 DEFAULT_INSTANCE = "DEFAULT"
 """The ID and the URL of a KMS that has only one instance."""
@@ -161,7 +161,7 @@ class _FileUnwrapper:
 
     def __init__(self, kms: KmsRetriever, storage: Storage, path: str) -> None:
         self._kms, self._storage, self._path = kms, storage, path
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._external: dict[str, str] | None = None
         self._footer: KeyMaterial | None = None
 

@@ -5,26 +5,27 @@ Unlike :func:`functools.lru_cache`, one thread makes a value while the others wa
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import Generic, TypeVar
 
 from bloomparquet.errors import EncryptionError
+from bloomparquet.storage.forks import new_lock
 
 _Value = TypeVar("_Value")
 
 
 @dataclass(eq=False, repr=False)
 class _Entry(Generic[_Value]):
+    """`outcome`: the value, or the text of an error; None until it is made, by the thread that has the lock."""
+
     made: float
     lifetime: float
-    outcome: Future[_Value | None] = field(default_factory=Future)
-    error: str | None = None
+    lock: AbstractContextManager[bool, None] = field(default_factory=new_lock)
+    outcome: tuple[_Value] | str | None = None
 
 
 class TtlCache(Generic[_Value]):
@@ -36,12 +37,12 @@ class TtlCache(Generic[_Value]):
 
     def __init__(self, size: int, *, error_lifetime: timedelta = timedelta()) -> None:
         self._size, self._error_lifetime = size, error_lifetime.total_seconds()
+        self._lock = new_lock()
         self.clear()
 
     def clear(self) -> None:
-        """Drop all values, and all locks: a forked process has none of its parent's threads."""
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, _Entry[_Value]] = OrderedDict()
+        """Drop all values: a forked process has none of its parent's threads."""
+        self._entries: dict[Hashable, _Entry[_Value]] = {}  # the last used at the end
 
     def get(self, key: Hashable, lifetime: timedelta, make: Callable[[], _Value]) -> _Value:
         """The value of `key`, made by `make` unless one is cached that is younger than `lifetime`.
@@ -50,17 +51,17 @@ class TtlCache(Generic[_Value]):
         """
         now = monotonic()
         with self._lock:
-            entry = self._entries.get(key)
-            if is_new := entry is None or self._is_expired(entry, now, lifetime.total_seconds()):
-                entry = self._entries[key] = _Entry(now, lifetime.total_seconds())
-            self._entries.move_to_end(key)
+            entry = self._entries.pop(key, None)
+            if entry is None or self._is_expired(entry, now, lifetime.total_seconds()):
+                entry = _Entry(now, lifetime.total_seconds())
+            self._entries[key] = entry
             self._drop(now)
-        if is_new:
-            return self._make(key, entry, make)
-        value = entry.outcome.result()
-        if value is None:
-            raise EncryptionError(entry.error)
-        return value
+        with entry.lock:
+            if entry.outcome is None:
+                return self._make(key, entry, make)
+        if isinstance(entry.outcome, str):
+            raise EncryptionError(entry.outcome)
+        return entry.outcome[0]
 
     def _drop(self, now: float) -> None:
         while len(self._entries) > 1:
@@ -70,22 +71,21 @@ class TtlCache(Generic[_Value]):
             del self._entries[key]
 
     def _is_expired(self, entry: _Entry[_Value], now: float, lifetime: float) -> bool:
-        if not entry.outcome.done():
+        if entry.outcome is None:
             return False
-        return now - entry.made >= (lifetime if entry.error is None else min(lifetime, self._error_lifetime))
+        return now - entry.made >= (min(lifetime, self._error_lifetime) if isinstance(entry.outcome, str) else lifetime)
 
     def _make(self, key: Hashable, entry: _Entry[_Value], make: Callable[[], _Value]) -> _Value:
         try:
             value = make()
-        except BaseException as error:
+        except Exception as error:  # after an interrupt, the next thread makes the value
+            entry.made = monotonic()  # count from now: the request may have taken long
             # Keep only the text: an exception holds the local variables of its frames.
-            entry.error = str(error) if isinstance(error, EncryptionError) else f"it raised {type(error).__name__}"
+            entry.outcome = str(error) if isinstance(error, EncryptionError) else f"it raised {type(error).__name__}"
             if not isinstance(error, EncryptionError):
                 with self._lock:
                     if self._entries.get(key) is entry:
                         del self._entries[key]
-            entry.made = monotonic()  # count from now: the request may have taken long
-            entry.outcome.set_result(None)
             raise
-        entry.outcome.set_result(value)
+        entry.outcome = (value,)
         return value
