@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import kept, plan_with
+from tests.support.core import Field, edit_footer, kept, plan_with
 from tests.support.files import hive, write
 
 EVEN = list(range(0, 100, 2))
@@ -191,3 +191,22 @@ def test_files_without_columns_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", pa.table({}))
     with pytest.raises(bp.PlanError, match="'id' is in none of the files; no file that can be read has a column"):
         bp.plan(path, "id = 1")
+
+
+def test_a_text_without_quotes_is_not_only_an_unknown_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"customer": ["C0004711"]})
+    with pytest.raises(bp.PlanError, match="in none of the files; if it is text, write 'C0004711' in quotes"):
+        bp.plan(path, "customer = C0004711")
+
+
+def test_an_interval_is_compared_with_nothing(tmp_path: Path) -> None:
+    def annotate(tree: dict[int, Field]) -> None:
+        element = tree[2].value.values[1]
+        tree[2].value.values[1] = dict(sorted({**element, 6: Field(5, 21)}.items()))  # converted_type INTERVAL
+
+    path = edit_footer(write(tmp_path / "x.parquet", {"i": pa.array([bytes(12)], pa.binary(12))}), annotate)
+    for where in ("i = '1 day'", "i > '1 day'", "i IN ('a')", "i LIKE 'a%'", "NOT i = 'a'"):
+        for call in (bp.plan, bp.read_table):
+            with pytest.raises(bp.PlanError, match="column 'i' is an INTERVAL; only IS NULL and IS NOT NULL"):
+                call(path, where)
+    assert bp.read_table(path, "i IS NOT NULL").num_rows == 1

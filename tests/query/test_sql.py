@@ -336,6 +336,24 @@ def test_sqlglot_is_imported_only_for_text():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "offer"),
+    [
+        ("date(t.ts) = DATE '2024-05-17'", "Write a range of t.ts: t.ts >= '2026-01-31' AND t.ts < '2026-02-01'"),
+        ("to_date(ts) IN ('2024-05-17')", "Write a range of ts: "),
+        ("date_trunc('day', ts) > '2024-05-17'", "Write a range of ts: "),
+        ("ts > now() - INTERVAL 1 DAY", "Write the time itself: TIMESTAMP '2026-01-31 12:00:00'"),
+        ("ts > current_timestamp()", "Write the time itself: "),
+        ("day = current_date", "Write the time itself: "),
+        ("customer IN (C0004711)", "Write text in quotes: 'C0004711'"),
+    ],
+)
+def test_an_error_offers_what_can_be_written_instead(text: str, offer: str) -> None:
+    with pytest.raises(PlanError, match="it is not supported; ") as raised:
+        parse_where(text)
+    assert f". {offer}" in str(raised.value)
+
+
 def test_an_unknown_function_is_a_short_message_with_the_page_that_lists_them() -> None:
     with pytest.raises(PlanError, match=r"^cannot use .SOUNDEX\(c\) = 'x'. in where: it is not supported; ") as raised:
         parse_where("soundex(c) = 'x'")

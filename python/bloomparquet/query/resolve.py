@@ -189,7 +189,9 @@ def unknown_column_error(
     name = ".".join(column)
     by_name = {dotted_name(path): path for path in reversed(paths)}
     choice = closest(name, by_name)
-    hint = "" if choice is None else f"; did you mean {_suggest(by_name[choice])}?"
+    hint = f"; if it is text, write '{shorten(name)}' in quotes" if names and name.isalnum() else ""
+    if choice is not None:
+        hint = f"; did you mean {_suggest(by_name[choice])}?"
     if above is not None:
         hint = (
             f"; {shorten(name)}= is a directory above the path: give the directory that holds it, {quoted(above)}, or "
@@ -257,6 +259,10 @@ def _require_comparable(schema: FileSchema, column: Column, is_null_test: bool, 
         if len(positions) != 1:
             return
         node = node.children[positions[0]]
+    if not is_null_test and node.annotation is not None and node.annotation.kind == "INTERVAL":
+        raise PlanError(
+            f"column {quoted('.'.join(column))} is an INTERVAL; only IS NULL and IS NOT NULL can be used on it"
+        )
     if not is_null_test and (node.physical_type is None or node.repetition == "REPEATED"):
         fields = f"; compare one of its fields: {join_names(child.name for child in node.children)}"
         raise PlanError(

@@ -177,8 +177,26 @@ class _Converter:
                 *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
             )
         if computed is None and not self.partly:
-            raise PlanError(refusal)
+            raise PlanError(refusal + self.offer(node))
         return to_opaque(node, exp, refusal, computed, why)
+
+    def offer(self, node: Any) -> str:
+        """What to write instead of the present time, text without quotes, or the day of a timestamp, for an error."""
+        exp = self.exp
+        is_now = node.find(exp.CurrentTimestamp, exp.CurrentDate, exp.Localtimestamp) is not None
+        if is_now or any(call.name.lower() == "now" for call in node.find_all(exp.Anonymous)):
+            return ". Write the time itself: TIMESTAMP '2026-01-31 12:00:00', or DATE '2026-01-31'"
+        if isinstance(node, exp.In) and (
+            named := next((item for item in node.expressions if is_column(item, exp)), None)
+        ):
+            return f". Write text in quotes: '{sql_of(named)}'"
+        day: Any = node.this if isinstance(node, exp.Binary | exp.In | exp.Between) else None
+        is_date = isinstance(day, exp.Cast) and day.to.this.value == "DATE"
+        is_truncated = isinstance(day, exp.TimestampTrunc) and day.unit.name == "DAY"
+        if not (is_date or is_truncated or isinstance(day, exp.TsOrDsToDate)) or not is_column(day.this, exp):
+            return ""
+        column = sql_of(day.this)
+        return f". Write a range of {column}: {column} >= '2026-01-31' AND {column} < '2026-02-01' is one day"
 
     def convert_supported(self, node: Any) -> Predicate:
         exp = self.exp
