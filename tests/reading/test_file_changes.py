@@ -108,6 +108,24 @@ def test_a_file_changed_during_a_read_is_an_error(path: Path, kind: str) -> None
         as_rows([first, *batches])
 
 
+@pytest.mark.parametrize("where", [None, f"id = {FIRST}"], ids=["footer", "filter"])
+def test_bytes_of_another_file_are_not_called_damaged(path: Path, where: str | None, caplog: Any) -> None:
+    changes.write(path, KEPT, "a")
+    dataset = bp.Dataset.open(path)
+    if where is not None:
+        bp.plan(dataset, "v IS NULL")  # reads the footer
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    if where is None:
+        with pytest.raises(bp.FileChangedError, match=rf"{path.name}.*{CHANGED}"):
+            bp.plan(dataset)
+    else:
+        plan = bp.plan(dataset, where)
+        assert plan.kept == plan.total
+        messages = [*caplog.messages, *map(str, plan.errors)]
+        assert messages
+        assert all(CHANGED in message for message in messages), messages
+
+
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "disk"])
 @pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)

@@ -116,7 +116,8 @@ class Column:
             filter_facts=FilterFacts.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],
         )  # fmt: skip
-        return ParquetFilters(ChunkLocations("x", self.files, self.file, self.row_group, self.limit), arrays)
+        locations = ChunkLocations(self.storage, "x", self.files, self.file, self.row_group, self.limit)
+        return ParquetFilters(locations, arrays)
 
     def ask(self, chunks: Sequence[int], first: Sequence[int], last: Sequence[int]) -> list[bool]:
         which, begin, end = (np.array(each, np.int64) for each in (chunks, first, last))

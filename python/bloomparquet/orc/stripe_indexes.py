@@ -25,6 +25,7 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.statistics import Statistics, parse_statistics
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.staleness import cause_of
 
 MAX_STREAM = 64 * 1024 * 1024
 """The most bytes of an index stream and of a stripe's footer, stored or decompressed."""
@@ -99,7 +100,9 @@ def read_stripe_footers(
     stored.update(zip(unread, raws, strict=True))
     return [
         _parse_or_error(
-            f"{tails[stripe.file].path}: the footer of stripe {stripe.stripe}",
+            storage,
+            tails[stripe.file].file,
+            f"the footer of stripe {stripe.stripe}",
             stored[i],
             partial(_locate_indexes, tails[stripe.file], stripe),
         )
@@ -151,7 +154,9 @@ def _read_indexes(
     for (i, stripe, column, kind), raw in zip(present, _read_streams(storage, files, streams, count), strict=True):
         index = "statistics" if kind == ROW_INDEX else "Bloom filters"
         results[i] = _parse_or_error(
-            f"{stripe.path}: the {index} of column {column} in stripe {stripe.id.stripe}",
+            storage,
+            stripe.file,
+            f"the {index} of column {column} in stripe {stripe.id.stripe}",
             raw,
             partial(parse, stripe, column),
         )
@@ -175,15 +180,15 @@ def _read_streams(
 
 
 def _parse_or_error(
-    what: str, raw: bytes | BloomParquetError, parse: Callable[[bytes], _Parsed]
+    storage: Storage, file: FileInfo, what: str, raw: bytes | BloomParquetError, parse: Callable[[bytes], _Parsed]
 ) -> _Parsed | BloomParquetError:
-    """``parse(raw)``; or its error, or `raw` if that is an error, with `what` before the message."""
+    """``parse(raw)``; or its error, or `raw` if that is an error, with `file` and `what` before the message."""
     try:
         if isinstance(raw, BloomParquetError):
             raise raw
         return parse(raw)
     except BloomParquetError as error:
-        return type(error)(f"{what}: {error}")
+        return cause_of(storage, file, type(error)(f"{file.path}: {what}: {error}"))
 
 
 def _locate_indexes(tail: Tail, stripe_id: StripeId, raw: bytes) -> StripeIndexes:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from bloomparquet.errors import FileChangedError
+from bloomparquet.errors import BloomParquetError, FileChangedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 
 T = TypeVar("T")
@@ -97,6 +97,22 @@ def require_unchanged(storage: Storage, file: FileInfo) -> None:
     current = _current(storage, file.path)
     if not are_same(storage, file, current):
         raise _changed(file, current)
+
+
+def require_unchanged_locally(storage: Storage, file: FileInfo) -> None:
+    """:func:`require_unchanged` of a local file: why its bytes are not what was expected. Of a remote file, the storage
+    says as it opens it that it changed; see :func:`require_same`."""
+    if isinstance(storage, LocalStorage):
+        require_unchanged(storage, file)
+
+
+def cause_of(storage: Storage, file: FileInfo, error: BloomParquetError) -> BloomParquetError:
+    """`error`, which reading `file` gave; or that the local `file` changed, if it did."""
+    try:
+        require_unchanged_locally(storage, file)
+    except FileChangedError as changed:
+        return changed
+    return error
 
 
 def require_same(file: FileInfo, opened: FileInfo) -> None:

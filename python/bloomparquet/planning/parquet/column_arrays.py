@@ -12,7 +12,7 @@ from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.files import FileInfo, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,13 @@ class ColumnArrays:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLocations:
-    """The locations of n chunks of `column`.
+    """The locations of n chunks of `column` on `storage`.
 
     Chunk i is in row group ``row_group[i]`` of ``files[file[i]]``. Its filter ends before ``limit[i]``, where the
     footer of the file begins.
     """
 
+    storage: Storage
     column: str
     files: Sequence[FileInfo]
     file: NDArray[np.int64]

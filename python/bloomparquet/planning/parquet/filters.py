@@ -28,6 +28,7 @@ from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnAr
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, READY, UNREAD, UNUSABLE, FilterFacts
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
+from bloomparquet.storage.staleness import cause_of
 
 _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
@@ -147,9 +148,8 @@ class ParquetFilters(FilterStore):
             extent = f"offset {self.offset[chunk]}"
             if self.length[chunk] >= 0:
                 extent += f" and the length {self.length[chunk]}"
-            outside[chunk] = FormatError(
-                f"the footer gives it the {extent}, outside the file's data (bytes 4 to {self._locations.limit[chunk]})"
-            )
+            data = f"the file's data (bytes 4 to {self._locations.limit[chunk]})"
+            outside[chunk] = FormatError(f"the footer gives it the {extent}, outside {data}")
         self._invalidate(outside)
         chunks, room = chunks[in_file], room[in_file]
         if len(chunks) == 0:
@@ -368,9 +368,9 @@ class ParquetFilters(FilterStore):
             return
         locations, worded = self._locations, dict[int, BloomParquetError]()
         for chunk, error in errors.items():
-            path = self._files[self._file[chunk]].path
-            where = f"{path}: row group {locations.row_group[chunk]}, column {locations.column}"
-            worded[chunk] = type(error)(f"{where}: its Bloom filter cannot be used: {error}")
+            file = self._files[self._file[chunk]]
+            where = f"{file.path}: row group {locations.row_group[chunk]}, column {locations.column}: its Bloom filter"
+            worded[chunk] = cause_of(locations.storage, file, type(error)(f"{where} cannot be used: {error}"))
         facts = self._facts.changed(np.array(list(errors)), state=UNUSABLE)
         self._facts = replace(facts, errors={**facts.errors, **worded})
         for chunk, error in worded.items():

@@ -217,7 +217,8 @@ class RowGroups:
         leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
         file = self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
-        filters = ParquetFilters(ChunkLocations(name, self.files, file, self.index[members], limit), arrays)
+        locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
+        filters = ParquetFilters(locations, arrays)
         return ColumnChunks(
             leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
             {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},
