@@ -16,7 +16,7 @@ import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
 from tests.jar.test_explain import explained
-from tests.planning.test_why_not import SPARK_ONLY
+from tests.planning.test_why_not import JOINS, UNPLANNED
 from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
 from tests.support.spark import application_conf, conf
@@ -113,6 +113,37 @@ def test_the_keys_of_a_join_are_explained(readers: Readers, path: str) -> None:
     assert any(part.skipped == 7 for part in explanation.explanation.leaves()), str(explanation)
 
 
+WHY_JOINS_DO_NOT_PRUNE = {
+    "JOIN_NOT_BROADCAST": "SELECT /*+ MERGE(d) */ e.id FROM e JOIN d ON e.m = d.d_id",
+    "JOIN_BROADCASTS_THIS": "SELECT /*+ BROADCAST(e) */ e.id FROM e JOIN d ON e.m = d.d_id",
+    "JOIN_KEEPS_ROWS": "SELECT e.id FROM e LEFT JOIN d ON e.m = d.d_id",
+    "JOIN_KEY": "SELECT e.id FROM e JOIN d ON e.m + 1 = d.d_id",
+    "JOIN_MANY_KEYS": "SELECT /*+ BROADCAST(r) */ e.id FROM e JOIN range(10001) AS r(d_id) ON e.m = r.d_id",
+    "JOIN_NOT_PUSHED": "SELECT e.id FROM (SELECT * FROM e LIMIT 100) e JOIN d ON e.m = d.d_id",
+}
+
+
+@pytest.mark.usefixtures("transparent")
+@pytest.mark.parametrize("reason", WHY_JOINS_DO_NOT_PRUNE)
+def test_a_join_that_does_not_prune_is_named(readers: Readers, path: str, reason: str) -> None:
+    """With a filter of the scan's own, and without one."""
+    assert set(WHY_JOINS_DO_NOT_PRUNE) == {reason.name for reason in JOINS}
+    read(readers.spark, ORACLE, path).createOrReplaceTempView("e")
+    read(readers.spark, ORACLE, f"{path}/day=1/1.parquet").selectExpr("id AS d_id").createOrReplaceTempView("d")
+    sql = WHY_JOINS_DO_NOT_PRUNE[reason]
+    for each in (sql, sql.replace("FROM e ", "FROM (SELECT * FROM e WHERE n < 9) e ")):
+        frame = readers.spark.sql(each)
+        frame.collect()
+        explanation = explain_pruning(frame)[0]
+        assert "d_id" in str(explanation)
+        if explanation.planned:
+            (join,) = [part for part in explanation.explanation.leaves() if "d_id" in part.predicate]
+            assert [used.reason.name for used in join.not_used] == [reason]
+            assert "compare m with a value" not in str(explanation)
+    for view in ("e", "d"):
+        readers.spark.catalog.dropTempView(view)
+
+
 def test_the_reasons_of_scans_without_a_plan(readers: Readers, path: str, tmp_path: Path) -> None:
     with application_conf(readers.spark, {"spark.bloomparquet.python": str(tmp_path / "missing")}):
         failed = readers.jar(path).where("id = 6")
@@ -120,7 +151,7 @@ def test_the_reasons_of_scans_without_a_plan(readers: Readers, path: str, tmp_pa
         explanations = [one(failed), one(readers.jar(path, planning="off").where("id = 6"))]
         explanations.append(one(readers.oracle(path).where("id = 6")))
     found = [explanation.explanation.reasons()[0] for explanation in explanations]
-    assert {each.reason for each in found} == SPARK_ONLY
+    assert {each.reason for each in found} == UNPLANNED
     assert [each.reason.name for each in found] == ["PLANNER_FAILED", "NOT_PLANNED", "NOT_PLANNED"]
     for part, each in zip((str(tmp_path / "missing"), "planning is off", "transparent is false"), found, strict=True):
         assert part in each.text
@@ -134,7 +165,7 @@ def test_spark_connect_is_told_what_to_use() -> None:
 
 def test_the_jar_names_reasons_of_the_closed_set() -> None:
     names = re.findall(r"^    ([A-Z_]+)\(\"", JAVA.read_text(), re.MULTILINE)
-    assert len(names) == 5
+    assert len(names) == 11
     assert set(names) <= set(WhyNot.__members__)
 
 

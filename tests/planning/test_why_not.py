@@ -28,7 +28,8 @@ from tests.support.files import hive, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
 EVEN = list(range(0, 100, 2))
-SPARK_ONLY = {WhyNot.PLANNER_FAILED, WhyNot.NOT_PLANNED}  # see tests/jar/test_explain_pruning.py
+UNPLANNED = {WhyNot.PLANNER_FAILED, WhyNot.NOT_PLANNED}  # see tests/jar/test_explain_pruning.py
+JOINS = {reason for reason in WhyNot if reason.name.startswith("JOIN_")}  # likewise
 Provoke = Callable[[Path], "Explanation"]
 
 
@@ -161,7 +162,7 @@ PROVOKED: dict[WhyNot, Provoke] = {
 
 
 def test_every_reason_of_the_set_is_provoked() -> None:
-    assert PROVOKED.keys() | SPARK_ONLY == set(WhyNot)
+    assert PROVOKED.keys() | UNPLANNED | JOINS == set(WhyNot)
     assert all("unknown" not in (reason.sentence + reason.remedy).lower() for reason in WhyNot)
 
 

@@ -175,6 +175,31 @@ class WhyNot(Enum):
         "{count} files have a footer that cannot be read: {detail}",
         "write these files again, with fewer columns or smaller statistics",
     )
+    # Joins, in Spark
+    JOIN_NOT_BROADCAST = (
+        "Spark has no broadcast of the other side of the join that the keys could come from",
+        "wrap it in broadcast(…), raise spark.sql.autoBroadcastJoinThreshold, or store the rows of a LIMIT first",
+    )
+    JOIN_BROADCASTS_THIS = (
+        "the join broadcasts this side, so its keys skip {unit} of the other side, and not the reverse",
+        "nothing, if this side is the smaller one; otherwise wrap the other side in broadcast(…)",
+    )
+    JOIN_KEEPS_ROWS = (
+        "the join keeps rows of this side that match nothing on the other side",
+        "use an inner join or LEFT SEMI JOIN, or add a condition on this side",
+    )
+    JOIN_KEY = (
+        "the key of the join is an expression around the column, or of a type that no evidence is about",
+        "join on the column itself, with a key of its type on the other side",
+    )
+    JOIN_MANY_KEYS = (
+        "the other side of the join has more than 10,000 keys, which are not looked up",
+        "add a condition on the other side, or on this one",
+    )
+    JOIN_NOT_PUSHED = (
+        "the keys of the join do not reach the scan: they pass no stream, LIMIT or window and no side with random rows",
+        "set spark.sql.optimizer.dynamicPartitionPruning.enabled and spark.sql.exchange.reuse to true, if they are not",
+    )
     # The scan, in Spark
     PLANNER_FAILED = (
         "the planner failed: {detail}",

@@ -21,11 +21,11 @@ public final class PythonBridge {
 
   /** The plans of all scans of a query, as a JSON list of objects. Plans a scan that was not planned yet. */
   public String plans(QueryExecution query) {
-    return ScanPlans.of(query.executedPlan(), false).toString();
+    return ScanPlans.of(query, false).toString();
   }
 
   /** The explanations of all scans of a query, as a JSON list of objects. */
   public String explanations(QueryExecution query) {
-    return ScanPlans.of(query.executedPlan(), true).toString();
+    return ScanPlans.of(query, true).toString();
   }
 }

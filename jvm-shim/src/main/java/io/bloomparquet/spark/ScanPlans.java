@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.EmptyRelationExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.ReusedSubqueryExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
@@ -30,16 +31,18 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 final class ScanPlans {
   private final Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
   private final ArrayNode plans = JsonNodeFactory.instance.arrayNode();
+  private final LogicalPlan query;
   private final boolean explain;
 
-  private ScanPlans(boolean explain) {
+  private ScanPlans(LogicalPlan query, boolean explain) {
+    this.query = query;
     this.explain = explain;
   }
 
   /** @param explain whether each plan is explained */
-  static ArrayNode of(SparkPlan query, boolean explain) {
-    ScanPlans scans = new ScanPlans(explain);
-    scans.collect(query);
+  static ArrayNode of(QueryExecution query, boolean explain) {
+    ScanPlans scans = new ScanPlans(query.optimizedPlan(), explain);
+    scans.collect(query.executedPlan());
     return scans.plans;
   }
 
@@ -66,12 +69,12 @@ final class ScanPlans {
   /** The plan of one scan; null for other nodes. */
   private ObjectNode scan(SparkPlan plan) {
     if (plan instanceof PrunedFileScanExec pruned) {
-      return explain ? pruned.explain() : pruned.toJson();
+      return explain ? pruned.explain(query) : pruned.toJson();
     }
     if (plan instanceof BatchScanExec batch && batch.scan() instanceof PrunedScan scan) {
       return !seen.add(scan) ? null : explain ? scan.explain() : scan.toJson();
     }
-    return heldPlans(plan).isEmpty() ? UnprunedScan.toJson(plan) : null;
+    return heldPlans(plan).isEmpty() ? UnprunedScan.toJson(plan, query) : null;
   }
 
   /** The plans that a node holds, and that are not its children. */

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.ExplainedPredicate.Reason;
 import io.bloomparquet.spark.support.Scala;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
@@ -13,9 +14,9 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -28,58 +29,66 @@ import scala.collection.immutable.Seq;
 public final class JoinKeys extends Rule<LogicalPlan> {
   private static final PartitionPruning$ PARTITION_PRUNING = PartitionPruning$.MODULE$;
 
-  /** A side with at most so many rows is selective without a filter. */
-  private static final long FEW_ROWS = 1_000;
+  /** The expressions by keys that a build side may have, with those within them: four sides, each in the next one. */
+  private static final int MAX_NESTED = 15;
 
-  /** Without dynamic partition pruning or reuse of exchanges, Spark would not plan the inserted expression. */
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    boolean isOn = conf().dynamicPartitionPruningEnabled() && conf().exchangeReuseEnabled();
-    return !isOn || plan instanceof Subquery subquery && subquery.correlated() ? plan : insert(plan);
+    return !isOn(conf()) || plan instanceof Subquery subquery && subquery.correlated() ? plan : insert(plan);
+  }
+
+  /** Without dynamic partition pruning or reuse of exchanges, Spark would not plan the inserted expression. */
+  private static boolean isOn(SQLConf conf) {
+    return conf.dynamicPartitionPruningEnabled() && conf.exchangeReuseEnabled();
   }
 
   private LogicalPlan insert(LogicalPlan plan) {
     LogicalPlan inserted = plan.mapChildren(this::insert);
-    return inserted instanceof Join join && !join.isStreaming() ? prune(join) : inserted;
+    return inserted instanceof Join join ? prune(join) : inserted;
   }
 
   private LogicalPlan prune(Join join) {
     var equal = ExtractEquiJoinKeys$.MODULE$.unapply(join);
-    Option<BuildSide> broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, true, conf());
-    if (broadcast.isEmpty()) {
-      broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, false, conf());
-    }
-    if (equal.isEmpty() || broadcast.isEmpty()) {
+    if (equal.isEmpty()) {
       return join;
     }
     Seq<Expression> leftKeys = equal.get()._2();
     Seq<Expression> rightKeys = equal.get()._3();
     LogicalPlan left = join.left();
     LogicalPlan right = join.right();
-    if (broadcast.get() instanceof BuildLeft$) {
-      if (PARTITION_PRUNING.canPruneRight(join.joinType())
-          && isSelective(join.left(), PARTITION_PRUNING.hintToBroadcastLeft(join.hint()))) {
-        right = prune(right, rightKeys, join.left(), leftKeys);
-      }
-    } else if (PARTITION_PRUNING.canPruneLeft(join.joinType())
-        && isSelective(join.right(), PARTITION_PRUNING.hintToBroadcastRight(join.hint()))) {
-      left = prune(left, leftKeys, join.right(), rightKeys);
+    if (obstacle(join, true, conf()) == null) {
+      left = prune(left, leftKeys, right, rightKeys);
+    } else if (obstacle(join, false, conf()) == null) {
+      right = prune(right, rightKeys, left, leftKeys);
     }
     return left == join.left() && right == join.right()
         ? join
         : join.copy(left, right, join.joinType(), join.condition(), join.hint());
   }
 
-  /**
-   * Whether few keys come from {@code build}: it has a filter or few rows, or it is a DataFrame of local rows (whose
-   * number Spark does not know) with a broadcast hint.
-   */
-  private static boolean isSelective(LogicalPlan build, boolean isHinted) {
-    return build.deterministic()
-        && (build.exists(
-                each -> each instanceof Filter filter && PARTITION_PRUNING.isLikelySelective(filter.condition()))
-            || build.maxRows().isDefined() && ((Number) build.maxRows().get()).longValue() <= FEW_ROWS
-            || isHinted && Scala.list(build.collectLeaves()).stream().allMatch(LogicalRDD.class::isInstance));
+  /** Why the keys of the other side do not prune the left or right side of {@code join}; null if they may. */
+  static Reason obstacle(Join join, boolean isLeft, SQLConf conf) {
+    if (!(isLeft ? PARTITION_PRUNING.canPruneLeft(join.joinType()) : PARTITION_PRUNING.canPruneRight(join.joinType()))) {
+      return Reason.JOIN_KEEPS_ROWS;
+    }
+    LogicalPlan build = isLeft ? join.right() : join.left();
+    // The build side is part of the expression: a chain of sides, each in the next one, would double with each join.
+    if (!isOn(conf)
+        || join.isStreaming()
+        || !build.deterministic()
+        || PrunableKey.countNested(build) > MAX_NESTED) {
+      return Reason.JOIN_NOT_PUSHED;
+    }
+    Option<BuildSide> broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, true, conf);
+    if (broadcast.isEmpty()
+        && !PARTITION_PRUNING.hintToSortMergeJoin(join.hint())
+        && !PARTITION_PRUNING.hintToShuffleHashJoin(join.hint())) {
+      broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, false, conf);
+    }
+    if (broadcast.isEmpty()) {
+      return Reason.JOIN_NOT_BROADCAST;
+    }
+    return broadcast.get() instanceof BuildLeft$ == isLeft ? Reason.JOIN_BROADCASTS_THIS : null;
   }
 
   private static LogicalPlan prune(

@@ -68,6 +68,16 @@ record PrunableKey(Expression column) {
     return Scala.list(plan.children()).stream().mapToLong(child -> countAtScans(keys, child)).sum();
   }
 
+  /** The number of expressions by keys in {@code plan}, and in the build sides within them. */
+  static long countNested(LogicalPlan plan) {
+    return subqueries(plan).stream().mapToLong(each -> 1 + countNested(each.buildQuery())).sum();
+  }
+
+  /** Whether the keys of a join arrived at this key's relation in {@code plan}. */
+  boolean isPrunedIn(LogicalPlan plan) {
+    return subqueries(plan).stream().anyMatch(each -> each.pruningKey().semanticEquals(column));
+  }
+
   private static List<DynamicPruningSubquery> subqueries(LogicalPlan plan) {
     List<DynamicPruningSubquery> subqueries = new ArrayList<>();
     Scala.list(plan.expressions()).forEach(each -> collect(each, subqueries));

@@ -34,6 +34,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -235,8 +236,12 @@ public final class PrunedFileScanExec extends SparkPlan {
     return node.setAll(outcome.result.toJson());
   }
 
-  /** The latest plan, with the explanation of the planner. */
-  public ObjectNode explain() {
+  /**
+   * The latest plan, with the explanation of the planner.
+   *
+   * @param query the optimized plan
+   */
+  public ObjectNode explain(LogicalPlan query) {
     ObjectNode node = toJson();
     Outcome outcome = latest;
     if (outcome == null || outcome.result.failed() || outcome.files == null) {
@@ -245,14 +250,15 @@ public final class PrunedFileScanExec extends SparkPlan {
     HadoopFsRelation relation = scan.relation();
     PlannerPredicate predicates = PlainScans.predicates(relation);
     JsonNode keys = predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime)));
-    JsonNode whole = PlannerPredicate.and(explained(predicates), keys);
+    JsonNode whole = PlannerPredicate.and(explained(predicates, query), keys);
     PlanResult result = Planner.explain(session(), outcome.files, predicates, whole, options(relation));
     return node.setAll(result.toJson());
   }
 
   /** The conditions of the query, also those that the planner cannot judge. */
-  private JsonNode explained(PlannerPredicate predicates) {
-    return ExplainedPredicate.of(predicates, RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters())));
+  private JsonNode explained(PlannerPredicate predicates, LogicalPlan query) {
+    List<Expression> filters = RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()));
+    return ExplainedPredicate.of(predicates, filters, ScanJoins.of(query, scan, Scala.list(runtime)));
   }
 
   private boolean awaitsValues() {

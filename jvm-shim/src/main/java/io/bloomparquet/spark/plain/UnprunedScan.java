@@ -2,8 +2,11 @@ package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.ExplainedPredicate;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import java.util.List;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -19,11 +22,15 @@ import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
 public final class UnprunedScan {
   private UnprunedScan() {}
 
-  /** The scan as {@code last_plan} shows it; null if {@code plan} is no scan of Parquet or ORC files. */
-  public static ObjectNode toJson(SparkPlan plan) {
+  /**
+   * The scan as {@code last_plan} shows it; null if {@code plan} is no scan of Parquet or ORC files.
+   *
+   * @param query the optimized plan
+   */
+  public static ObjectNode toJson(SparkPlan plan, LogicalPlan query) {
     if (plan instanceof FileSourceScanExec scan) {
       FileFormat format = format(scan.relation());
-      return format == null ? null : node(format, scan.relation().location()).put("reason", reason(scan, format));
+      return format == null ? null : node(format, scan.relation().location()).put("reason", reason(scan, format, query));
     }
     if (plan instanceof BatchScanExec batch && batch.scan() instanceof FileScan scan) {
       FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
@@ -58,14 +65,17 @@ public final class UnprunedScan {
     return isParquet ? FileFormat.PARQUET : isOrc ? FileFormat.ORC : null;
   }
 
-  private static String reason(FileSourceScanExec scan, FileFormat format) {
+  private static String reason(FileSourceScanExec scan, FileFormat format, LogicalPlan query) {
     if (PlainScans.format(scan) == null) {
       return String.format(
           "the files are read by %s, not by Spark's own %s reader",
           scan.relation().fileFormat().getClass().getName(), format.shortName());
     }
     if (!PlainScans.filtersData(scan)) {
-      return "the query has no filter that can skip " + format.unit() + "s";
+      return "the query has no filter that can skip "
+          + format.unit()
+          + "s"
+          + ExplainedPredicate.describe(ScanJoins.of(query, scan, List.of()));
     }
     return PlainScans.isEnabled(scan.session().sessionState().conf(), scan.relation())
         ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"

@@ -2,11 +2,13 @@ package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
@@ -38,12 +40,18 @@ public final class ExplainedPredicate {
   private static final int MAX_VALUES = 100;
 
   /** Names of Python's {@code WhyNot}, with a short text for EXPLAIN. */
-  enum Reason {
+  public enum Reason {
     FUNCTION("a function around the column"),
     LEADING_WILDCARD("a pattern without text at its beginning"),
     TWO_COLUMNS("two columns"),
     TYPE("a type without evidence"),
-    NOT_A_COMPARISON("no comparison of a column with literals");
+    NOT_A_COMPARISON("no comparison of a column with literals"),
+    JOIN_NOT_BROADCAST("Spark has no broadcast of the other side"),
+    JOIN_BROADCASTS_THIS("the join broadcasts this side"),
+    JOIN_KEEPS_ROWS("the join keeps rows of this side without a match"),
+    JOIN_KEY("the type of the key, or an expression around the column"),
+    JOIN_MANY_KEYS("more than 10,000 keys"),
+    JOIN_NOT_PUSHED("the keys do not reach the scan");
 
     private final String text;
 
@@ -61,15 +69,27 @@ public final class ExplainedPredicate {
   /**
    * @param conjuncts on data columns, and perhaps on partition columns. Those on partition columns are left out: Spark
    *     applies them itself.
+   * @param joins the equalities of joins, and why their keys do not prune; null if they do
    */
-  public static JsonNode of(PlannerPredicate predicates, List<Expression> conjuncts) {
+  public static JsonNode of(PlannerPredicate predicates, List<Expression> conjuncts, Map<Expression, Reason> joins) {
     List<JsonNode> parts = new ArrayList<>();
+    List<Expression> all = new ArrayList<>(conjuncts);
+    all.addAll(joins.keySet());
     for (Expression conjunct : conjuncts) {
-      if (!isImplied(conjunct, conjuncts) && !predicates.isOfPartitions(names(conjunct))) {
+      if (!isImplied(conjunct, all) && !predicates.isOfPartitions(names(conjunct))) {
         parts.add(new ExplainedPredicate(predicates).of(conjunct));
       }
     }
+    joins.forEach((join, reason) -> parts.add(reason == null ? null : opaque(join, reason)));
     return PlannerPredicate.join("and", parts, true);
+  }
+
+  /** The joins whose keys do not prune, each with the reason; empty if there are none. */
+  public static String describe(Map<Expression, Reason> joins) {
+    return joins.entrySet().stream()
+        .filter(each -> each.getValue() != null)
+        .map(each -> "; join on " + sql(each.getKey()) + ": " + each.getValue().text)
+        .collect(Collectors.joining());
   }
 
   /** The conditions that the planner cannot judge, for EXPLAIN; empty if there are none. */
@@ -116,13 +136,12 @@ public final class ExplainedPredicate {
       return PlannerPredicate.join(expression instanceof And ? "and" : "or", parts, true);
     }
     JsonNode translated = predicates.ofAll(List.of(expression));
-    return translated != null
-        ? translated
-        : JsonNodeFactory.instance
-            .objectNode()
-            .put("op", "opaque")
-            .put("sql", sql(expression))
-            .put("reason", reason(expression).name());
+    return translated != null ? translated : opaque(expression, reason(expression));
+  }
+
+  private static JsonNode opaque(Expression expression, Reason reason) {
+    ObjectNode node = JsonNodeFactory.instance.objectNode().put("op", "opaque");
+    return node.put("sql", sql(expression)).put("reason", reason.name());
   }
 
   /** The operands of {@code isJunction} expressions, in order. Not recursive: a long chain of ORs is as deep. */

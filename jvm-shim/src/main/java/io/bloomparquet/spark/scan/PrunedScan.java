@@ -78,7 +78,7 @@ public final class PrunedScan
   /** The latest plan, with the explanation of the planner. */
   public ObjectNode explain() {
     PlannedFiles plan = latestPlan == null ? ownPlan() : latestPlan;
-    JsonNode explained = ExplainedPredicate.of(plan.predicates(), conjuncts);
+    JsonNode explained = ExplainedPredicate.of(plan.predicates(), conjuncts, Map.of());
     boolean isOfRuntime = !Objects.equals(plan.predicate(), predicate);
     JsonNode whole = isOfRuntime ? PlannerPredicate.and(explained, plan.predicate()) : explained;
     return toJson(plan, plan.result().failed() ? plan.result() : plan.explain(whole));
