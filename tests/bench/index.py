@@ -32,7 +32,7 @@ from bloomparquet.planning.evidence.section_file import NewTile, serialise
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, VERSION, WRITER, SegmentEntry
+from bloomparquet.planning.index.manifest import SEGMENT_SUFFIX, VERSION, WRITER, SegmentEntry, is_segment_name
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
@@ -148,7 +148,7 @@ def _refreshed(rounds: int, listed: Dataset, root: str, to: str, built: Timing, 
 def _processes(name: str, script: str, rounds: int, arguments: Callable[[int], list[str]]) -> Timing:
     """Timings that new processes print of themselves, after a process that warms up the page cache."""
     seconds, cpu = [], []
-    for number in range(-1, max(3, rounds // 2)):
+    for number in range(-1, max(min(3, rounds), rounds // 2)):
         done = subprocess.run(
             [sys.executable, "-c", script, *arguments(number)], check=True, capture_output=True, text=True
         )
@@ -270,8 +270,9 @@ def _segment(storage: LocalStorage, home: Path, files: tuple[FileInfo, ...], num
     arrays = tile_arrays("", np.zeros(n, np.int32), np.arange(n, dtype=np.int32), [f"{name}/0"])
     relative = [file._replace(path=file.path.removeprefix("/made/up/")) for file in files]
     sections = {**table_section(table, Listing(storage, relative)), name: {**column_section(chunks), **arrays}}
-    pieces, size, _ = serialise(sections, WRITER, {f"{name}/0": tile})
-    path = home / f"{number:016x}{SEGMENT_SUFFIX}"
+    pieces, size, start_bytes = serialise(sections, WRITER, {f"{name}/0": tile})
+    path = home / f"_{number:016x}-00000000{SEGMENT_SUFFIX}"
+    assert is_segment_name(path.name)
     with path.open("wb") as out:
         out.writelines(pieces)
-    return SegmentEntry(path.name, size, len(files), n)
+    return SegmentEntry(path.name, size, len(files), n, start_bytes)

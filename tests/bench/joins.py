@@ -31,7 +31,7 @@ def joins(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
     try:
         settings = {"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": str(home / "cache")}
         spark = attach(start(home, **settings))
-        for shape in (smaller, larger):
+        for shape in dict.fromkeys((smaller, larger)):
             yield from _of(spark, shape, rounds, home)
         spark.stop()
     finally:

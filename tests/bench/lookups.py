@@ -80,7 +80,10 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
     yield Contender(_DUCKDB_CACHED, lambda number: _ask_duckdb(cached, root, column, value(number)))
     yield Contender("DuckDB", lambda number: _ask_duckdb(plain, root, column, value(number)))
     yield Contender("DuckDB, new connection", fresh_duckdb)
-    yield Contender("DataFusion", lambda number: _ask_datafusion(root, column, value(number)))
+    for name, pushdown in (("DataFusion", "false"), ("DataFusion, pushdown_filters", "true")):
+        settings = datafusion.SessionConfig({"datafusion.execution.parquet.pushdown_filters": pushdown})
+        context = datafusion.SessionContext(settings)  # one for all queries: it caches the footers
+        yield Contender(name, lambda number, context=context: _ask_datafusion(context, root, column, value(number)))
     yield Contender(
         "polars", lambda number: pl.scan_parquet(root).filter(pl.col(column) == value(number)).collect().to_arrow()
     )
@@ -95,8 +98,8 @@ def _ask_duckdb(connection: duckdb.DuckDBPyConnection, root: str, column: str, v
     return connection.sql(query, params=[value]).to_arrow_table()
 
 
-def _ask_datafusion(root: str, column: str, value: Any) -> pa.Table:
-    frame = datafusion.SessionContext().read_parquet(f"{root}/")
+def _ask_datafusion(context: datafusion.SessionContext, root: str, column: str, value: Any) -> pa.Table:
+    frame = context.read_parquet(f"{root}/")
     return frame.filter(datafusion.col(column) == datafusion.lit(value)).to_arrow_table()
 
 

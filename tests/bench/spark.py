@@ -43,12 +43,12 @@ def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
     home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
         spark = attach(_start(home))
-        for shape in (smaller, larger):
+        for shape in dict.fromkeys((smaller, larger)):
             some = rounds if shape is smaller else max(3, rounds // 2)
             yield from _Session(spark, shape, some, home).measure()
         spark.stop()
-        for shape in (smaller, larger):
-            yield from _first_queries(shape, home)
+        for shape in dict.fromkeys((smaller, larger)):
+            yield from _first_queries(shape, min(_FIRST_RUNS, rounds), home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -142,7 +142,7 @@ class _Session:
             if len(result) != hit or (hit and result[0][column] != value(number, hit=True)):
                 raise AssertionError(f"expected {int(hit)} row, found {result}")
 
-        timings = take_turns(contenders, self._rounds, agree, warm_up=_WARM_UP)
+        timings = take_turns(contenders, self._rounds, agree, warm_up=_WARM_UP if self._rounds > 1 else 0)
         name = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
         yield from self._rows(name, timings, hit=hit)
 
@@ -230,12 +230,12 @@ def _filtered_sums(frame: DataFrame, number: int) -> Any:
     return _sums(frame.where("id >= -9000000000000000000"), number)
 
 
-def _first_queries(shape: Shape, home: Path) -> Iterator[Row]:
+def _first_queries(shape: Shape, runs: int, home: Path) -> Iterator[Row]:
     """The first query of a session: with an empty disk cache, with that of an earlier session, and by Spark alone."""
     cache = home / f"first-{shape.files}"
     pruned, _, source, sparks = _names(shape)
     seconds: dict[str, list[float]] = {}
-    for number in range(_FIRST_RUNS):
+    for number in range(runs):
         for attached, name, format_name in (
             (False, sparks, shape.format),
             (True, pruned, shape.format),

@@ -1,0 +1,53 @@
+"""Every benchmark runs, on hardly any data, and compares what it says it compares. No time is asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_CORE = {
+    "checks": {"hit", "miss"},
+    "inserts": {"insert"},
+    "hashes": {"bloomparquet", "xxhash per value"},
+    "plan": {"cold", "warm", "warm, listed before", "naive loop, cold", "naive loop, warm"},
+    "index": {"build", "refresh", "index", "no index", "duckdb", "one value, cold", "one value, warm"},
+    "lookup": {
+        "bloomparquet", "bloomparquet, cold", "DuckDB, metadata cache", "DuckDB", "DuckDB, new connection",
+        "DataFusion", "DataFusion, pushdown_filters", "polars", "pyarrow.dataset",
+    },
+    "engines": {
+        f"{name}{way}" for name in ("polars", "DuckDB", "DataFusion", "pandas") for way in ("", ", through a plan")
+    },
+}  # fmt: skip
+_SPARK = {
+    "spark": {"spark.read.parquet", "spark.read.parquet, pruned", "bloomparquet", "oracle: the kept files"},
+    "joins": {"pruned", "not pruned"},
+    "orc": {"spark.read.orc", "spark.read.orc, pruned", "bloomorc", "oracle: the kept files"},
+    "writing": {"bloomparquet add", "bloomparquet shrink", "rewrite with Spark", "write_table with bloom"},
+    "row groups": {"no filters", "Spark's own filters", "bloomparquet add"},
+    "encrypted": {"plain, cold", "encrypted, warm", "bloomparquet, encrypted", "spark.read.parquet, plain"},
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "groups", [pytest.param(_CORE, id="core"), pytest.param(_SPARK, id="spark", marks=[pytest.mark.jar])]
+)
+def test_every_benchmark_runs(groups: dict[str, set[str]], tmp_path: Path) -> None:
+    only = [word for name in groups for word in ("--only", name)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--tiny", "--json", *only],
+        env={**os.environ, "BENCH_DATA_DIR": str(tmp_path)}, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["group"] for row in rows} == set(groups)
+    for name, contenders in groups.items():
+        assert contenders <= {row["contender"] for row in rows if row["group"] == name}
+    assert all(0 < row["low"] <= row["figure"] <= row["high"] for row in rows)
