@@ -1,7 +1,8 @@
-"""Error messages shorten very long names and literals, and keep both of their ends."""
+"""Error messages shorten very long names and literals, keep both of their ends, and name no page of the repository."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,11 @@ def test_a_cut_message_keeps_its_file_and_its_remedy() -> None:
     assert message.startswith("/data/t.parquet: beginsxxx")
     assert message.endswith("xends is wrong; write it otherwise")
     assert len(message) < 4_100
+
+
+def test_no_message_names_a_page_of_the_repository() -> None:
+    for path in (Path(__file__).parents[2] / "python").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        assert [text.value for text in texts if "docs/" in text.value and id(text) not in docs] == [], path

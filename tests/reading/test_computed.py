@@ -109,7 +109,7 @@ REFUSED = {
     "local < ns": "the types are timestamp",
     "day = at": "the types are date32",
     "length(no) = 3": "column 'no' is in none of the files",
-    "trim(BOTH 'x' FROM word) = 'y'": 'cannot use "TRIM.* docs/python.md#functions-and-two-columns',
+    "trim(BOTH 'x' FROM word) = 'y'": 'cannot use "TRIM.* in place of a column also lower, upper, length',
     "length(word) BETWEEN SYMMETRIC 3 AND 1": "cannot use",
     "substring(word, id) = 'x'": "cannot use",
     "left(word, 1.5) = 'x'": "cannot use",

@@ -150,9 +150,13 @@ def test_the_command_line_refuses_unless_told_to_ignore(tmp_path: Path, run: Run
         assert (result.code, result.out) == (1, "")
         assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
         assert "--ignore-table-log" in result.err
+        assert f'bloomparquet.Dataset.from_delta("{path.parent}"), which has plan, read_table, advise and' in result.err
         assert run(command[0], str(path.parent), *command[1:], "--ignore-table-log").code == 0
     result = run("read", str(path.parent), "--where", "v = 7", "--json", "--ignore-table-log")
     assert json.loads(result.out) == {"v": 7}
+    opened = f'bloomparquet.Dataset.from_delta("{path.parent}")'
+    assert f"{opened}, which has plan, read_table, advise and build" in run("index", "build", str(path.parent)).err
+    assert f"{opened}.build_index(" in run("add", str(path.parent), "--columns", "v").err
 
 
 def test_copies_of_a_whole_table_are_refused(tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ _ICEBERG = "metadata"
 _ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
 _VERSION_HINT = "version-hint.text"
 _ICEBERG_NAMES = (*_ICEBERG_FILES, _VERSION_HINT)
-_READERS = {
-    "Delta Lake": ("delta", "bloomparquet.Dataset.from_delta"),
-    "Iceberg": ("iceberg", "bloomparquet.Dataset.from_iceberg"),
-    "Hudi": ("hudi", "the package hudi"),
-}  # Spark's format, and what reads the table in Python
+_OPENED = {
+    "Delta Lake": 'bloomparquet.Dataset.from_delta("{}")',
+    "Iceberg": 'bloomparquet.Dataset.from_iceberg("{}")',
+}  # the Python expression for the live files of a table
+_SPARK_FORMATS = {"Delta Lake": "delta", "Iceberg": "iceberg", "Hudi": "hudi"}
 _HOW_TO_READ_FILES = (
     'To read the files as they are: table_log="ignore" in Python, the option tableLog=ignore in Spark, '
     "--ignore-table-log on the command line"
@@ -72,11 +72,14 @@ def require_no_log(
     """
     log = _find_log_above(storage, [*roots, *_link_targets(notes.links)]) or _find_log_below(files, listed, notes)
     if log is not None:
-        format_name, reader = _READERS[log.kind]
+        opened = _OPENED.get(log.kind, "").format(log.table)
+        in_python = (
+            f"{opened}, which has plan, read_table, advise and build_index" if opened else f"a package for {log.kind}"
+        )
         raise UnsupportedError(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, says which files hold its rows, and "
             "other files here may hold deleted rows. Read it with "
-            f'spark.read.format("{format_name}").load("{log.table}"), or in Python with {reader}. '
+            f'spark.read.format("{_SPARK_FORMATS[log.kind]}").load("{log.table}"), or in Python with {in_python}. '
             f"{_HOW_TO_READ_FILES}"
         )
 
@@ -99,10 +102,12 @@ def require_writable(storage: Storage, directories: Iterable[str]) -> None:
     """UnsupportedError if one of `directories` is, or is in, a table with a log."""
     log = _find_log_above(storage, directories, {**_LOGS, _STREAM_LOG: _STREAM})
     if log is not None:
+        opened = _OPENED.get(log.kind, "").format(log.table)
+        index = f"; filters in an index leave the files as they are: {opened}.build_index(…)" if opened else ""
         raise UnsupportedError(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, holds the names and sizes of its files, "
             "so a new file would be ignored and a changed one could not be read. Nothing was written; write to another "
-            f"directory, or write the table with {log.kind}"
+            f"directory, or write the table with {log.kind}{index}"
         )
 
 

@@ -46,8 +46,9 @@ from bloomparquet.query.values import Value, describe
 from bloomparquet.query.why_not import WhyNot
 
 _UNSUPPORTED = (
-    "it is not supported; docs/what-is-skipped.md#by-predicate and docs/python.md#functions-and-two-columns list the "
-    "conditions and functions that are"
+    "it is not supported; expected a column compared with a literal or with a column by =, <=>, <>, <, <=, >, >=, "
+    "BETWEEN, IN, LIKE or IS NULL, and in place of a column also lower, upper, length, trim, substring, left, right, "
+    "concat, abs, year, month or day of one"
 )
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
