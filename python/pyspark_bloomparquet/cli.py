@@ -10,6 +10,7 @@ import json
 import click
 
 from bloomparquet.cli.main import cli, main
+from bloomparquet.cli.terminal import echo
 
 __all__ = ["cli", "main"]
 
@@ -25,7 +26,7 @@ def jar(as_json: bool) -> None:
 
     path = str(jar_path())
     versions = [f"{major}.{minor}" for major, minor in SUPPORTED]
-    click.echo(json.dumps({"jar": path, "spark": versions}, ensure_ascii=False) if as_json else path)
+    echo(json.dumps({"jar": path, "spark": versions}, ensure_ascii=False) if as_json else path)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.cli import options
+from bloomparquet.cli import terminal
 from tests.support import files
 from tests.support.commands import Run
 
@@ -281,7 +281,7 @@ def test_explain_fits_80_columns_and_names_the_condition(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for where, expected in SENTENCES.items():
-        options.echo_folded(str(bp.plan(path, where).explain()))
+        terminal.echo_folded(str(bp.plan(path, where).explain()))
         out = capsys.readouterr().out
         assert max(map(len, out.splitlines())) <= 80
         for sentence in expected:

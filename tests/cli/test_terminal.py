@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli import options, render
+from bloomparquet.cli import render, terminal
+from bloomparquet.cli.main import main
 from tests.support import files
 
 
@@ -66,11 +68,11 @@ def test_the_shell_completes(words: list[str], completed: list[str]) -> None:
 
 def test_a_terminal_folds_prose_but_no_command(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     prose, command = "  remedy: " + "use  another " * 20, "  remedy: bloomparquet add " + "long/path " * 20
-    options.echo_folded(f"{prose}\n{command}")
+    terminal.echo_folded(f"{prose}\n{command}")
     assert capsys.readouterr().out == f"{prose}\n{command}\n"
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    options.echo_folded(f"{prose}\n{command}")
+    terminal.echo_folded(f"{prose}\n{command}")
     *folded, last = capsys.readouterr().out.splitlines()
     assert last == command
     assert max(map(len, folded)) <= 80
@@ -106,3 +108,52 @@ def test_the_package_is_the_command(tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"id": [1]})
     command = [sys.executable, "-m", "bloomparquet", "read", path, "--where", "id = 1", "--json"]
     assert json.loads(subprocess.check_output(command)) == {"id": 1}
+
+
+ACTS = "a\x1b]0;x\x07\x1b[2J\u202e\x9b"  # sets a title, clears the screen, turns the direction of writing
+ESCAPED = r"a\u001b]0;x\u0007\u001b[2J\u202e\u009b"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "--where", f"`{ACTS}` = 'b'"],
+        ["plan", "--where", f"`{ACTS}` = 'x'", "--json"],
+        ["explain", "--where", f"`{ACTS}` = 'x'"],
+        ["plan", "--where", "no = 1"],
+        ["probe", "--column", f"`{ACTS}`", "--value", ACTS],
+        ["probe", "--column", f"`{ACTS}`", "--value", ACTS, "--json"],
+        ["inspect"],
+        ["inspect", "--json"],
+        ["advise"],
+        ["read"],
+        ["read", "--json"],
+        ["add", "--columns", f"`{ACTS}`"],
+        ["add", "--columns", f"no{ACTS}"],
+        ["index", "show"],
+        ["index", "show", "--to", f"{ACTS}"],
+    ],
+    ids=" ".join,
+)
+def test_no_name_or_value_acts_on_a_terminal(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    path = files.write(tmp_path / f"{ACTS}.parquet", {ACTS: [ACTS, "b"]}, [] if arguments[0] == "add" else [ACTS])
+    n_words = 2 if arguments[0] == "index" else 1
+    monkeypatch.setenv("TERM", "dumb")  # no colours
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    with pytest.raises(SystemExit):
+        main([*arguments[:n_words], path, *arguments[n_words:]])
+    shown = "".join(capsys.readouterr())
+    assert not set(shown) & set("\x1b\x07\u202e\x9b")
+    assert ESCAPED in shown
+
+
+def test_a_pipe_gets_exact_names(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "x.parquet", {ACTS: [ACTS]}, [ACTS])
+    for flags in ([], ["--json"]):
+        done = run_in_shell("", "read", path, *flags)
+        assert done.stdout.decode().count("\u202e\x9b") == 2

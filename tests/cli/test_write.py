@@ -93,12 +93,16 @@ def test_add_prints_each_file_as_json(run: Run, events: Path) -> None:
 
 
 def test_add_without_columns_adds_recommended_filters(run: Run, events: Path) -> None:
-    assert run("add", events).code == 0
+    before = contents(events)
+    refused = run("add", events)
+    assert (refused.code, contents(events)) == (2, before)
+    assert f"agree with --yes. To see which columns it chooses, and why: bloomparquet advise '{events}'" in refused.err
+    assert run("add", events, "--yes").code == 0
     assert filter_counts(events) == {
         "id": FILES * GROUPS,
         "st.x": FILES * GROUPS,
     }  # `at` is sorted, `ok` has two values
-    result = run("add", events)
+    result = run("add", events, "--yes")
     assert result.out.splitlines()[0] == "Nothing to do in 4 of 4 files."
     assert "bloomparquet advise" in result.out
 
@@ -205,7 +209,7 @@ def test_fpp_auto_counts_the_row_groups_of_all_files(run: Run, tmp_path: Path) -
         files.write(tmp_path / f"{i}.parquet", {"id": [j * 7919 % 1_000_003 for j in range(5000)]}, rows_per_group=100)
     for command in (["add", "--replace", "--columns", "id"], ["shrink"]):
         assert run("add", str(tmp_path), "--replace", "--columns", "id", "--fpp", "0.000001").code == 0
-        result = run(*command, str(tmp_path), "--fpp", "auto")
+        result = run(*command, str(tmp_path))
         highest = float(cells(result.out, "id")[-1].removesuffix(" %")) / 100
         assert 0.1 / 200 < highest <= TOLERANCE / 200
     assert "--fpp auto is 0.005 here: about 1 of 200 row groups." in run("advise", str(tmp_path)).out.splitlines()
@@ -214,10 +218,9 @@ def test_fpp_auto_counts_the_row_groups_of_all_files(run: Run, tmp_path: Path) -
 def test_add_without_columns_takes_the_fpp_of_advise(run: Run, tmp_path: Path) -> None:
     for i in range(4):
         files.write(tmp_path / f"{i}.parquet", {"id": [j * 7919 % 1_000_003 for j in range(5000)]}, rows_per_group=100)
-    assert run("add", tmp_path).code == 0
+    assert run("add", tmp_path, "--yes").code == 0
     assert run("advise", tmp_path).out.rstrip().endswith("There is nothing to do.")
     assert max(bp.inspect(str(tmp_path))["estimated_fpp"].to_pylist()) <= TOLERANCE / 200
-    assert "[default: (0.01 with --columns, otherwise auto)]" in " ".join(run("add", "--help").out.split())
 
 
 def test_hadoop_checksum_files_are_removed(run: Run, events: Path) -> None:

@@ -74,14 +74,14 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
     written = write_all(tmp_path / "written", files, bp.Bloom(fpp="auto", row_groups=total))
     added = write_all(tmp_path / "added", files, None)
     shrunk = write_all(tmp_path / "shrunk", files, bp.Bloom(ndv=10_000))
-    assert {outcome.action for outcome in bp.add_filters(added, bloom=AUTO)} == {"added"}
-    assert {outcome.action for outcome in bp.shrink_filters(shrunk, fpp="auto")} == {"shrunk"}
+    assert {outcome.action for outcome in bp.add_filters(added, bloom="x")} == {"added"}
+    assert {outcome.action for outcome in bp.shrink_filters(shrunk)} == {"shrunk"}
     assert filters_of(added) == filters_of(written)
     # Folding goes by the bits that are set; making a filter, by those that are expected.
     assert max(row["estimated_fpp"] for row in filters_of(shrunk)) <= TOLERANCE * auto_fpp(total)
     same = [one == other for one, other in zip(filters_of(shrunk), filters_of(written), strict=True)]
     assert np.mean(same) > 0.9
-    assert {outcome.action for outcome in bp.shrink_filters(written, fpp="auto")} == {"unchanged"}
+    assert {outcome.action for outcome in bp.shrink_filters(written)} == {"unchanged"}
 
 
 @pytest.mark.parametrize("bloom", ["*", ["*"]])
@@ -92,6 +92,25 @@ def test_every_column_means_auto_unless_it_has_a_quality(bloom: str | list[str],
     assert filters_of(added) == filters_of(write_all(tmp_path / "t", files, bp.Bloom(fpp="auto", row_groups=total)))
     bp.add_filters(added, bloom={"*": bp.Bloom(0.2)}, replace=True)
     assert max(row["estimated_fpp"] for row in filters_of(added)) > 0.02
+
+
+def test_a_table_is_written_for_its_own_row_groups(tmp_path: Path) -> None:
+    table = pa.table({"x": np.random.default_rng(5).integers(0, 2**60, 400 * 50)})
+
+    def false_row_groups(name: str, bloom: Any, write: Any = bp.write_table) -> float:
+        path = str(tmp_path / name)
+        write(table, path, bloom=bloom, row_group_size=50)
+        fpps: list[float] = bp.inspect(path)["estimated_fpp"].to_pylist()
+        return sum(fpps)
+
+    def stream(table: pa.Table, path: str, **options: Any) -> None:
+        with bp.ParquetWriter(path, table.schema, **options) as writer:
+            writer.write_table(table)
+
+    for bloom in ("x", "*", {"x": bp.Bloom(max_bytes=1 << 20)}):
+        assert SMALLEST_SHARE <= false_row_groups("one", bloom) <= TOLERANCE
+    for given in (false_row_groups("given", {"x": bp.Bloom(0.01)}), false_row_groups("stream", "x", stream)):
+        assert TOLERANCE < given <= TOLERANCE * 0.01 * 400
 
 
 def test_a_given_number_of_row_groups_is_not_counted(tmp_path: Path) -> None:
@@ -116,7 +135,6 @@ def test_the_fpp_stays_within_its_bounds() -> None:
         (lambda: bp.Bloom("Auto"), r"fpp is 'Auto'; expected 'auto', or a number above 0 and below 1"),
         (lambda: bp.Bloom("auto", row_groups=0), "row_groups is 0; expected the number of row groups of the table"),
         (lambda: bp.Bloom(0.01, row_groups=7), "row_groups is 7 and fpp is 0.01; leave out row_groups"),
-        (lambda: AUTO["x"], r"one file does not show.*Bloom\(fpp='auto', row_groups=10_000\)"),
     ],
 )
 def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp_path: Path) -> None:
@@ -170,7 +188,7 @@ def test_advice_for_a_large_table_is_its_auto_fpp(tmp_path: Path) -> None:
     assert f"x {row['false_row_groups_now']:.0f} {row['false_row_groups']:.1f}" in lines
     assert "--fpp auto is 0.00067 here: about 1 of 1,500 row groups." in lines
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    assert advice_commands(answer, "t") == ["bloomparquet add t --columns x --replace --fpp auto"]
+    assert advice_commands(answer, "t") == ["bloomparquet add t --columns x --replace"]
 
     fixed = only(path, fpp=0.01)
     assert (fixed["fpp"], fixed["advice"]) == (0.01, "keep")

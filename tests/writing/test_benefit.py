@@ -124,14 +124,13 @@ def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
     assert benefit.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
 
 
-def test_small_dictionaries_require_more_gain() -> None:
-    dictionary = np.ones(80, np.bool_)
-    little = facts(80, 10_000, 500, None, shared=0.6, dictionary=dictionary)
-    assert assess(INT64, PLAIN, little).reason.startswith("Spark already skips row groups by dictionaries of about 500")
-    assert not assess(INT64, PLAIN, little).recommended
-    assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.6)).recommended
-    assert assess(INT64, PLAIN, facts(80, 10_000, 500, None, shared=0.1, dictionary=dictionary)).recommended
-    assert assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.6, dictionary=dictionary)).recommended
+def test_filters_are_recommended_where_queries_feel_them() -> None:
+    for shared, recommended in ((0.65, False), (0.41, False), (0.35, True), (0.01, True)):
+        benefit = assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=shared))
+        assert (benefit.useful, benefit.recommended) == (True, recommended)
+    assert assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.65)).reason == (
+        "a lookup reads 53 of 80 row groups instead of 80, only 34 % fewer"
+    )
 
 
 def test_fractions_get_no_filter_unless_named() -> None:

@@ -29,7 +29,6 @@ def advice_report(advice: pa.Table) -> RenderableType:
     The :func:`advice_commands` belong below it, printed as they are: rich would wrap them, and nobody could copy them.
     """
     from rich.console import Group
-    from rich.text import Text
 
     columns = advice.to_pylist()
     right = ("distinct per\nrow group", "min/max\nskips", "filters\nskip", "size\nneeded", "size\nnow")
@@ -37,10 +36,10 @@ def advice_report(advice: pa.Table) -> RenderableType:
     figures.add_column("advice", no_wrap=True)
     reasons = new_table("", "", show_header=False)
     for column in columns:
-        style = {"none": "dim", "keep": ""}.get(column["advice"], "green")
-        name = Text(column["column"])
+        style = {"none": "dim", "keep": "", "maybe": ""}.get(column["advice"], "green")
+        name = escaped(column["column"])
         figures.add_row(name, *_advice_cells(column), style=style)
-        reasons.add_row(name, Text(column["reason"]), style=style)
+        reasons.add_row(name, escaped(column["reason"]), style=style)
     return Group(figures, "", reasons, "", *_false_row_groups(columns), _advice_balance(columns))
 
 
@@ -67,7 +66,7 @@ def _false_row_groups(columns: Sequence[Mapping[str, Any]]) -> list[RenderableTy
     shown = []
     for column in columns:
         now = column["false_row_groups_now"]
-        then = column["false_row_groups"] if column["advice"] not in ("none", "drop") else None
+        then = column["false_row_groups"] if column["advice"] not in ("none", "maybe", "drop") else None
         if now is not None or then is not None:
             shown.append((column["column"], now, then))
     most = max((number for _, *numbers in shown for number in numbers if number is not None), default=0.0)
@@ -105,14 +104,10 @@ def advice_commands(advice: pa.Table, path: Paths, *, fpp: Fpp = "auto") -> list
     `fpp` is the argument that was given to `advise`.
     """
     from bloomparquet.writing.advice.advise import OVERSIZED
-    from bloomparquet.writing.filters.spec import Bloom
 
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     where = shlex.join(os.fspath(each) for each in paths)
-    if isinstance(fpp, str):
-        goal = "" if all(number == Bloom().fpp for number in advice["fpp"].to_pylist()) else f" --fpp {fpp}"
-    else:
-        goal = "" if fpp == Bloom().fpp else f" --fpp {fpp:g}"
+    goal = "" if isinstance(fpp, str) else f" --fpp {fpp:g}"
     by_advice: dict[str, list[str]] = {}
     oversized = False
     for row in advice.to_pylist():

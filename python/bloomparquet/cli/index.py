@@ -26,6 +26,7 @@ from bloomparquet.cli.options import (
     storage_options,
 )
 from bloomparquet.cli.progress import file_progress
+from bloomparquet.cli.terminal import echo
 
 if TYPE_CHECKING:
     from bloomparquet.indexing.build import IndexInfo
@@ -121,7 +122,7 @@ def show(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
     if info.outdated and not as_json:
         target = "" if to is None else f" --to {shlex.quote(to)}"
         ignored = " --ignore-table-log" if table_log == "ignore" else ""
-        click.echo(f"To index them: bloomparquet index refresh {shlex.join(path)}{target}{ignored}")
+        echo(f"To index them: bloomparquet index refresh {shlex.join(path)}{target}{ignored}")
 
 
 @index.command()
@@ -133,9 +134,9 @@ def drop(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
 
     dropped = bp.drop_index(one_or_many(path), to, table_log=table_log, filesystem=storage_options())
     if as_json:
-        click.echo(json.dumps({"dropped": dropped}))
+        echo(json.dumps({"dropped": dropped}))
     else:
-        click.echo("The index was deleted." if dropped else "There is no index here.")
+        echo("The index was deleted." if dropped else "There is no index here.")
 
 
 def _report(done: str, info: IndexInfo, as_json: bool) -> None:
@@ -143,7 +144,7 @@ def _report(done: str, info: IndexInfo, as_json: bool) -> None:
 
     if as_json:  # without what was not compared
         fields = {name: value for name, value in asdict(info).items() if value is not None or name == "columns"}
-        click.echo(json.dumps(fields, ensure_ascii=False))
+        echo(json.dumps(fields, ensure_ascii=False))
         return
     lines = {
         "index": info.directory,
@@ -157,12 +158,12 @@ def _report(done: str, info: IndexInfo, as_json: bool) -> None:
         lines["covered now"] = f"{info.covered:,} of {plural(total, 'file')}"
         lines["new or changed"] = plural(outdated, "file")
     if done:
-        click.echo(f"{done} the index.")
+        echo(f"{done} the index.")
     for name, value in lines.items():
-        click.echo(f"{name:<16}{value}")
+        echo(f"{name:<16}{value}")
     by_reason: dict[str, list[str]] = {}
     for path, reason in sorted(info.left_out.items()):
         by_reason.setdefault(reason.removeprefix(f"{path}: "), []).append(path)
     for reason, files in by_reason.items():
         more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-        click.echo(f"left out: {files[0]}{more}: {reason}")
+        echo(f"left out: {files[0]}{more}: {reason}")

@@ -15,6 +15,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from bloomparquet.cli.terminal import printable
+
 
 def rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """The rows of a batch, in types that JSON has."""
@@ -29,7 +31,7 @@ def write_json_lines(out: IO[str], batches: Iterable[pa.RecordBatch]) -> None:
     """Write each row as a JSON object on a line of its own."""
     for batch in batches:
         for row in rows(batch):
-            out.write(json.dumps(dict(zip(batch.schema.names, row, strict=True)), ensure_ascii=False))
+            out.write(printable(json.dumps(dict(zip(batch.schema.names, row, strict=True)), ensure_ascii=False)))
             out.write("\n")
     out.flush()
 

@@ -27,7 +27,6 @@ from bloomparquet.cli.options import (
     Size,
     complete_path,
     dotted,
-    echo_folded,
     echo_saturated,
     fpp_option,
     html_option,
@@ -44,6 +43,7 @@ from bloomparquet.cli.options import (
     write_report,
 )
 from bloomparquet.cli.probe import probe
+from bloomparquet.cli.terminal import LogFormatter, echo, echo_folded
 from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def plan(
     scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
     write_report(report, path, scan_plan)
     if as_json:
-        click.echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
+        echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
         if len(scan_plan.table) and scan_plan.table.rows.any() and (missing := scan_plan.columns_without_filters()):
@@ -127,7 +127,7 @@ def plan(
         if opaque := scan_plan.not_understood():
             echo_folded(f"\nnot used: {', '.join(opaque)}; why:")
             again = shlex.join(["bloomparquet", "explain", *path, *_same_predicate(**predicate)])
-            click.echo(f"  {again}{same_keys()}")
+            echo(f"  {again}{same_keys()}")
 
 
 @cli.command()
@@ -148,7 +148,7 @@ def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicat
     explanation = scan_plan.explain()
     if as_json:
         values = explanation.to_dict() | ({"where": None} if scan_plan.where is None else {})
-        click.echo(json.dumps(values, ensure_ascii=False))
+        echo(json.dumps(values, ensure_ascii=False))
     else:
         echo_folded(str(explanation))
 
@@ -227,7 +227,7 @@ def inspect(
 
 @cli.command()
 @paths
-@fpp_option("auto")
+@fpp_option
 @click.option(
     "--sample",
     type=Size(),
@@ -263,7 +263,7 @@ def advise(
         return
     console().print(advice_report(table))
     for command in advice_commands(table, source, fpp=fpp):
-        click.echo(command + same_keys())  # click does not fold lines, so that they can be copied
+        echo(command + same_keys())  # click does not fold lines, so that they can be copied
 
 
 cli.add_command(add)
@@ -276,7 +276,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. No mistake of a user ends in a traceback."""
     warnings.showwarning = _show_warning
     if logging.lastResort is not None:  # what no handler takes goes to stderr
-        logging.lastResort.setFormatter(logging.Formatter("warning: %(message)s"))
+        logging.lastResort.setFormatter(LogFormatter("warning: %(message)s"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         codecs.register_error(_ESCAPING, _escape)
         sys.stdout.reconfigure(errors=_ESCAPING)
@@ -294,7 +294,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        echo(text.getvalue().rstrip("\n"), err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
@@ -319,7 +321,7 @@ def _is_users(error: Exception) -> bool:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(1)
 
 
@@ -331,7 +333,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+    echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def _planning(

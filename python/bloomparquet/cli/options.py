@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+from bloomparquet.cli.terminal import echo_folded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,16 +90,14 @@ class FalsePositives(click.ParamType["float | str"]):
         return number
 
 
-def fpp_option(default: float | str | None, shown: str | bool = True) -> Callable[[_Command], _Command]:
-    """The option ``--fpp``. Help shows the default as `shown`."""
-    return click.option(
-        "--fpp",
-        type=FalsePositives(),
-        default=default,
-        show_default=shown,
-        help="False positive probability (FPP) to aim at. With `auto`, a lookup over all files of PATH reads about one "
-        "row group that does not hold the value.",
-    )
+fpp_option = click.option(
+    "--fpp",
+    type=FalsePositives(),
+    default="auto",
+    show_default=True,
+    help="False positive probability (FPP) to aim at. With `auto`, a lookup over all files of PATH reads about one "
+    "row group that does not hold the value.",
+)
 
 
 class Size(click.ParamType[int]):
@@ -168,20 +166,6 @@ def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> 
         return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
     command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
     return f"These files have no Bloom filter on {columns}. Which columns should have one, and why:\n  {command}"
-
-
-def echo_folded(text: str) -> None:
-    """Print `text`. A terminal gets its lines folded, except those with a command, which are to be copied."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    for line in text.split("\n"):
-        if len(line) <= width or "bloomparquet " in line:
-            click.echo(line)
-            continue
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        fold = textwrap.TextWrapper(
-            width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
-        )
-        click.echo(fold.fill(line))
 
 
 def echo_saturated(reasons: Iterable[NotUsed]) -> None:

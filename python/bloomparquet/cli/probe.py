@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bloomparquet.cli.options import (
-    echo_folded,
     echo_saturated,
     ignore_table_log,
     json_option,
@@ -19,6 +18,7 @@ from bloomparquet.cli.options import (
     paths,
     storage_options,
 )
+from bloomparquet.cli.terminal import echo, echo_folded
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
@@ -59,7 +59,7 @@ def probe(
     name = column_from_sql(column)
     probed = probe_dataset(dataset, name, _typed(dataset, column, name, value), timezone)
     if as_json:
-        click.echo(json.dumps(_to_json(probed), ensure_ascii=False))
+        echo(json.dumps(_to_json(probed), ensure_ascii=False))
     else:
         _print(probed, column, path)
     if all(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in probed.answers):
@@ -93,12 +93,12 @@ def _print(probed: ProbedFiles, column: str, path: tuple[str, ...]) -> None:
     maybe = [answer for answer in probed.answers if answer.verdict is not Verdict.CANNOT_MATCH]
     for answer in maybe:
         reason = "" if answer.has_filter else " (no filter)"
-        click.echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
+        echo(f"maybe in {answer.path}, row group {answer.row_group}{reason}")
     total = len(probed.answers)
     if not total:
-        click.echo("proven absent: there is no row group, so there are no rows")
+        echo("proven absent: there is no row group, so there are no rows")
         return
-    click.echo(f"proven absent from {total - len(maybe):,} of {total:,} row groups")
+    echo(f"proven absent from {total - len(maybe):,} of {total:,} row groups")
     is_orc = probed.format.unit == "stripe"
     if is_orc:
         echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")

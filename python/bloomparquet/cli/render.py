@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bloomparquet.cli.json_rows import rows
+from bloomparquet.cli.terminal import printable
 from bloomparquet.report.texts import common_directory, human_bytes, plural
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _filter_lines(filters: pa.Table, width: int, limit: int | None) -> Table:
             "row_group": str(row["row_group"]),
             "estimated_ndv": f"{row['estimated_ndv']:,.0f}",
             "estimated_fpp": f"{100 * row['estimated_fpp']:.4f} %",
-            "type": short_type(row["type"]),
+            "type": escaped(short_type(row["type"])),
         }
         for name in names:
             value = row[name]
@@ -329,7 +330,7 @@ def _cell(value: Any) -> RenderableType:
 
     if value is None:
         return Text("null", style="dim")
-    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return Text(printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
 
 
 def new_table(*left: str, right: Sequence[str] = (), **options: Any) -> Table:
@@ -355,4 +356,4 @@ def short_type(name: str) -> str:
 def escaped(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape(printable(text))

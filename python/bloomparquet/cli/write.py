@@ -29,6 +29,7 @@ from bloomparquet.cli.options import (
     storage_options,
 )
 from bloomparquet.cli.progress import file_progress
+from bloomparquet.cli.terminal import echo, printable
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
@@ -64,16 +65,18 @@ def _output_options(command: _Command) -> _Command:
     metavar="A,B,…",
     help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
 )
-@fpp_option(None, "0.01 with --columns, otherwise auto")
+@fpp_option
 @click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
 @click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
+@click.option("--yes", is_flag=True, help="Without --columns: do not ask before files are changed.")
 @_output_options
 def add(
     path: tuple[str, ...],
     columns: str | None,
-    fpp: Fpp | None,
+    fpp: Fpp,
     max_bytes: int,
     replace: bool,
+    yes: bool,
     output: str | None,
     keys: Keys | None,
     dry_run: bool,
@@ -81,18 +84,19 @@ def add(
 ) -> None:
     """Add Bloom filters to existing Parquet files. Data pages are copied unchanged.
 
-    Each file is replaced in one step. Existing filters are kept. A second run does only what is left.
+    Each file is replaced in one step. Existing filters are kept. A second run does only what is left. Without
+    --columns, the advice is shown first, and nothing is done without consent.
     """
     import bloomparquet as bp
 
     names = split_names(columns) or ["*"]
-    if fpp is None:
-        fpp = "auto" if names == ["*"] else 0.01
     try:
         bloom = bp.Bloom(fpp, max_bytes=max_bytes)
     except bp.OptionError as error:
         raise click.BadParameter(str(error), param_hint="--max-bytes") from None
 
+    if columns is None and not yes and not dry_run:
+        _ask(path, fpp, keys, replace=replace)
     by_column: dict[Any, bp.Bloom] = dict.fromkeys(names, bloom)
 
     def work(progress: Progress) -> list[FileOutcome]:
@@ -111,12 +115,38 @@ def add(
     outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
     if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
         again = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
-        click.echo(f"To see which columns filters are recommended for, and why:\n  {again}")
+        echo(f"To see which columns filters are recommended for, and why:\n  {again}")
+
+
+def _ask(path: tuple[str, ...], fpp: Fpp, keys: Keys | None, *, replace: bool) -> None:
+    """Show the advice for `path`, and ask whether to follow it. Ends the command without consent."""
+    import bloomparquet as bp
+    from bloomparquet.cli.advice import advice_report
+    from bloomparquet.cli.render import console
+    from bloomparquet.planning.dataset import open_dataset
+    from bloomparquet.report.texts import human_bytes, plural
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError(
+            "without --columns, add chooses the columns; name them with --columns, or agree with --yes. To see which "
+            f"columns it chooses, and why: bloomparquet advise {shlex.join(path)}{same_keys()}"
+        )
+    dataset = open_dataset(one_or_many(path), storage_options(), keys, "ignore", allow_named_files=True)
+    advice = bp.advise(dataset, fpp=fpp, keys=keys)
+    console().print(advice_report(advice))
+    done = ("add", "replace", "keep", "shrink") if replace else ("add",)
+    chosen = [row for row in advice.to_pylist() if row["advice"] in done]
+    if chosen:
+        size = human_bytes(sum(row["filter_bytes"] or 0 for row in chosen))
+        files = plural(len(dataset.files), "file")
+        what = f"{'Make' if replace else 'Add'} filters of {size} on {', '.join(row['column'] for row in chosen)}"
+        if not click.confirm(printable(f"{what}, in {files}?")):
+            raise click.exceptions.Exit(1)
 
 
 @click.command()
 @paths
-@fpp_option(0.01)
+@fpp_option
 @click.option(
     "--drop-above",
     type=click.FloatRange(0, 1, min_open=True),
@@ -179,9 +209,9 @@ def _run(
             if outcome.error is not None:
                 # Not click.echo, which would write into the progress bar.
                 place = "" if outcome.path in outcome.error else f"{outcome.path}: "
-                print(f"error: {place}{' '.join(outcome.error.split())}", file=sys.stderr)
+                print(printable(f"error: {place}{' '.join(outcome.error.split())}", err=True), file=sys.stderr)
             if as_json:
-                click.echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
+                echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
             show(next(count), total)
 
         outcomes = work(done)

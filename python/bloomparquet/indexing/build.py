@@ -90,8 +90,8 @@ def build_index(
     if there were none, until :func:`refresh_index`. An index that was there is replaced.
 
     * `columns`: which columns; None for all. ``{"user_id": bp.Bloom()}`` makes filters that the files do not have, and
-      ``"lower(email)"`` a filter of the lower-case values. For ``bp.Bloom("auto")``, this process first reads
-      the footers of all files, to count their row groups.
+      ``"lower(email)"`` a filter of the lower-case values. For a ``bp.Bloom`` without an fpp, this process
+      first reads the footers of all files, to count their row groups.
     * `filesystem`, `table_log`: as for :func:`plan`.
     * `progress`: called with the number of files that are done and the number of all files.
 

@@ -70,7 +70,7 @@ class IndexColumns:
             if bloom is None and _EXPRESSION.fullmatch(name):
                 named[name] = Bloom()
             elif bloom is not None:
-                parse_bloom({name: bloom}, counts_row_groups=True)  # raises an error for an impossible quality
+                parse_bloom({name: bloom})  # raises an error for an impossible quality
         return cls(named, case_sensitive)
 
     @property

@@ -90,6 +90,9 @@ def write_table(
     if not isinstance(table, pa.Table):
         table = pa.table(table)
     rows = min(row_group_size, max(table.num_rows, 1))
+    if bloom is not None and row_group_size > 0:
+        row_groups = -(-table.num_rows // row_group_size)
+        bloom = {column: wanted.for_row_groups(row_groups) for column, wanted in parse_bloom(bloom).items()}
     writer = ParquetWriter(
         path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
     )

@@ -21,7 +21,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
-from bloomparquet.writing.filters.spec import BloomSpec, Fpp, parse_bloom
+from bloomparquet.writing.filters.spec import AUTO, BloomSpec, Fpp, parse_bloom
 from bloomparquet.writing.outcome import FIELDS, FileOutcome
 from bloomparquet.writing.retrofit.change import Change, FileJob, change_file
 from bloomparquet.writing.retrofit.retrofit import plan_filters, plan_shrinking
@@ -59,8 +59,8 @@ def add_filters(
     """Add Bloom filters to the files at `path`, on Spark's executors. Returns one row per file.
 
     `bloom` is that of :func:`bloomparquet.add_filters`: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or
-    ``"*"`` for all columns for which filters pay, with the fpp ``"auto"``. For ``Bloom(fpp="auto")`` the driver counts
-    the row groups of all files at `path`; so it reads all footers, as for ``"*"``. Column names are resolved as in
+    ``"*"`` for all columns for which filters pay. Unless each column has an fpp, the driver reads all footers at `path`
+    to count the row groups. Column names are resolved as in
     Spark: their case is ignored unless ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with
     backticks.
 
@@ -83,7 +83,7 @@ def add_filters(
     UnsupportedError if the Python of an executor does not have this package.
     """
     call = _Call.find(spark, path, files_per_task, key_provider)
-    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom, counts_row_groups=True).items()}
+    asked: Any = {_column(name): wanted for name, wanted in parse_bloom(bloom).items()}
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     change = plan_filters(call.dataset, asked, replace, case_sensitive=case_sensitive)
     return call.run(change, "add Bloom filters to", dry_run)
@@ -92,7 +92,7 @@ def add_filters(
 def shrink_filters(
     spark: SparkSession,
     path: Paths,
-    fpp: Fpp = 0.01,
+    fpp: Fpp = AUTO,
     drop_above: float = 0.9,
     dry_run: bool = False,
     *,
@@ -101,8 +101,8 @@ def shrink_filters(
 ) -> DataFrame:
     """Fold the Bloom filters of the files at `path` to the size that `fpp` needs, on Spark's executors.
 
-    Returns one row per file. Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, also with
-    ``fpp="auto"``, without reading data. ``action`` is ``shrunk``, ``unchanged`` or ``failed``. Data may move within a
+    Returns one row per file. Filters are folded and dropped as by :func:`bloomparquet.shrink_filters`, without
+    reading data. ``action`` is ``shrunk``, ``unchanged`` or ``failed``. Data may move within a
     file, so DataFrames that were planned, explained or run before must be loaded again. Otherwise see
     :func:`add_filters`.
     """

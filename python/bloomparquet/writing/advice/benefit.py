@@ -32,9 +32,9 @@ from bloomparquet.query.ordering import Bounds
 from bloomparquet.writing.filters.spec import why_unsuitable
 
 _LEAST_GAIN = 0.2  # filters must exclude this share of the row groups that are read without them,
+_FELT_GAIN = 0.6  # and this share to be recommended: queries feel less too little for what filters cost,
 _LEAST_SHARE = 0.05  # and this share of all row groups,
 _LEAST_ROW_GROUPS = 10  # or this number of row groups
-_SMALL_DICTIONARY = 1_000  # entries of a dictionary that is read and tested quickly
 _TINY_ROWS = 1_000
 _MOSTLY = 0.5
 _LEAST_OVERLAP = 0.5  # sum over all pairs below which a measurement says nothing
@@ -52,7 +52,6 @@ class ColumnFacts:
     * `ndv`: the NDV, NaN if unknown;
     * `shared`: for a value of one row group, the measured probability that another row group has it too; None if not
       measured;
-    * `dictionary`: whether a chunk is dictionary encoded throughout;
     * `whole`: these are all row groups. Otherwise they stand for many more like them: the file is still being written.
     """
 
@@ -61,7 +60,6 @@ class ColumnFacts:
     bounds: Bounds | None
     ndv: NDArray[np.float64]
     shared: float | None = None
-    dictionary: NDArray[np.bool_] | None = None
     whole: bool = True
 
     @property
@@ -180,16 +178,14 @@ def _compare(family: Family, facts: ColumnFacts, holding: NDArray[np.int64], fpp
         share = _percent((lookup.others * shared + lookup.own) / total)
         reason = f"a value is in {share} of the row groups; distinct values in each: {_count(ndv)}"
         return lookup.benefit(reason, spared)
-    has_dictionaries = facts.dictionary is not None and bool(facts.dictionary[holding].all())
-    if has_dictionaries and ndv <= _SMALL_DICTIONARY and spared < _MOSTLY * read:
-        reason = f"Spark already skips row groups by dictionaries of {_count(ndv)} entries"
-        return lookup.benefit(reason, spared, useful=True)
     if facts.whole:
         reason = f"a lookup reads {max(read - spared, 1):,.0f} of {total:,} row groups instead of {read:,.0f}"
     else:
         reason = f"a lookup reads {_percent(read - spared)} of the row groups instead of {_percent(read)}"
     if family == "float":
         return lookup.benefit(f"{reason}, but fractions are rarely looked up", spared, useful=True)
+    if spared < _FELT_GAIN * read:
+        return lookup.benefit(f"{reason}, only {_percent(spared / read)} fewer", spared, useful=True)
     return lookup.benefit(reason, spared, useful=True, recommended=True)
 
 

@@ -37,8 +37,6 @@ _FULL = 0.9  # share of set bits above which the NDV cannot be estimated from a 
 _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.planning.parquet.filters
 _MOST_VALUES = 1 << 22
 _KEPT_FPP = 0.003  # samples in memory are no larger than their values need, and still exact enough
-_DATA_PAGES = (0, 3)
-_DICTIONARY_ENCODINGS = {2, 8}
 
 
 class Wanted(Enum):
@@ -53,8 +51,7 @@ class Wanted(Enum):
 class Sample:
     """The sample of a column.
 
-    * `chunks`: the column chunks of the sample; `ndv`, `filters`, `dictionary`: of each, its NDV, a filter of its
-      values, and whether it is dictionary encoded throughout;
+    * `chunks`: the column chunks of the sample; `ndv`, `filters`: of each, its NDV and a filter of its values;
     * `sizes`: the bytes of some filters in the files, with headers;
     * `fpp`: the false positive probability of some of these filters, from their bits; `empty`: how many of them have no
       bit set;
@@ -65,7 +62,6 @@ class Sample:
     chunks: list[int] = field(default_factory=list)
     ndv: list[float] = field(default_factory=list)
     filters: list[SplitBlockBloomFilter] = field(default_factory=list)
-    dictionary: list[bool] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     fpp: list[float] = field(default_factory=list)
     empty: int = 0
@@ -180,7 +176,6 @@ class _Sampling:
         sample.chunks.append(read.chunk)
         sample.ndv.append(measured.ndv)
         sample.filters.append(measured.filter)
-        sample.dictionary.append(_is_dictionary_encoded(self._table, self._columns[read.column], read.chunk))
 
 
 def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
@@ -195,9 +190,8 @@ def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
     pool = pool_size(rows, distinct)
     every = filled.astype(np.float64) if np.isinf(pool) else -pool * np.expm1(-filled / pool)
     every[sample.chunks] = ndv
-    throughout = np.full(len(filled), all(sample.dictionary))
     shared = measure_overlap(column.bounds, sample.chunks, sample.filters)
-    return ColumnFacts(column.values, column.nulls, column.bounds, every, shared, throughout)
+    return ColumnFacts(column.values, column.nulls, column.bounds, every, shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,15 +301,3 @@ def _read_filter(
     # Oversized on purpose, so that the NDV estimate from the set bits stays accurate for small counts.
     bloom = Bloom(fpp=0.01, ndv=min(int(column.values[chunk]), _MOST_VALUES))
     return filter_chunk(table.storage, file, footer, row_group, part.leaf, bloom, count)
-
-
-def _is_dictionary_encoded(table: RowGroups, column: TableColumn, chunk: int) -> bool:
-    """Whether all data pages of the chunk use the dictionary, as the footer says (encoding_stats)."""
-    footer, row_group = _footer_of(table, column, chunk)
-    leaf = column.leaves[int(column.part[chunk])]
-    try:
-        stats = footer.chunk_metadata(row_group, leaf.index).encoding_stats or ()
-        encodings = [page.encoding for page in stats if page.page_type in _DATA_PAGES]
-    except BloomParquetError:  # the sample itself is as good as any
-        return False
-    return bool(encodings) and _DICTIONARY_ENCODINGS.issuperset(encodings)

@@ -46,9 +46,11 @@ class Bloom:
     """The quality of the Bloom filters of a column.
 
     `fpp` is the target false positive probability: a filter gets the smallest size, a power of two, whose fpp is at
-    most a quarter higher. ``"auto"`` is the fpp with which a lookup of one value in a table of `row_groups` row groups
-    reads about one that does not hold it: 1 / row_groups, but at most 0.01 and at least 0.000001. For files that exist,
-    `row_groups` is counted if it is not given.
+    most a quarter higher. ``"auto"``, the default, is the fpp with which a lookup of one value in a table of
+    `row_groups` row groups reads about one that does not hold it: 1 / row_groups, but at most 0.01 and at least
+    0.000001. If `row_groups` is not given, the row groups of all files are counted when filters are added to files or
+    an index is built. :func:`bloomparquet.write_table` counts those of its own file, and
+    :class:`bloomparquet.ParquetWriter` takes 0.01: give them the number of row groups of a table of many files.
 
     `ndv` is the number of distinct values per row group to reserve space for; by default, the values are counted. No
     filter is larger than `max_bytes`; a warning says if that makes the fpp worse. Raises OptionError for values that
@@ -62,7 +64,7 @@ class Bloom:
     4096
     """
 
-    fpp: Fpp = 0.01
+    fpp: Fpp = AUTO
     ndv: int | None = None
     max_bytes: int = 16 << 20
     row_groups: int | None = None
@@ -90,15 +92,8 @@ class Bloom:
 
     @property
     def target_fpp(self) -> float:
-        """The fpp as a number. Raises OptionError if it depends on a number of row groups that is not given."""
-        if not isinstance(self.fpp, str):
-            return self.fpp
-        if self.row_groups is None:
-            raise OptionError(
-                "fpp is 'auto' without row_groups, and one file does not show how many row groups its table has; give "
-                "the number that the whole table will have, such as bloomparquet.Bloom(fpp='auto', row_groups=10_000)"
-            )
-        return auto_fpp(self.row_groups)
+        """The fpp as a number. Without a number of row groups, that of a small table."""
+        return auto_fpp(self.row_groups or 1) if isinstance(self.fpp, str) else self.fpp
 
     def for_row_groups(self, row_groups: int) -> Bloom:
         """A copy for a table of `row_groups` row groups; this object itself if it has a number, or needs none."""
@@ -118,28 +113,20 @@ BloomSpec = str | Sequence[str | Column] | Mapping[str, Bloom] | Mapping[Column,
 unless a column has that name. A tuple is always a path."""
 
 
-def parse_bloom(bloom: BloomSpec, *, counts_row_groups: bool = False) -> dict[str | Column, Bloom]:
-    """`bloom` as a dictionary from the column names that the user wrote. If the caller `counts_row_groups`, ``"*"``
-    without a :class:`Bloom` has the fpp ``"auto"``, by which columns are recommended.
-
-    Raises OptionError if `bloom` is invalid; and, unless the caller `counts_row_groups`, if it needs a number of row
-    groups.
-    """
+def parse_bloom(bloom: BloomSpec) -> dict[str | Column, Bloom]:
+    """`bloom` as a dictionary from the column names that the user wrote. Raises OptionError if it is invalid."""
     if isinstance(bloom, str):
         bloom = [bloom]
     if not isinstance(bloom, Iterable):
         raise OptionError(f"bloom is {quoted(bloom)}; expected columns, or a bloomparquet.Bloom for each column")
     by_column: dict[str | Column, Bloom] = {}
     for column in bloom:
-        unless_given = Bloom(AUTO) if counts_row_groups and column == EVERY_COLUMN else Bloom()
-        by_column[column] = bloom[column] if isinstance(bloom, Mapping) else unless_given  # type: ignore[index]
+        by_column[column] = bloom[column] if isinstance(bloom, Mapping) else Bloom()  # type: ignore[index]
     for column, wanted in by_column.items():
         if not isinstance(column, str | tuple) or not isinstance(wanted, Bloom):
             raise OptionError(
                 f"bloom has {column!r}: {wanted!r}; expected columns, or a bloomparquet.Bloom for each column"
             )
-        if not counts_row_groups:
-            _ = wanted.target_fpp  # raises
     if not by_column:
         raise OptionError('bloom names no column; expected at least one, or "*"')
     return by_column

@@ -21,7 +21,7 @@ from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
-from bloomparquet.writing.filters.spec import EVERY_COLUMN, Bloom, BloomSpec, Fpp, choose_leaves, parse_bloom
+from bloomparquet.writing.filters.spec import AUTO, EVERY_COLUMN, Bloom, BloomSpec, Fpp, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
 from bloomparquet.writing.retrofit.change import AddFilters, Change, FileJob, ShrinkFilters, change_file, read_footer
 
@@ -51,9 +51,8 @@ def add_filters(
     The files are replaced; with `dst`, the new files are written there instead. Every byte before the old footer is
     copied unchanged, and filters and a new footer follow. `bloom` chooses the columns and the quality of their filters:
     a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or ``"*"`` for all columns where filters are worth their
-    size. The fpp is 0.01 by default, for ``"*"`` ``"auto"``, by which :func:`advise` recommends columns. For
-    ``Bloom(fpp="auto")`` the row groups of all files at `src` are counted. Column chunks that have a filter keep it
-    unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
+    size. The fpp is ``"auto"`` by default, for which the row groups of all files at `src` are counted. Column chunks
+    that have a filter keep it unless `replace`. With `dry_run`, outcomes are computed and nothing is written.
 
     A file that fails is unchanged, unless its error says otherwise. The error is raised, or with ``on_error="report"``
     returned in the outcome. `progress` is called with each outcome and the number of files.
@@ -101,7 +100,7 @@ def plan_filters(
     file.
     """
     footers = {} if footers is None else footers
-    asked = parse_bloom(bloom, counts_row_groups=True)
+    asked = parse_bloom(bloom)
     if EVERY_COLUMN in asked or any(wanted.needs_row_groups for wanted in asked.values()):
         row_group_count = _read_footers(dataset, footers)
         asked = {column: wanted.for_row_groups(row_group_count) for column, wanted in asked.items()}
@@ -161,7 +160,7 @@ def shrink_filters(
     src: Paths,
     dst: PathLike | None = None,
     *,
-    fpp: Fpp = 0.01,
+    fpp: Fpp = AUTO,
     drop_above: float = 0.9,
     dry_run: bool = False,
     on_error: OnError = "raise",
@@ -171,7 +170,7 @@ def shrink_filters(
 ) -> list[FileOutcome]:
     """Fold the Bloom filters of the Parquet files at `src` to the size that `fpp` needs. Returns one outcome per file.
 
-    `fpp` may be ``"auto"``, as in :class:`Bloom`, for the number of row groups of all files at `src`.
+    ``"auto"`` is the fpp for the number of row groups of all files at `src`, as in :class:`Bloom`.
 
     No data is read. A folded filter has exactly the bits of a filter that was made at the smaller size. Filters whose
     false positive probability is `drop_above` or more are dropped. Empty filters of chunks with values are dropped too:
