@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 
+original_open = os.open
 TABLE = pa.table({"x": range(1000)})
 WORKS: dict[str, Callable[[Path], object]] = {
     "add": lambda path: bp.add_filters(path, bloom=["x"]),
@@ -45,13 +47,20 @@ def hang(*_: object) -> None:
     raise TimeoutError("it hangs")
 
 
+def refuse_writing(path: str, flags: int, *arguments: int, **options: int) -> int:
+    """Open a file, but not for writing if it is there: it belongs to another user. A pipe could be opened for both."""
+    if flags & os.O_RDWR and not flags & os.O_CREAT:
+        raise PermissionError(errno.EACCES, "it belongs to another user", path)
+    return original_open(path, flags, *arguments, **options)
+
+
 @pytest.mark.parametrize("name", WORKS)
 def test_a_pipe_hangs_nobody(name: str, tmp_path: Path) -> None:
-    opened, original = dict[str, None](), os.open
+    opened = dict[str, None]()
 
     def record(path: str, *arguments: int, **options: int) -> int:
         opened[os.fspath(path)] = None
-        return original(path, *arguments, **options)
+        return original_open(path, *arguments, **options)
 
     path = prepare(name, tmp_path / "first")
     with patch.object(os, "open", record):
@@ -68,7 +77,8 @@ def test_a_pipe_hangs_nobody(name: str, tmp_path: Path) -> None:
             pipe.unlink(missing_ok=True)
             os.mkfifo(pipe)
             signal.alarm(30)
-            with suppress(bp.BloomParquetError, FileNotFoundError, FileExistsError):
+            errors = (bp.BloomParquetError, FileNotFoundError, PermissionError)
+            with patch.object(os, "open", refuse_writing), suppress(*errors):
                 WORKS[name](path)
             signal.alarm(0)
     finally:
