@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -354,12 +352,8 @@ def test_an_error_offers_what_can_be_written_instead(text: str, offer: str) -> N
     assert f". {offer}" in str(raised.value)
 
 
-def test_an_unknown_function_is_a_short_message_with_the_page_that_lists_them() -> None:
+def test_an_unknown_function_is_an_error_that_says_what_is_supported() -> None:
     with pytest.raises(PlanError, match=r"^cannot use .SOUNDEX\(c\) = 'x'. in where: it is not supported; ") as raised:
         parse_where("soundex(c) = 'x'")
-    assert len(str(raised.value)) < 250
-    links = re.findall(r"docs/([\w-]+\.md)#([\w-]+)", str(raised.value))
-    assert len(links) == 2
-    for page, heading in links:
-        titles = re.findall(r"^#+ (.*)$", (Path(__file__).parents[2] / "docs" / page).read_text(), re.MULTILINE)
-        assert heading in [title.lower().replace(" ", "-") for title in titles]
+    assert "expected a column compared with" in str(raised.value)
+    assert len(str(raised.value)) < 300
