@@ -254,7 +254,7 @@ def test_json_of_plan_and_explain_counts_opened_files_apart(run: Run, tmp_path: 
         assert values["opened_files"]["kept"] == 2
         assert values["not_understood"] == ["LENGTH(s) = 3"]
     assert plan["opened_files"]["skipped"] == {"partition": 0, "statistics": 0, "bloom": 2}
-    assert plan["columns_without_filters"] == []
+    assert plan["columns_without_filters"] == {}
     assert explained["opened_files"]["decided"] == {"read": 2, "bloom": 2}
     day, *_ = explained["parts"][0]["parts"]
     assert (day["skipped"], day["unopened_files_skipped"]) == (0, 1)

@@ -86,7 +86,7 @@ def test_explain_names_what_is_not_used(readers: Readers, path: str, source: str
     with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
         text = explained(frame, "formatted")
     assert re.search(r"[Nn]ot used: length\(s\) = 2 \(a function around the column\)", text)
-    assert "no Bloom filter on m" in text
+    assert "4 of 8 row groups have no Bloom filter on m" in text
 
 
 @pytest.mark.usefixtures("transparent")

@@ -97,6 +97,8 @@ def test_files_without_filters_among_others(readers: Readers, tmp_path: Path) ->
     only = readers.ask(tmp_path / "2.parquet", "id = 19", rows_per_group=5)
     assert ran.plan.kept == only.plan.kept > 0
     assert only.plan.skipped["bloom"] == 0
+    assert ran.plan.without_filters == {"id": only.plan.kept}
+    assert f"; {only.plan.kept} of 12 row groups have no Bloom filter on id" in str(ran.plan)
 
 
 def file_of(damage: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
@@ -278,20 +279,30 @@ def test_filters_of_any_size_are_read(blocks: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"], ids=["first", "last"])
-def test_a_column_without_filters_has_none_in_any_file(names: str, tmp_path: Path) -> None:
-    """Only one of the files has a filter on `x`, and their schemas differ."""
+def test_row_groups_without_filters_are_counted(names: str, tmp_path: Path) -> None:
+    """Only one of the files has a filter on `x`, and their schemas differ. Statistics skip the file without `z`."""
     even = list(range(0, 100, 2))
     write(tmp_path / f"{names[0]}.parquet", {"x": even, "y": even, "z": even}, ["x", "y"])
     write(tmp_path / f"{names[1]}.parquet", {"y": even, "x": even}, ["y"])
     for where, expected in (
-        ("x = 31", []),
-        ("x = 31 OR y = 31", []),
-        ("z = 31", ["z"]),
-        ("z = 31 OR x = 31 OR z IN (33, 35)", ["z"]),
-        ("z > 31", []),
-        ("z = 500", ["z"]),
+        ("x = 31", {"x": 1}),
+        ("x = 31 OR y = 31", {"x": 1}),
+        ("y = 31", {}),
+        ("z = 31", {"z": 1}),
+        ("z = 31 OR x = 31 OR z IN (33, 35)", {"z": 1, "x": 1}),
+        ("z > 31", {}),
+        ("z = 500", {}),
     ):
         assert bp.plan(tmp_path, where).columns_without_filters() == expected, where
+
+
+def test_stripes_without_filters_are_counted(tmp_path: Path) -> None:
+    for name, bloom in (("1", [1]), ("2", []), ("3", [])):
+        first = 0 if name != "3" else 500  # statistics skip the third file
+        table = pa.table({"x": list(range(first, first + 100, 2))})
+        orc.write_table(table, str(tmp_path / f"{name}.orc"), bloom_filter_columns=bloom)
+    plan = bp.plan(tmp_path, "x = 31")
+    assert (plan.kept, plan.columns_without_filters()) == (1, {"x": 1})
 
 
 def test_statistics_exclude_a_part_of_or_where_no_filter_is(tmp_path: Path) -> None:

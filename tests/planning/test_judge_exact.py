@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.decisions import DECISIONS, Decision
-from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, decide, judge
+from bloomparquet.planning.judge import (
+    HAS_FILTER,
+    NO_FILTER,
+    Errors,
+    PartitionEvidence,
+    Request,
+    RowCondition,
+    decide,
+    judge,
+)
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, REASONS
 from bloomparquet.query.normal_form import normalize
@@ -253,16 +262,17 @@ def test_evidence_that_cannot_be_read_is_an_error_of_the_plan(dataset: bp.Datase
 
 def test_columns_are_read_once_and_those_without_filters_known(dataset: bp.Dataset) -> None:
     ranges = [*simple(0), Range(1, {name: Chunk((2, 4), has_filter=False) for name in "abc"})]
-    for where, reads, has_filters in (
-        (bp.Or(bp.Eq("a", 3), bp.In("a", [3, 5])), 2, {("a",): True}),
-        (bp.Or(bp.Eq("c", 3), bp.Gt("b", 9)), 2, {("c",): False}),
+    for where, reads, filters in (
+        (bp.Or(bp.Eq("a", 3), bp.In("a", [3, 5])), 2, {("a",): [HAS_FILTER, NO_FILTER]}),
+        (bp.Or(bp.Eq("c", 3), bp.Gt("b", 9)), 2, {("c",): [NO_FILTER, 0]}),
         (bp.Eq("p", 1), 0, {}),
-        (bp.Eq("a", 9), 2, {("a",): True}),
+        (bp.Eq("a", 9), 2, {("a",): [HAS_FILTER, NO_FILTER]}),
     ):
         for order in (ranges, ranges[::-1]):
             request = make_request(dataset)
             judged(order, [where], request)
-            assert (request.footer_reads.requests, request.has_filters) == (reads, has_filters)
+            found = {column: sorted(of.tolist(), reverse=True) for column, of in request.filters.items()}
+            assert (request.footer_reads.requests, found) == (reads, filters)
 
 
 def test_a_filter_is_asked_once(dataset: bp.Dataset) -> None:

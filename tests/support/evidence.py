@@ -134,7 +134,7 @@ class FakeRanges:
     filters were asked, in order."""
 
     ranges: list[Range]
-    stripe_index: NDArray[np.int64] = field(default_factory=lambda: np.array([], np.int64))
+    stripe_index: NDArray[np.int64] | None = None
     total: int = 0
     unreadable: dict[str, BloomParquetError] = field(default_factory=dict)
     asked: list[tuple[int, int]] = field(default_factory=list)

@@ -122,8 +122,11 @@ def plan(
         echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
-        if len(scan_plan.table) and scan_plan.table.rows.any() and (missing := scan_plan.columns_without_filters()):
-            echo_folded(f"\n{no_filters(', '.join(missing), path, is_orc=scan_plan.unit == 'stripe')}")
+        if missing := scan_plan.columns_without_filters():
+            from bloomparquet.planning.plan import describe_without_filters
+
+            lines = describe_without_filters(missing, len(scan_plan.table), scan_plan.unit)
+            echo_folded(f"\n{no_filters('; '.join(lines), path, is_orc=scan_plan.unit == 'stripe')}")
         if opaque := scan_plan.not_understood():
             echo_folded(f"\nnot used: {', '.join(opaque)}; why:")
             again = shlex.join(["bloomparquet", "explain", *path, *_same_predicate(**predicate)])
@@ -222,7 +225,8 @@ def inspect(
             console.print(render.filters_report(table, width=console.width, limit=limit or None))
             echo_saturated(saturated_columns(table, shlex.join(path)))
         else:
-            echo_folded(no_filters("any column", path, is_orc="stripe" in table.column_names))
+            none = "These files have no Bloom filter on any column"
+            echo_folded(no_filters(none, path, is_orc="stripe" in table.column_names))
 
 
 @cli.command()

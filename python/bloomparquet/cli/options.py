@@ -160,12 +160,12 @@ ignore_table_log = click.option(
 )
 
 
-def no_filters(columns: str, path: tuple[str, ...], *, is_orc: bool = False) -> str:
+def no_filters(what: str, path: tuple[str, ...], *, is_orc: bool = False) -> str:
     """The text for files without filters, with the remedy."""
     if is_orc:
-        return f"These files have no Bloom filter on {columns}; write them with orc.bloom.filter.columns to have some."
+        return f"{what}; write them with orc.bloom.filter.columns to have some."
     command = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
-    return f"These files have no Bloom filter on {columns}. Which columns should have one, and why:\n  {command}"
+    return f"{what}. Which columns should have one, and why:\n  {command}"
 
 
 def echo_saturated(reasons: Iterable[NotUsed]) -> None:

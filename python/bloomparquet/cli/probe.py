@@ -103,7 +103,7 @@ def _print(probed: ProbedFiles, column: str, path: tuple[str, ...]) -> None:
     if is_orc:
         echo_folded("The row groups of an ORC file are numbered from 0, through all its stripes.")
     if not any(answer.has_filter for answer in probed.answers):
-        echo_folded(no_filters(column, path, is_orc=is_orc))
+        echo_folded(no_filters(f"These files have no Bloom filter on {column}", path, is_orc=is_orc))
     echo_saturated([] if probed.saturated is None else [probed.saturated])
 
 

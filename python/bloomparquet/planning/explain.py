@@ -19,9 +19,9 @@ from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.decisions import DECISIONS, Decision, count_decisions
 from bloomparquet.planning.evidence.interface import RowRanges, Units
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
-from bloomparquet.planning.judge import LeafVerdicts, Request, RowCondition, decide
+from bloomparquet.planning.judge import NO_FILTER, LeafVerdicts, Request, RowCondition, decide
 from bloomparquet.planning.leaf_reasons import Why, explain_kept
-from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.elements import to_element_conditions
@@ -42,7 +42,7 @@ from bloomparquet.query.predicate import (
     to_sql,
 )
 from bloomparquet.query.resolve import merge_values, rename
-from bloomparquet.query.verdict import might_match
+from bloomparquet.query.verdict import Reason, might_match
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.storage.staleness import changed_files
 
@@ -82,9 +82,14 @@ class JudgedConditions:
 
         return draw_plan(plan)
 
-    def without_filters(self) -> list[str]:
-        """The columns of equalities that no file of the plan has a filter on."""
-        return [".".join(column) for column, present in self.request.has_filters.items() if not present]
+    def without_filters(self, plan: ScanPlan) -> dict[str, int]:
+        """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
+        kept = plan.codes != REASONS.index(Reason.STATISTICS)
+        counts = {
+            ".".join(column): int(np.count_nonzero(kept & (filters == NO_FILTER)))
+            for column, filters in self.request.filters.items()
+        }
+        return {column: count for column, count in counts.items() if count}
 
 
 class _JudgedPart(NamedTuple):

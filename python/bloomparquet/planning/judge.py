@@ -31,6 +31,8 @@ from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
 from bloomparquet.storage.files import ReadCount
 
+NO_FILTER, HAS_FILTER = 1, 2
+
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
@@ -121,6 +123,7 @@ class Request:
     """The inputs of a plan, and the counts and findings of planning while it runs.
 
     `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the columns that no file has.
+    `filters`: by column of an equality, per unit: NO_FILTER, HAS_FILTER, or 0 if it was not looked up.
     """
 
     dataset: Dataset
@@ -131,19 +134,13 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
-    has_filters: dict[Column, bool] = field(default_factory=dict)  # by column of an equality: whether a file has one
+    filters: dict[Column, NDArray[np.uint8]] = field(default_factory=dict)
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def uncounted_copy(self) -> Request:
         """A copy of this request, whose reads, errors and time do not count for the plan."""
-        return replace(
-            self,
-            footer_reads=ReadCount(),
-            filter_reads=ReadCount(),
-            errors=Errors("keep"),
-            watch=Stopwatch(),
-            has_filters={},
-        )
+        uncounted = replace(self, footer_reads=ReadCount(), filter_reads=ReadCount(), errors=Errors("keep"))
+        return replace(uncounted, watch=Stopwatch(), filters={})
 
 
 def judge(
@@ -365,11 +362,17 @@ class LeafVerdicts:
             raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None  # files may differ in the type
         verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None:
-            column, has_filters = _column(leaf), self._request.has_filters
-            present = bool(candidates.filters.present.any())
-            has_filters[column] = has_filters.get(column, False) or present
-            if present:
+            self._record_filters(_column(leaf), chunks.members, candidates.filters.present)
+            if candidates.filters.present.any():
                 self.equalities.setdefault(id(leaf), []).append(Equality(chunks, candidates, conclusive))
+
+    def _record_filters(self, column: Column, members: NDArray[np.int64], present: NDArray[np.bool_]) -> None:
+        filters, stripe = self._request.filters, getattr(self._table, "stripe_index", None)
+        if stripe is None:
+            filters.setdefault(column, np.zeros(len(self._table), np.uint8))
+        if column in filters:
+            units = members if stripe is None else stripe[members]
+            np.maximum.at(filters[column], units, np.where(present, HAS_FILTER, NO_FILTER).astype(np.uint8))
 
     def _path_of(self, row_range: int) -> str:
         position = int(self._request.file_positions[self._table.file[row_range]])

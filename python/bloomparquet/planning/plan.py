@@ -60,6 +60,11 @@ def describe_index(indexed: int, files: int) -> str:
     return f"index: {indexed:,} of {files:,} files"
 
 
+def describe_without_filters(counts: Mapping[str, int], total: int, unit: Unit = "row group") -> list[str]:
+    """``95 of 157 row groups have no Bloom filter on user_id``, for each column."""
+    return [f"{count:,} of {total:,} {unit}s have no Bloom filter on {column}" for column, count in counts.items()]
+
+
 class Judged(Protocol):
     """The evidence of a plan, which is looked up again when somebody asks why."""
 
@@ -72,8 +77,8 @@ class Judged(Protocol):
     def draw(self, plan: ScanPlan) -> str:
         """The plan as HTML."""
 
-    def without_filters(self) -> list[str]:
-        """The columns of equalities that no file of the plan has a filter on."""
+    def without_filters(self, plan: ScanPlan) -> dict[str, int]:
+        """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +254,10 @@ class ScanPlan:
         """
         return self.judged.explain(self)
 
-    def columns_without_filters(self) -> list[str]:
-        """The columns that the predicate compares with values for equality, and that no file has a Bloom filter on."""
-        return self.judged.without_filters()
+    def columns_without_filters(self) -> dict[str, int]:
+        """The columns that the predicate compares with values for equality, and how many row groups that statistics
+        keep have no Bloom filter on them. Columns with filters in all of them are left out."""
+        return self.judged.without_filters(self)
 
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""

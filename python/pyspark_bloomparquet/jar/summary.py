@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
@@ -25,7 +25,8 @@ class ScanSummary:
     are ``"statistics"`` and ``"bloom"``. `row_group_counts` counts the row groups in the stripes; None for Parquet.
     `whole_files` counts files that the planner could not read, because they are encrypted, damaged, or changed since
     they were listed. Their row groups are not in `total`; Spark reads these files whole, or raises an error.
-    `indexed_files` counts those of the `files` that were planned from the index of the data.
+    `indexed_files` counts those of the `files` that were planned from the index of the data. `without_filters`: by
+    column that is compared with values, how many row groups that statistics keep have no Bloom filter on it.
     """
 
     paths: tuple[str, ...]
@@ -44,17 +45,19 @@ class ScanSummary:
     row_group_counts: RowGroupCounts | None = None
     files: int = 0
     indexed_files: int = 0
+    without_filters: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import describe_index, describe_units
+        from bloomparquet.planning.plan import describe_index, describe_units, describe_without_filters
 
         parts = [describe_units(self.kept, self.total, self.skipped, self.unit)]
         if self.indexed_files:
             parts.append(describe_index(self.indexed_files, self.files))
         if self.whole_files:
             parts.append(f"{self.whole_files} file{'s' * (self.whole_files > 1)} read whole, unplanned")
+        parts += describe_without_filters(self.without_filters, self.total, self.unit)
         return "; ".join(parts)
 
     def _repr_html_(self) -> str:
@@ -178,6 +181,7 @@ def summarize(plan: dict[str, Any]) -> ScanSummary:
         row_group_counts=_row_group_counts(plan) if unit == "stripe" and plan["planned"] else None,
         files=plan.get("numFilesTotal", 0),
         indexed_files=plan.get("numFilesIndexed", 0),
+        without_filters=plan.get("withoutFilters", {}),
     )
 
 

@@ -7,8 +7,6 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.support.FileFormat;
 import java.nio.ByteBuffer;
 import java.nio.LongBuffer;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Locale;
 
 /**
@@ -181,18 +179,22 @@ public final class PlanResult {
     }
     long indexed = count("numFilesIndexed");
     long whole = count("numFilesReadWhole");
-    List<String> unfiltered = new ArrayList<>();
-    counts.path("withoutFilters").forEach(column -> unfiltered.add(column.asText()));
+    long total = count(format.count("Total"));
+    StringBuilder unfiltered = new StringBuilder();
+    for (var column : counts.path("withoutFilters").properties()) {
+      String text = "; %,d of %,d %ss have no Bloom filter on %s";
+      unfiltered.append(String.format(Locale.ROOT, text, column.getValue().asLong(), total, format.unit(), column.getKey()));
+    }
     return String.format(
         Locale.ROOT,
         "%d of %d %ss (%d skipped by statistics, %d by Bloom filter)%s%s%s",
         count(format.count("Read")),
-        count(format.count("Total")),
+        total,
         format.unit(),
         count(format.count("SkippedByStatistics")),
         count(format.count("SkippedByBloomFilter")),
         indexed == 0 ? "" : String.format(Locale.ROOT, "; index: %,d of %,d files", indexed, count("numFilesTotal")),
         whole == 0 ? "" : "; " + whole + " files could not be planned and are read completely",
-        unfiltered.isEmpty() ? "" : "; no Bloom filter on " + String.join(", ", unfiltered));
+        unfiltered);
   }
 }
