@@ -20,6 +20,7 @@ _CORE = {
         "bloomparquet", "bloomparquet, cold", "DuckDB, metadata cache", "DuckDB", "DuckDB, new connection",
         "DataFusion", "DataFusion, pushdown_filters", "polars", "pyarrow.dataset",
     },
+    "rows": {"bloomparquet", "DuckDB, metadata cache"},
     "engines": {
         f"{name}{way}" for name in ("polars", "DuckDB", "DataFusion", "pandas") for way in ("", ", through a plan")
     },
