@@ -90,8 +90,8 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
 
 def test_the_hint_to_advise_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
     keys = ("--key-provider", provider("events"))
-    assert run("add", file, *keys).code == 0
-    again = run("add", file, *keys)
+    assert run("add", file, "--yes", *keys).code == 0
+    again = run("add", file, "--yes", *keys)
     assert f"bloomparquet advise {file} --key-provider {provider('events')}" in again.out
 
 
@@ -135,7 +135,7 @@ def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> No
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {file}: ")
     assert "the footer key is not given; pass it in keys (in Spark keyProvider, on the command line" in result.err
-    for command in (["inspect"], ["probe", "--column=id", "--value=1"], ["advise"], ["add"], ["shrink"]):
+    for command in (["inspect"], ["probe", "--column=id", "--value=1"], ["advise"], ["add", "--yes"], ["shrink"]):
         result = run(*command, file)
         assert result.code == 1
         assert "--key-provider" in " ".join(result.err.split())

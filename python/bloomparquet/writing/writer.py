@@ -90,11 +90,12 @@ def write_table(
     if not isinstance(table, pa.Table):
         table = pa.table(table)
     rows = min(row_group_size, max(table.num_rows, 1))
+    asked: Any = bloom
     if bloom is not None and row_group_size > 0:
         row_groups = -(-table.num_rows // row_group_size)
-        bloom = {column: wanted.for_row_groups(row_groups) for column, wanted in parse_bloom(bloom).items()}
+        asked = {column: wanted.for_row_groups(row_groups) for column, wanted in parse_bloom(bloom).items()}
     writer = ParquetWriter(
-        path, table.schema, bloom=bloom, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
+        path, table.schema, bloom=asked, row_group_size=rows, filesystem=filesystem, encryption=encryption, **options
     )
     with writer:
         writer.write_table(table)
