@@ -20,7 +20,7 @@ from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.table_columns import TableColumns
-from bloomparquet.query.names import find
+from bloomparquet.query.names import Positions
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import checked
@@ -140,8 +140,10 @@ def _require_same_values(path: str, footer: Footer, columns: Sequence[pa.Field],
     if footer.crypto is not None:
         raise UnsupportedError(f"{path}: the file is encrypted, and other engines do not get its keys; {_INSTEAD}")
     (stored,) = footer_schemas([footer])
+    stored_names = stored.names
+    positions = Positions(stored_names, case_sensitive)
     for column in columns:
-        names = [stored.names[i] for i in find(stored.names, column.name, case_sensitive)]
+        names = [stored_names[i] for i in positions.find(column.name)]
         if names and names != [column.name]:
             raise PlanError(
                 f"{path}: column {quoted(column.name)} is named {join_names(map(repr, names))} here; pyarrow's data "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bloomparquet.query.names import fold
+
 MAX_DEPTH = 64
 """The most levels of a tree: trees are walked by recursion."""
 
@@ -66,10 +68,25 @@ class FileSchema:
 
     root: SchemaNode
     leaves: tuple[LeafColumn, ...] = field(init=False)
+    _below: dict[bool, dict[tuple[str, ...], list[LeafColumn]]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         walked = enumerate(_walk(self.root, (), 0))
         object.__setattr__(self, "leaves", tuple(LeafColumn(i, *leaf) for i, leaf in walked))
+
+    def leaves_below(self, path: tuple[str, ...], case_sensitive: bool) -> list[LeafColumn]:
+        """The leaf at `path`, or those of the group at `path`; several columns may match if case does not count."""
+        below = self._below.get(case_sensitive)
+        if below is None:
+            below = {}
+            for leaf in self.leaves:
+                folded = tuple(fold(name, case_sensitive) for name in leaf.path)
+                for depth in range(1, len(folded) + 1):
+                    below.setdefault(folded[:depth], []).append(leaf)
+            self._below[case_sensitive] = below
+        return below.get(tuple(fold(name, case_sensitive) for name in path), [])
 
 
 def _walk(

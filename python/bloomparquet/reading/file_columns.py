@@ -13,7 +13,7 @@ from bloomparquet.errors import PlanError, join_names, located, quoted
 from bloomparquet.planning.arrow_schema import fit
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
-from bloomparquet.query.names import find
+from bloomparquet.query.names import Positions
 from bloomparquet.query.resolve import list_element, map_part
 
 
@@ -36,10 +36,10 @@ class ColumnsByName:
 
     def __init__(self, schema: FileSchema, path: str, case_sensitive: bool) -> None:
         self._names = [node.name for node in schema.root.children]
-        self._path, self._case_sensitive = path, case_sensitive
+        self._positions, self._path = Positions(self._names, case_sensitive), path
 
     def stored_name(self, name: str) -> str | None:
-        positions = find(self._names, name, self._case_sensitive)
+        positions = self._positions.find(name)
         if len(positions) > 1:
             names = join_names(self._names[i] for i in positions)
             raise PlanError(f"{self._path}: column {quoted(name)} is ambiguous: it matches {names}")

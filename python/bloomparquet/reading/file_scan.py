@@ -52,7 +52,8 @@ class FileScan:
         for_spark: bool,
     ) -> None:
         self._reader, self._columns, self._result, self._condition = reader, columns, result, condition
-        self._constants, self._first_rows, self._deleted = constants, first_rows, deleted
+        self._constants = dict(zip(constants.column_names, constants.columns, strict=True))
+        self._first_rows, self._deleted = first_rows, deleted
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
         self._others = pa.schema([field for field in result if field.name not in tested_names])
@@ -113,15 +114,15 @@ class FileScan:
 
     def _stored_names(self, schema: pa.Schema) -> list[str]:
         """The names in the file of those columns of `schema` that it has."""
-        wanted = (name for name in schema.names if name not in self._constants.column_names)
+        wanted = (name for name in schema.names if name not in self._constants)
         return [stored for name in wanted if (stored := self._columns.stored_name(name)) is not None]
 
     def _convert(self, stored: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """The columns `schema` of the scan, from the columns of the file."""
         arrays = []
         for field in schema:
-            if field.name in self._constants.column_names:
-                arrays.append(pa.repeat(self._constants.column(field.name)[0], stored.num_rows))
+            if field.name in self._constants:
+                arrays.append(pa.repeat(self._constants[field.name][0], stored.num_rows))
                 continue
             name = self._columns.stored_name(field.name)
             column = None if name is None else stored.column(name)

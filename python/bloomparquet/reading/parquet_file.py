@@ -55,9 +55,9 @@ class ParquetFileReader:
             batches = self._read_encrypted(unit, names)
         with located(f"{self.path}: row group {unit}"):
             for batch in batches:
-                if absent := [name for name in names or () if name not in batch.schema.names]:
+                if absent := set(names or ()).difference(batch.schema.names):
                     raise FormatError(
-                        f"column {quoted(absent[0])} is a group without leaf columns, and has no values; "
+                        f"column {quoted(min(absent))} is a group without leaf columns, and has no values; "
                         "read other columns of this file"
                     )
                 yield cast_int96(batch, self._int96) if self._int96 else batch

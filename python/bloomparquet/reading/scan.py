@@ -22,7 +22,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
-from bloomparquet.query.names import Names, check_names, find
+from bloomparquet.query.names import Names, Positions, check_names
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
@@ -199,10 +199,9 @@ class _Scan:
         self._columns = plan.dataset.columns
         whole = self._whole_schema(merge_schema)
         absent = self._describe_absence(merge_schema)
+        positions = Positions(whole.names, self._case_sensitive)
         self.schema = (
-            whole
-            if columns is None
-            else pa.schema([_field(whole, name, absent, self._case_sensitive) for name in columns])
+            whole if columns is None else pa.schema([_field(whole, name, absent, positions) for name in columns])
         )
         self._condition = None if plan.where is None else self._bind(plan.where, whole, merge_schema)
 
@@ -316,9 +315,9 @@ class _Scan:
         )
 
 
-def _field(schema: pa.Schema, name: str, absent: str, case_sensitive: bool) -> pa.Field:
+def _field(schema: pa.Schema, name: str, absent: str, known: Positions) -> pa.Field:
     """The field of `schema` called `name`. PlanError if there is none, which says that it is `absent`."""
-    positions = schema.get_all_field_indices(name) or ([] if case_sensitive else find(schema.names, name, False))
+    positions = known.find(name)
     if len(positions) > 1:
         raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
     if not positions:

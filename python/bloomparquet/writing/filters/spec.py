@@ -10,7 +10,7 @@ from bloomparquet.errors import OptionError, PlanError, UnsupportedError, did_yo
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, bits_per_value
 from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.names import dotted_name, fold
+from bloomparquet.query.names import dotted_name
 from bloomparquet.query.predicate import Column
 from bloomparquet.query.resolve import name_candidates
 
@@ -170,8 +170,7 @@ def named_leaf(column: str | Column, schema: FileSchema, path: str, *, case_sens
     Raises PlanError if there is no such leaf, or more than one.
     """
     for names in [column] if isinstance(column, tuple) else name_candidates((column,)):
-        folded = [fold(name, case_sensitive) for name in names]
-        below = [leaf for leaf in schema.leaves if [fold(n, case_sensitive) for n in leaf.path[: len(names)]] == folded]
+        below = schema.leaves_below(names, case_sensitive)
         matching = list(dict.fromkeys(leaf.path[: len(names)] for leaf in below))
         if len(matching) > 1:
             raise PlanError(
