@@ -96,7 +96,7 @@ def test_add_without_columns_adds_recommended_filters(run: Run, events: Path) ->
     before = contents(events)
     refused = run("add", events)
     assert (refused.code, contents(events)) == (2, before)
-    assert f"agree with --yes. To see which columns it chooses, and why: bloomparquet advise '{events}'" in refused.err
+    assert f"agree with --yes. To see which columns it chooses, and why: bloomparquet advise {events}" in refused.err
     assert run("add", events, "--yes").code == 0
     assert filter_counts(events) == {
         "id": FILES * GROUPS,
@@ -270,7 +270,7 @@ def test_a_wrong_command_line_is_exit_code_2(run: Run, arguments: list[str]) -> 
         (["add", "{events}", "--columns", "idd"], "did you mean 'id'"),
         (["add", "{events}", "--columns", "st"], "st is a group"),
         (["add", "{events}", "--columns", "ok"], "two values"),
-        (["add", "{events}/nowhere"], "nowhere"),
+        (["add", "{events}/nowhere", "--columns", "id"], "nowhere"),
         (["shrink", "{events}/nowhere"], "nowhere"),
         (["shrink", "memory://no/such/thing"], "no/such/thing"),
     ],

@@ -221,5 +221,5 @@ def test_a_group_without_leaf_columns_is_a_named_error(tmp_path: Path) -> None:
 
     edit_footer(path, add_group)
     assert bp.read_table(path, "x = 8", ["x"]).to_pylist() == [{"x": 8}]
-    with pytest.raises(bp.FormatError, match=r"x\.parquet: column 'n' is a group without leaf columns"):
+    with pytest.raises(bp.FormatError, match=r"x\.parquet: row group 0: column 'n' is a group without leaf columns"):
         bp.read_table(path, "x = 8")

@@ -125,8 +125,8 @@ FAULTS = [
     ),
     Fault(
         "jar: an outer join is pruned by its keys", f"{_JAVA}/plain/JoinKeys.java",
-        "} else if (PARTITION_PRUNING.canPruneLeft(join.joinType())\n        && isSelective(",
-        "} else if (isSelective(", IN_SPARK,
+        "PARTITION_PRUNING.canPruneLeft(join.joinType()) : PARTITION_PRUNING.canPruneRight(join.joinType())",
+        "true : true", IN_SPARK,
     ),
     Fault(
         "jar: a list is compared as one of its elements", f"{_JAVA}/planner/CatalystPredicate.java",
