@@ -13,6 +13,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.query.names import Positions, find
+from bloomparquet.reading import file_scan, parquet_file
 from tests.support.files import write
 
 Work = Callable[[Path, list[str]], Any]
@@ -66,3 +67,17 @@ def test_positions_of_many_names_are_those_of_one(case_sensitive: bool) -> None:
     positions = Positions(names, case_sensitive)
     for name in [*names, "C", "d", "e", "I"]:
         assert positions.find(name) == find(names, name, case_sensitive)
+
+
+@pytest.mark.parametrize("where", [None, "id = 1"])
+def test_a_column_may_be_named_twice(where: str | None, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {"id": [1], "b": [3]})
+    rows = bp.read_table(path, where, ["id", "b", "b", "id"])
+    assert [column.to_pylist() for column in rows.columns] == [[1], [3], [3], [1]]
+
+
+def test_pages_of_many_small_columns_are_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.parquet", {f"c{i}": [i, i + 1] for i in range(50)})
+    monkeypatch.setattr(file_scan, "reads_condition_first", lambda *_: True)
+    monkeypatch.setattr(parquet_file, "find_column", lambda *_, **__: pytest.fail("pages were looked for"))
+    assert bp.read_table(path, "c7 = 8")["c49"].to_pylist() == [50]

@@ -14,6 +14,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _GAPS = 4
+_LEAST_COLUMN = 16 << 10
 _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
 _PART_BYTES = 32 << 20
@@ -24,6 +25,11 @@ def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
     """Whether to read the columns of the condition alone, and the others, of `other_bytes` compressed bytes, only where
     rows match. A second read costs as much as some gaps between ranges that are merged."""
     return other_bytes > _GAPS * storage.merge_gap
+
+
+def reads_pages(size: int, columns: int) -> bool:
+    """Whether to find the pages of `columns` with `size` compressed bytes in all: small columns are decoded sooner."""
+    return size >= columns * _LEAST_COLUMN
 
 
 def threads_for(size: int, storage: Storage) -> int:

@@ -56,7 +56,8 @@ class FileScan:
         self._first_rows, self._deleted = first_rows, deleted
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
-        self._others = pa.schema([field for field in result if field.name not in tested_names])
+        # A column that is named twice is read once.
+        self._others = pa.schema([field for field in dict.fromkeys(result) if field.name not in tested_names])
         self._all = pa.schema([*tested, *self._others])
         self._other_names = self._stored_names(self._others)
         compared = {columns.stored_name(name) for name in condition.compared} if condition is not None else set()

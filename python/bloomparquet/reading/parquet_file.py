@@ -17,7 +17,7 @@ from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.pages.image import find_column, read_rows
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.calendars import legacy_calendar_columns
-from bloomparquet.reading.cost import threads_for
+from bloomparquet.reading.cost import reads_pages, threads_for
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
@@ -63,7 +63,8 @@ class ParquetFileReader:
                 yield cast_int96(batch, self._int96) if self._int96 else batch
 
     def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        pages = self._read_pages(unit, columns, rows) if self._footer.crypto is None else {}
+        has_pages = self._footer.crypto is None and reads_pages(self.size_of(unit, columns), len(columns))
+        pages = self._read_pages(unit, columns, rows) if has_pages else {}
         whole = [name for name in columns if name not in pages]
         if not whole:
             yield pa.RecordBatch.from_arrays(list(pages.values()), names=list(pages))

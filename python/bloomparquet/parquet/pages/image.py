@@ -21,6 +21,7 @@ import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -245,23 +246,34 @@ def _form(profile: FileProfile, column: int, arrow_schema: str | None, created_b
     """The form of a top-level column's image. None for a group without leaves, and for a stored Arrow schema that does
     not fit."""
     nodes = profile.schema.root.children
-    before = sum(len(list(_required(node))) for node in nodes[:column])
-    required = tuple(_required(nodes[column]))
+    before, required = _first_leaves(profile)[column], tuple(_required(nodes[column]))
     (root,), *columns = profile.elements
     metadata = FileMetaData(
         version=2, schema=[SchemaElement(name=root.name, num_children=1), *columns[column]], created_by=created_by
     )
     if arrow_schema is not None:
-        try:
-            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema)))
-        except (binascii.Error, ValueError, OSError, pa.ArrowException):
-            return None
-        if len(schema) != len(nodes):
+        schema = _parse_schema(arrow_schema)
+        if schema is None or len(schema) != len(nodes):
             return None
         value = base64.b64encode(pa.schema([schema.field(column)]).serialize())
         metadata.key_value_metadata = [KeyValue(key=_ARROW_SCHEMA.encode(), value=value)]
     leaves = profile.schema.leaves[before : before + len(required)]
     return _Form(image_skeleton(metadata), leaves, required) if leaves else None
+
+
+@lru_cache(maxsize=64)
+def _first_leaves(profile: FileProfile) -> tuple[int, ...]:
+    """The number of the first leaf of each top-level column."""
+    counts = [len(list(_required(node))) for node in profile.schema.root.children]
+    return tuple(accumulate(counts, initial=0))
+
+
+@lru_cache(maxsize=64)
+def _parse_schema(arrow_schema: str) -> pa.Schema | None:
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema)))
+    except (binascii.Error, ValueError, OSError, pa.ArrowException):
+        return None
 
 
 def _required(node: SchemaNode, is_required: bool = True) -> Iterator[bool]:
