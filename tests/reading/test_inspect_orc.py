@@ -142,8 +142,8 @@ def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
         with pytest.raises(bp.PlanError, match=message):
             bp.probe(path, column=column, value=value)
     for column, value in [
-        ("x", float("nan")), ("i", float("nan")), ("i", 2.0**60), ("i", Decimal("1.00000000000000000000000001")),
-        ("d", float("nan")), ("b", True), ("day", dt.date(1582, 10, 20)), ("t", dt.datetime(1899, 1, 1)),
+        ("x", float("nan")), ("i", 2.0**60), ("i", Decimal("1.00000000000000000000000001")),
+        ("b", True), ("day", dt.date(1582, 10, 20)), ("t", dt.datetime(1899, 1, 1)),
     ]:  # fmt: skip
         with pytest.raises(
             bp.UnsupportedError,
