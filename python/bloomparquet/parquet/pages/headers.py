@@ -27,7 +27,7 @@ _V1, _DICTIONARY, _V2 = (
     PageHeader.data_page_header.id, PageHeader.dictionary_page_header.id, PageHeader.data_page_header_v2.id,
 )  # fmt: skip
 _VALUES, _ENCODING = DataPageHeader.num_values.id, DataPageHeader.encoding.id
-"""The same in a dictionary page's header."""
+"""The header of a dictionary page has the same numbers for these fields."""
 _V2_FIELDS = tuple(
     each.id
     for each in (

@@ -27,8 +27,8 @@ import java.util.stream.Stream;
 
 /**
  * A Python process that plans. There is one for each interpreter. It lives as long as the Spark application, so that
- * its cache serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute, and serve
- * one query at a time.
+ * its cache serves all sessions and queries. Spark's own Python workers would not do: they end after an idle minute,
+ * and serve one query at a time.
  *
  * <p>Requests and answers are frames on its standard input and output. {@code pyspark_bloomparquet/jar/protocol.py}
  * describes them. The process ends with its input, so it cannot outlive the JVM.
