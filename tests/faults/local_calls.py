@@ -145,6 +145,9 @@ class FaultyReader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
+    def __del__(self) -> None:
+        self._file.close()  # as Arrow's own files do
+
     def read(self, size: int = -1) -> bytes:
         fault = self._injector.choose("read", self._kinds)
         if fault == "fail":

@@ -37,8 +37,8 @@ def test_filters_cannot_be_added_to_files_that_exist(run: Run, files: Path, tmp_
     for call in (bp.add_filters, bp.shrink_filters):
         with pytest.raises(bp.UnsupportedError, match=r"0\.orc is an ORC file.*bloomColumns"):
             call(files)
-    for command in ("add", "shrink"):
-        result = run(command, files)
+    for command in (("add", "--yes"), ("shrink",)):
+        result = run(*command, files)
         assert result.code == 1
         assert "bloomColumns" in result.err
     (outcome,) = bp.add_filters(files / "0.orc", bloom="id", on_error="report")

@@ -166,21 +166,12 @@ EXPLAINED = (
     ),
     explained(_JUDGE, "LeafVerdicts._judge_variant", "= False", "= None", why=_BOOLEANS),
     explained(
-        _JUDGE,
-        "LeafVerdicts._judge_chunks",
-        "(column, False)",
-        "(column, None)",
-        "(column, )",
-        why="`or` passes on what is right of it",
-    ),
-    explained(
         _LOOKUP,
         "find_index",
         "(None, 0.0)",
         "(None, 1.0)",
         why="the time of a look that was not made is not used",
     ),
-    explained(_LOOKUP, "find_index", "last=False", "last=None", why="None is taken for False"),
     explained(
         _LOOKUP,
         "_look",
@@ -210,8 +201,8 @@ EXPLAINED = (
         "np.full(n, -2, np.int64)",
         why="numpy makes int64 of it, and every negative number stands for no copy",
     ),
-    explained(_FOLDED, "FoldedFilters.add", ", -1, 4)", ", -2, 4)", why=ANY_NEGATIVE),
-    explained(_FOLDED, "FoldedFilters.add", "reshape(-1", "reshape(-2", why=ANY_NEGATIVE),
+    explained(_FOLDED, "FoldedFilters.added", ", -1, 4)", ", -2, 4)", why=ANY_NEGATIVE),
+    explained(_FOLDED, "FoldedFilters.added", "reshape(-1", "reshape(-2", why=ANY_NEGATIVE),
     explained(
         _FOLDED,
         "FoldedFilters.concatenate",
@@ -238,7 +229,7 @@ EXPLAINED = (
             ", strict=None",
             why=EQUAL_LENGTHS,
         )
-        for function in ("_with_bits", "_cache", "_bitsets")
+        for function in ("_with_bits",)
     ),
     *(
         explained(_FILTERS, f"ParquetFilters.{function}", "reshape(-1", "reshape(-2", why=ANY_NEGATIVE)
@@ -308,13 +299,6 @@ EXPLAINED = (
         "question.chunks), None)",
         "question.chunks), )",
         why="the answers are put into an array of booleans",
-    ),
-    explained(
-        _FILTERS,
-        "ParquetFilters._probe_whole",
-        "|= any_set",
-        "= any_set",
-        why="a bit that was seen before is in the whole bitset too",
     ),
     explained(
         _FILTERS,

@@ -177,8 +177,10 @@ class _Converter:
             return And(
                 *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
             )
-        if computed is None and not self.partly:
-            raise PlanError(refusal + self.offer(node))
+        if computed is None:
+            refusal += self.offer(node)
+            if not self.partly:
+                raise PlanError(refusal)
         return to_opaque(node, exp, refusal, computed, why)
 
     def offer(self, node: Any) -> str:
