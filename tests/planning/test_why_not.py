@@ -132,6 +132,9 @@ PROVOKED: dict[WhyNot, Provoke] = {
     WhyNot.LITERAL_TYPE: pushed("c = 'text'"),
     WhyNot.NON_ASCII: of("lower(c) = 'ä'", TEXT),
     WhyNot.MANY_VALUES: of(bp.In("c", range(0, 4000, 2)), **MANY),
+    WhyNot.SAMPLE_SAYS_MAYBE: of(
+        bp.In("c", range(20_000)), [n * 7919 % 20_000 for n in range(20_000)], rows_per_group=100
+    ),
     WhyNot.UNKNOWN_COLUMN: pushed("no_such = 1"),
     WhyNot.AMBIGUOUS_COLUMN: pushed("s = 1"),
     WhyNot.TYPE: of("c = '2020-01-01'", pa.array(EVEN, pa.timestamp("us")), (), use_deprecated_int96_timestamps=True),

@@ -224,6 +224,10 @@ class _ChunkReasons:
         failed = ~asked & np.array([int(i) in errors for i in kept], np.bool_)
         for i in kept[failed].tolist():
             yield np.array([i]), self._why_error(i)
+        has_filter = candidates.filters.present[kept]
+        if not unusable:
+            yield kept[~asked & ~failed & has_filter], self._why(WhyNot.SAMPLE_SAYS_MAYBE)
+            failed |= has_filter
         yield kept[~asked & ~failed], self._why(WhyNot.DISTRUSTED_FILTER if unusable else WhyNot.NO_FILTER, unusable)
         yield from self._maybe(candidates, kept[asked])
 

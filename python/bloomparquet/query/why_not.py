@@ -80,6 +80,10 @@ class WhyNot(Enum):
         "{detail} values are looked up at once, and one false maybe keeps each of {count} of {total} {unit}",
         "ask for fewer values, or lower the false positive probability of the filters: {improve}",
     )
+    SAMPLE_SAYS_MAYBE = (
+        "the filters of {count} of {total} {unit} were not asked for so many values: those of a sample all said maybe",
+        "ask for fewer values, or sort the rows by {column} when writing",
+    )
     # The column
     UNKNOWN_COLUMN = ("no file has the column {column}", "correct the name, or add the column to the files")
     AMBIGUOUS_COLUMN = (
