@@ -11,20 +11,23 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.query.arrow_values import FALSE, NULL, make_array, make_scalar, stored_array
+from bloomparquet.query.arrow_values import FALSE, NULL, from_bools, make_array, make_scalar, stored_array
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family
 
 Test = Callable[[Any], Any]
 """A function of a column in its comparable type. Returns booleans, null where the column is null."""
 
 _DIGITS_128, _DIGITS_256 = 38, 76
+_FEW, _MANY = 10, 4
 _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -62,6 +65,10 @@ class Domain(Protocol):
 
     def contains(self, literals: Iterable[Any]) -> Test: ...
 
+    def stored(self, literals: Iterable[Any]) -> pa.Array | None:
+        """The literals in the column's comparable type, null for one that no value equals. None if values that are
+        equal may be stored in several ways."""
+
 
 class _Discrete:
     """Values stored as the integers from `low` to `high`. A stored integer divided by `factor` is the value."""
@@ -86,8 +93,10 @@ class _Discrete:
         return lambda column: pc.less_equal(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> Test:
-        value_set = self.scalars([stored for stored, exact in map(self.floor, literals) if exact])
-        return lambda column: pc.is_in(column, value_set=value_set)
+        return is_in(self.stored(literals).drop_null())
+
+    def stored(self, literals: Iterable[Any]) -> pa.Array:
+        return self.scalars([stored if exact else None for stored, exact in map(self.floor, literals)])
 
     def floor(self, literal: Any) -> tuple[int, bool]:
         """The greatest stored integer that is not above `literal`, and whether it equals `literal` and is in range."""
@@ -102,7 +111,7 @@ class _Discrete:
             stored, whole = math.floor(scaled), scaled.denominator == 1
         return stored, whole and self.low <= stored <= self.high
 
-    def scalars(self, stored: list[int]) -> pa.Array:
+    def scalars(self, stored: Sequence[int | None]) -> pa.Array:
         return stored_array(stored, self.kind)
 
 
@@ -130,9 +139,13 @@ class _Floats:
         # Arrow looks values up by their bits, which differ between the zeros and between NaNs.
         numbers = [value for value in floats if value == value]
         value_set = make_array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
+        is_number = is_in(value_set)
         if len(numbers) == len(floats):
-            return lambda column: pc.is_in(column, value_set=value_set)
-        return lambda column: pc.or_(pc.is_in(column, value_set=value_set), pc.fill_null(pc.is_nan(column), FALSE))
+            return is_number
+        return lambda column: pc.or_(is_number(column), pc.fill_null(pc.is_nan(column), FALSE))
+
+    def stored(self, literals: Iterable[Any]) -> None:
+        return None
 
 
 class _Bytes:
@@ -150,8 +163,34 @@ class _Bytes:
         return lambda column: compare(column, scalar)
 
     def contains(self, literals: Iterable[Any]) -> Test:
-        value_set = make_array(list(literals), self.kind)
+        return is_in(self.stored(literals))
+
+    def stored(self, literals: Iterable[Any]) -> pa.Array:
+        return make_array(list(literals), self.kind)
+
+
+def is_in(value_set: pa.Array) -> Test:
+    """Whether the values of a column are in `value_set`, which has no nulls. False where the column is null.
+
+    Arrow hashes `value_set` for each batch. So numbers are compared one by one if `value_set` is small, and looked up
+    in their order if it is much larger than the batch.
+    """
+    if not pa.types.is_integer(value_set.type):
         return lambda column: pc.is_in(column, value_set=value_set)
+    if 0 < len(value_set) <= _FEW:
+        scalars = list(value_set)
+        return lambda column: pc.fill_null(reduce(pc.or_, (pc.equal(column, each) for each in scalars)), FALSE)
+    in_order = np.unique(value_set.to_numpy())
+
+    def contains(column: Any) -> Any:
+        if len(in_order) < _MANY * len(column):
+            return pc.is_in(column, value_set=value_set)
+        numbers = pc.fill_null(column, 0).to_numpy()
+        at = np.searchsorted(in_order, numbers)
+        equal = in_order[np.minimum(at, len(in_order) - 1)] == numbers
+        return pc.and_(from_bools(equal), pc.is_valid(column))
+
+    return contains
 
 
 def domain_of(kind: pa.DataType) -> Domain:

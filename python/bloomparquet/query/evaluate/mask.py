@@ -19,6 +19,7 @@ from bloomparquet.query.case_mapping import CaseIn, require_text
 from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
 from bloomparquet.query.evaluate.case_mapping import map_case
+from bloomparquet.query.evaluate.composite_keys import CompositeKeys, any_null, split_composite_keys
 from bloomparquet.query.evaluate.computed import bind_call
 from bloomparquet.query.evaluate.elements import bind_elements, split_at_list
 from bloomparquet.query.like import Like, to_regex
@@ -68,9 +69,8 @@ def bind_mask(
 class _Rows:
     """One batch, and a cache of its columns in their comparable types."""
 
-    def __init__(self, batch: pa.RecordBatch | pa.Table) -> None:
-        self.batch = batch
-        self.columns: dict[tuple[int, ...], Any] = {}
+    def __init__(self, batch: pa.RecordBatch | pa.Table, columns: dict[tuple[int, ...], Any] | None = None) -> None:
+        self.batch, self.columns = batch, {} if columns is None else columns
 
     def repeat(self, value: bool | None) -> Any:
         return pa.repeat(make_scalar(value, pa.bool_()), self.batch.num_rows)
@@ -98,7 +98,7 @@ class _Binder:
             child = self.bind(node.child)
             return lambda rows: pc.invert(child(rows))
         if isinstance(node, (p.And, p.Or)):
-            children = [self.bind(child) for child in node.children]
+            children = self.bind_or(node) if isinstance(node, p.Or) else [self.bind(child) for child in node.children]
             combine = pc.and_kleene if isinstance(node, p.And) else pc.or_kleene
             if not children:
                 return self.bind(p.Always(isinstance(node, p.And)))
@@ -118,6 +118,44 @@ class _Binder:
             )
         assert isinstance(node, Leaf)
         return self.bind_leaf(node)
+
+    def bind_or(self, node: p.Or) -> list[Callable[[_Rows], Any]]:
+        composite, children = split_composite_keys(node.children)
+        return [self.bind(child) for child in children] + [
+            evaluate for columns, keys in composite.items() for evaluate in self.bind_composite_keys(columns, keys)
+        ]
+
+    def bind_composite_keys(self, columns: Sequence[Column], keys: Sequence[p.And]) -> list[Callable[[_Rows], Any]]:
+        """The tests of `keys`, whose leaves are about `columns` in this order: one test, unless a column is missing or
+        has values that are equal and stored in several ways."""
+        each = [self.bind(key) for key in keys]
+        found = [self.find(column) for column in columns]
+        leaves = zip(*(key.children for key in keys), strict=True)
+        stored = [self.stored(some, kind) for some, (_, kind) in zip(leaves, found, strict=True)]
+        if any(values is None for values in stored) or not (lookup := CompositeKeys(stored)).is_usable:
+            return each
+
+        def evaluate(rows: _Rows) -> Any:
+            arrays = [rows.column(path) for path, _ in found]
+            is_key, is_null = lookup.contain(arrays), any_null(arrays)
+            if is_null is None:
+                return is_key
+            columns = {path: array.filter(is_null) for (path, _), array in zip(found, arrays, strict=True)}
+            some = _Rows(rows.batch, columns)  # FALSE or NULL, as another column decides
+            rest = reduce(pc.or_kleene, (key(some) for key in each))
+            return pc.replace_with_mask(*map(_in_one, (is_key, is_null, rest)))
+
+        return [evaluate]
+
+    def stored(self, leaves: Sequence[Any], kind: pa.DataType | None) -> pa.Array | None:
+        """The literals of `leaves`, each an Eq of one column, as the column stores them; see :meth:`Domain.stored`."""
+        family = "other" if kind is None or pa.types.is_null(kind) else arrow_family(kind)
+        if family == "other":
+            return None
+        name = ".".join(leaves[0].column)
+        values = [leaf.value for leaf in leaves]
+        literals = self.convert(values, family, timezone=self.timezone, column=name, kind=str(kind))
+        return None if None in literals else domain_of(kind).stored(literals)
 
     def bind_row_test(self, test: p.RowTest) -> Callable[[_Rows], Any]:
         names = [column[0] for column in test.columns]
@@ -244,6 +282,10 @@ class _Binder:
             candidates = join_names(repr(names[i]) for i in matching)
             raise PlanError(f"column {quoted('.'.join(column))} is ambiguous: it could be any of {candidates}")
         return matching[0] if matching else None
+
+
+def _in_one(array: Any) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _contains(domain: Domain, values: Sequence[Any]) -> Test:
