@@ -51,8 +51,9 @@ def test_rows_and_schema_round_trip(tmp_path: Path) -> None:
 
 
 def test_without_bloom_the_file_equals_pyarrows(tmp_path: Path) -> None:
-    bp.write_table(ids(), tmp_path / "ours", row_group_size=700, compression="zstd", write_page_index=True)
-    pq.write_table(ids(), tmp_path / "theirs", row_group_size=700, compression="zstd", write_page_index=True)
+    options: dict[str, Any] = {"compression": "zstd", "write_page_index": True, "use_dictionary": True}
+    bp.write_table(ids(), tmp_path / "ours", row_group_size=700, **options)
+    pq.write_table(ids(), tmp_path / "theirs", row_group_size=700, **options)
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 

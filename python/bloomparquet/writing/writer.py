@@ -32,6 +32,7 @@ from bloomparquet.storage.atomic import Output, remove_leftover, replacing
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.table_formats import directories_of, require_writable
 from bloomparquet.writing.advice.benefit import ColumnFacts, assess, measure_overlap
+from bloomparquet.writing.dictionaries import dictionary_options
 from bloomparquet.writing.encrypted_writer import EncryptedFile
 from bloomparquet.writing.encryption import Encryption, as_encryption
 from bloomparquet.writing.filters.build import (
@@ -108,9 +109,11 @@ class ParquetWriter:
     `bloom` chooses the columns that get a filter in every row group, as in :func:`bloomparquet.add_filters`. Filters
     are sized by the distinct values of the row group. A row group is written when it has `row_group_size` rows, or
     takes `row_group_bytes` in memory. `key_values` are added to the key-value metadata of the footer. Other `options`
-    are those of ``pyarrow.parquet.ParquetWriter``, but a page index is written unless ``write_page_index=False``. As a
-    context manager, the writer closes the file, or aborts it if the block raises. Filters stay in memory until then:
-    about 2 MiB for a column of a row group of a million rows.
+    are those of ``pyarrow.parquet.ParquetWriter``, but a page index is written unless ``write_page_index=False``, and
+    columns that hardly repeat a value in the first row group get no dictionary, unless ``use_dictionary``,
+    ``column_encoding`` or ``dictionary_pagesize_limit`` is given. As a context manager, the writer closes the file, or
+    aborts it if the block raises. Filters stay in memory until then: about 2 MiB for a column of a row group of a
+    million rows.
 
     `encryption` is an :class:`Encryption`, or :class:`Keys`. Encrypted columns are never written in plain text. Memory
     then also holds a row group as plain and as encrypted Parquet.
@@ -262,9 +265,7 @@ class ParquetWriter:
     def _write_encrypted(self, encrypted: EncryptedFile, table: pa.Table) -> None:
         """Write a row group to memory, and then encrypted to the file."""
         memory = pa.BufferOutputStream()
-        with pq.ParquetWriter(
-            memory, self._schema, bloom_filter_options=self._filter_options(table), **self._options
-        ) as writer:
+        with pq.ParquetWriter(memory, self._schema, **self._options_for(table)) as writer:
             writer.write_table(table, row_group_size=self._rows)
         for chunk_id, bloom in encrypted.add(memoryview(memory.getvalue()).cast("B")).items():
             self._filters[chunk_id] = self._fitted(chunk_id, bloom)
@@ -273,21 +274,21 @@ class ParquetWriter:
         """pyarrow's writer. `first` has the rows of the first row group, if there are any."""
         if self._writer is None:
             sink = pa.PythonFile(self._sink, mode="w")
-            self._writer = pq.ParquetWriter(
-                sink, self._schema, bloom_filter_options=self._filter_options(first), **self._options
-            )
+            self._writer = pq.ParquetWriter(sink, self._schema, **self._options_for(first))
             if self._key_values:
                 self._writer.add_key_value_metadata(self._key_values)
         return self._writer
 
-    def _filter_options(self, first: pa.Table | None) -> dict[str, dict[str, float]] | None:
-        """pyarrow's options for the size of filters before they are folded."""
-        return {
+    def _options_for(self, first: pa.Table | None) -> dict[str, Any]:
+        """pyarrow's options, with the size of filters before they are folded."""
+        filters = {
             ".".join(self._leaves[leaf_index].path): filter_options(
                 initial_bytes(self._leaves[leaf_index], wanted, self._rows, first)
             )
             for leaf_index, wanted in self._chosen.items()
-        } or None
+        }
+        dictionaries = dictionary_options(first, self._leaves, self._options)
+        return {"bloom_filter_options": filters or None, **dictionaries, **self._options}
 
     def _skeleton(self) -> Footer:
         """The footer of a file without rows."""
