@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -34,5 +35,5 @@ if __name__ == "__main__":
     for each in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as temporary:
             text: str = nbformat.writes(execute(each, Path(temporary)))
-            each.write_text(text.replace(temporary, "/data") + "\n")
+        each.write_text(re.sub(rf"{tempfile.gettempdir()}/tmp\w+", "/data", text) + "\n")  # its directory, or its own
         print(f"{each.name}: {each.stat().st_size:,} bytes")
