@@ -155,6 +155,7 @@ def test_inspect_lists_every_filter(run: Run, users: str) -> None:
     assert [line.split()[:2] for line in summary.splitlines()[1:]] == [
         *([name, "10"] for name in ("id", "name", "total", "ratio", "born", "raw")),
         ["total", "60"],
+        ["page", "index:"],
     ]
     assert len(details.splitlines()) == 2 + 60
 

@@ -163,14 +163,22 @@ def filters_report(filters: pa.Table, *, width: int, limit: int | None = 20) -> 
         [(row["column"], row["bytes_count"], row["bytes_sum"], row["estimated_fpp_max"] or 0.0, "") for row in totals]
     )
     parts: list[RenderableType] = [summary, "", _filter_lines(filters, width, limit)]
+    if "page_index" in filters.column_names:
+        parts.insert(1, page_index_line(sum(filters["page_index"].to_pylist()), len(filters), "filter"))
     if limit is not None and len(filters) > limit:
         parts.append(f"[dim]… and {plural(len(filters) - limit, 'filter')} more; --limit 0 lists all[/dim]")
     return Group(*parts)
 
 
+def page_index_line(number: int, total: int, unit: str) -> str:
+    """Whether files have a page index, of which `number` of `total` row groups or filters lie in files with one."""
+    share = {0: "no", total: "yes"}.get(number, f"in the files of {number:,} of {plural(total, unit)}")
+    return f"page index: {share}"
+
+
 def _filter_lines(filters: pa.Table, width: int, limit: int | None) -> Table:
     table = new_table()
-    left_out = ("offset", "bits_set", "type") if width < _WIDE else ()
+    left_out = ("page_index", *(("offset", "bits_set", "type") if width < _WIDE else ()))
     names = [
         name
         for name in filters.column_names

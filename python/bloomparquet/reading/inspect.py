@@ -47,7 +47,9 @@ FILTER_SCHEMA_OF_ORC = pa.schema(
         ("unusable", pa.string()),
     ]
 )  # fmt: skip
-FILTER_SCHEMA = pa.schema([field for field in FILTER_SCHEMA_OF_ORC if field.name not in ("stripe", "unusable")])
+FILTER_SCHEMA = pa.schema([field for field in FILTER_SCHEMA_OF_ORC if field.name not in ("stripe", "unusable")]).append(
+    pa.field("page_index", pa.bool_())
+)
 
 
 class Probe(NamedTuple):
@@ -70,12 +72,12 @@ def inspect(
     """Every Bloom filter at `path`, or only of `columns`, one row each. Reads every filter whole.
 
     The columns of the result are file, row_group, column, type, rows (of the row group), offset (of the filter in the
-    file), bytes (of the bitset), bits_set, estimated_ndv (from the set bits), and estimated_fpp (the probability that
-    an absent value is not excluded).
+    file), bytes (of the bitset), bits_set, estimated_ndv (from the set bits), estimated_fpp (the probability that an
+    absent value is not excluded), and page_index (whether the file has one).
 
     For ORC files, row groups are counted within the file, over all stripes; offset is the start of the stream with all
-    filters of the column in the stripe; and there are two more columns: stripe, and unusable, the reason why filters
-    of this writer prove nothing for the column (null if they do prove something).
+    filters of the column in the stripe; and instead of page_index there are stripe, and unusable, the reason why
+    filters of this writer prove nothing for the column (null if they do prove something).
 
     `keys` decrypt encrypted files. ``table_log="ignore"`` reads the files of a Delta Lake, Iceberg or Hudi table,
     although the log may have removed some of them; otherwise a directory or glob of such a table is an
@@ -100,8 +102,7 @@ def inspect(
     with reading(table):
         rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
     records = [{**row._asdict(), "file": valid_text(row.file)} for row in rows]
-    filters = pa.Table.from_pylist(records, FILTER_SCHEMA_OF_ORC)
-    return filters if table.format is FileFormat.ORC else filters.select(FILTER_SCHEMA.names)
+    return pa.Table.from_pylist(records, FILTER_SCHEMA_OF_ORC if table.format is FileFormat.ORC else FILTER_SCHEMA)
 
 
 def probe(

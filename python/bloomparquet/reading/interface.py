@@ -17,7 +17,8 @@ from bloomparquet.storage.files import Storage
 
 
 class FilterRow(NamedTuple):
-    """One Bloom filter, as :func:`bloomparquet.inspect` returns it. `stripe` and `unusable` are of ORC only."""
+    """One Bloom filter, as :func:`bloomparquet.inspect` returns it. `stripe` and `unusable` are of ORC only, and
+    `page_index` of Parquet."""
 
     file: str
     row_group: int
@@ -30,7 +31,8 @@ class FilterRow(NamedTuple):
     bits_set: int
     estimated_ndv: float
     estimated_fpp: float
-    unusable: str | None
+    unusable: str | None = None
+    page_index: bool | None = None
 
 
 class Probed(NamedTuple):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.metadata.chunk_layout import has_page_index
 from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.planning.arrow_schema import footer_schemas
 from bloomparquet.planning.evidence.interface import Question
@@ -51,6 +52,7 @@ class ParquetReader:
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
         table = self._table
+        has_index = [has_page_index(footer) for footer in table.footers]
         for schema_index, leaf in leaves:
             chunks = table.chunks(schema_index, leaf)
             for i, row_group in enumerate(chunks.members.tolist()):
@@ -58,11 +60,11 @@ class ParquetReader:
                 if bitset is None:
                     continue
                 bloom = SplitBlockBloomFilter.from_bytes(bitset.tobytes())
-                path, index = table.paths[int(table.file[row_group])], int(table.index[row_group])
+                file, index = int(table.file[row_group]), int(table.index[row_group])
                 yield FilterRow(
-                    path, index, None, dotted_name(leaf.path), leaf.describe(), int(table.rows[row_group]),
+                    table.paths[file], index, None, dotted_name(leaf.path), leaf.describe(), int(table.rows[row_group]),
                     int(chunks.filters.offset[i]), bloom.num_bytes, bloom.bits_set, bloom.estimated_ndv,
-                    bloom.estimated_fpp, None,
+                    bloom.estimated_fpp, page_index=has_index[file],
                 )  # fmt: skip
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, smallest_num_bytes
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.parquet.metadata.chunk_layout import codec_of, has_page_index
 from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -29,7 +30,7 @@ from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
 from bloomparquet.writing.advice.false_row_groups import false_row_groups_now, false_row_groups_of
-from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, take_samples
+from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, evenly, footer_of, take_samples
 from bloomparquet.writing.filters.spec import AUTO, WRITE_ORC, Fpp, auto_fpp, check_fpp
 
 SAMPLE_BYTES = 64 * 1024 * 1024
@@ -41,12 +42,14 @@ OVERSIZED = 3.0
 _USELESS_FPP = 10.0  # times the requested FPP
 _WORTHLESS_FPP = 0.9  # from which on shrinking drops a filter
 _HEADER_BYTES = 20
+_CODEC_CHUNKS = 8  # of each column
 
 ADVICE_SCHEMA = pa.schema(
     [
         ("column", pa.string()), ("type", pa.string()), ("row_groups", pa.int64()), ("values", pa.int64()),
         ("ndv_per_row_group", pa.float64()), ("ndv", pa.float64()), ("filters", pa.int64()),
-        ("filter_bytes_now", pa.int64()), ("min_max_skip", pa.float64()), ("skip_rate", pa.float64()),
+        ("filter_bytes_now", pa.int64()), ("rows", pa.int64()), ("codec", pa.string()), ("page_indexes", pa.int64()),
+        ("min_max_skip", pa.float64()), ("skip_rate", pa.float64()),
         ("filter_bytes", pa.int64()), ("fpp", pa.float64()), ("false_row_groups_now", pa.float64()),
         ("false_row_groups", pa.float64()), ("advice", pa.string()), ("reason", pa.string()),
     ]
@@ -72,6 +75,8 @@ def advise(
     * column, type (several if files differ), row_groups that have the column, values (without nulls);
     * filters: how many row groups have one; filter_bytes_now: their size with headers, which is an estimate from a few
       filters if the writer did not store it;
+    * rows (of these row groups); codec (of a few column chunks; several if they differ; null if their metadata is
+      encrypted); page_indexes: how many of the row groups are in files with a page index;
 
     and estimates, which are null if they need an unknown NDV (an NDV that cannot change the advice is not read):
 
@@ -121,7 +126,8 @@ def advise(
 def advise_on(dataset: Dataset, table: RowGroups, fpp: Fpp, sample: int, count: ReadCount) -> pa.Table:
     """The table of :func:`advise` for row groups whose footers were read. `count` grows by the reads of the sample."""
     goal = auto_fpp(len(table.file)) if fpp == AUTO else fpp
-    rows = [_row(column, goal) for column in _assess(dataset, table, goal, sample, count)]
+    has_index = np.array([has_page_index(footer) for footer in table.footers], np.bool_)[table.file]
+    rows = [_row(table, has_index, column, goal) for column in _assess(dataset, table, goal, sample, count)]
     return pa.Table.from_pylist([dict(zip(ADVICE_SCHEMA.names, row, strict=True)) for row in rows], ADVICE_SCHEMA)
 
 
@@ -162,7 +168,7 @@ def _wanted(dataset: Dataset, column: TableColumn, fpp: float) -> Wanted:
     return Wanted.FILTERS if (column.offset >= 0).any() else Wanted.NOTHING
 
 
-def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
+def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
     column, sample, facts, benefit = assessed
     stored = column.offset >= 0
     now = _bytes_now(column, sample, stored)
@@ -174,10 +180,20 @@ def _row(assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
     advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
     return (
         dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
-        int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now, benefit.min_max_skip,
-        benefit.skip_rate, None if sizes is None else int(sizes.sum()), fpp, false_row_groups_now(column, sample), then,
-        advice, reason,
+        int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now,
+        int(table.rows[column.row_groups].sum()), _codec(table, column), int(has_index[column.row_groups].sum()),
+        benefit.min_max_skip, benefit.skip_rate, None if sizes is None else int(sizes.sum()), fpp,
+        false_row_groups_now(column, sample), then, advice, reason,
     )  # fmt: skip
+
+
+def _codec(table: RowGroups, column: TableColumn) -> str | None:
+    """The codecs of some of the column's chunks."""
+    codecs = set()
+    for chunk in evenly(np.arange(len(column.row_groups)), _CODEC_CHUNKS).tolist():
+        footer, row_group = footer_of(table, column, chunk)
+        codecs.add(codec_of(footer, row_group, column.leaves[int(column.part[chunk])].index))
+    return ", ".join(sorted(codec for codec in codecs if codec is not None)) or None
 
 
 def _advise(

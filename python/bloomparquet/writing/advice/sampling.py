@@ -135,7 +135,7 @@ class _Sampling:
         for i, column in enumerate(self._columns):
             if self.samples[i].chunks or not len(self._drawn[i]) or self._wanted[i] is Wanted.FILTERS:
                 continue
-            tried = _evenly(_holding(column), _TRIED)
+            tried = evenly(_holding(column), _TRIED)
             costs = [_data_cost(self._table, column, chunk) for chunk in tried.tolist()]
             least = int(np.argmin(costs))
             if costs[least] <= self._left:
@@ -238,7 +238,7 @@ def _draw(column: TableColumn) -> NDArray[np.int64]:
     return np.random.default_rng(len(holding)).permutation(holding)[:_FILTERS]
 
 
-def _evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return chunks if len(chunks) <= most else chunks[np.linspace(0, len(chunks) - 1, most).astype(np.int64)]
 
 
@@ -276,12 +276,12 @@ def _filter_sizes(
 
 def _data_cost(table: RowGroups, column: TableColumn, chunk: int) -> int:
     """The bytes of a chunk's data."""
-    footer, row_group = _footer_of(table, column, chunk)
+    footer, row_group = footer_of(table, column, chunk)
     leaf = column.leaves[int(column.part[chunk])]
     return (footer.read_chunk(row_group, leaf.index).compressed_size or 0) + len(MAGIC)
 
 
-def _footer_of(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Footer, int]:
+def footer_of(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Footer, int]:
     """The footer of a chunk's file, and the index of its row group in the file."""
     row_group = int(column.row_groups[chunk])
     return table.footer(int(table.file[row_group])), int(table.index[row_group])
@@ -296,7 +296,7 @@ def _read_filter(
     if stored:
         bitset = part.filters.read(table.storage, int(column.index_in_part[chunk]), count)
         return None if bitset is None else SplitBlockBloomFilter.from_bytes(bitset.tobytes())
-    footer, row_group = _footer_of(table, column, chunk)
+    footer, row_group = footer_of(table, column, chunk)
     file = table.files[int(table.file[column.row_groups[chunk]])]
     # Oversized on purpose, so that the NDV estimate from the set bits stays accurate for small counts.
     bloom = Bloom(fpp=0.01, ndv=min(int(column.values[chunk]), _MOST_VALUES))
