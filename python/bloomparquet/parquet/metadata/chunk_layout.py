@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.thrift.definitions import ColumnChunk, ColumnMetaData
-from bloomparquet.parquet.thrift.numbers import Numbers, read_numbers
+from bloomparquet.parquet.thrift.definitions import ColumnChunk
+from bloomparquet.parquet.thrift.numbers import read_numbers
 
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 
 
 def has_page_index(footer: Footer) -> bool:
     """Whether the first column chunk of a file has an offset index: writers give one to all chunks or to none."""
-    return footer.chunks.size > 0 and bool(_numbers(footer, 0, 0).get(ColumnChunk.offset_index_offset.id))
+    if not footer.chunks.size:
+        return False
+    with suppress(FormatError):  # a form of its own, which other readers of the footer may accept
+        chunk, _ = read_numbers(footer.raw, int(footer.chunks[0, 0]))
+        return bool(chunk.get(ColumnChunk.offset_index_offset.id))
+    return False
 
 
 def codec_of(footer: Footer, row_group: int, leaf: int) -> str | None:
-    """The codec of a column chunk. None if the footer does not say it, or says it encrypted."""
-    metadata = _numbers(footer, row_group, leaf).get(ColumnChunk.meta_data.id)
-    number = metadata.get(ColumnMetaData.codec.id) if isinstance(metadata, dict) else None
-    return _CODECS[number] if isinstance(number, int) and 0 <= number < len(_CODECS) else None
-
-
-def _numbers(footer: Footer, row_group: int, leaf: int) -> Numbers:
-    with suppress(FormatError):  # a form of its own, which other readers of the footer may accept
-        return read_numbers(footer.raw, int(footer.chunks[row_group, leaf]))[0]
-    return {}
+    """The codec of a column chunk. None if the footer does not say it, or if it cannot be decrypted."""
+    with suppress(BloomParquetError):
+        number = footer.chunk_metadata(row_group, leaf).codec
+        return _CODECS[number] if 0 <= number < len(_CODECS) else None
+    return None

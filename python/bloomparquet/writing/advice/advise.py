@@ -75,8 +75,8 @@ def advise(
     * column, type (several if files differ), row_groups that have the column, values (without nulls);
     * filters: how many row groups have one; filter_bytes_now: their size with headers, which is an estimate from a few
       filters if the writer did not store it;
-    * rows (of these row groups); codec (of a few column chunks; several if they differ; null if their metadata is
-      encrypted); page_indexes: how many of the row groups are in files with a page index;
+    * rows (of these row groups); codec (of a few column chunks; several if they differ; null if they are not
+      decrypted); page_indexes: how many of the row groups are in files with a page index;
 
     and estimates, which are null if they need an unknown NDV (an NDV that cannot change the advice is not read):
 
@@ -189,6 +189,8 @@ def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fp
 
 def _codec(table: RowGroups, column: TableColumn) -> str | None:
     """The codecs of some of the column's chunks."""
+    if column.undecryptable is not None:
+        return None
     codecs = set()
     for chunk in evenly(np.arange(len(column.row_groups)), _CODEC_CHUNKS).tolist():
         footer, row_group = footer_of(table, column, chunk)
