@@ -13,6 +13,7 @@ from bloomparquet.query.arrow_values import from_bools
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
+from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.storage.files import Storage
 
 
@@ -51,7 +52,7 @@ class FileReader(Protocol):
     """Reads the rows of one file. Several threads may use it. `columns` name top-level columns of the file.
 
     `collated`: the top-level columns with text that Spark compares by a collation. `legacy_calendar`: those with dates
-    or timestamps in a calendar that is Julian before 1582.
+    or timestamps in a calendar that is Julian before 1582. `amounts`: where to count what is read, if anywhere.
     """
 
     path: str
@@ -59,6 +60,7 @@ class FileReader(Protocol):
     schema: FileSchema
     collated: frozenset[str]
     legacy_calendar: frozenset[str]
+    amounts: ReadAmounts | None
 
     def size_of(self, unit: int, columns: Sequence[str]) -> int:
         """About how many bytes `columns` of a row group or stripe have in the file."""

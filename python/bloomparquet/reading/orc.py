@@ -25,6 +25,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
+from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.interface import FilterRow, Probed, rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -35,6 +36,7 @@ class OrcFileReader:
     """The reader of one ORC file; see :class:`bloomparquet.reading.interface.FileReader`."""
 
     collated: frozenset[str] = frozenset()  # Spark does not write collations to ORC files
+    amounts: ReadAmounts | None = None  # pyarrow does not tell them
 
     def __init__(self, storage: Storage, tail: Tail, schema: FileSchema) -> None:
         self.storage, self.path, self.schema, self._tail = storage, tail.path, schema, tail

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, first_line, located, quoted
+from bloomparquet.errors import BloomParquetError, FormatError, first_line, located, quoted
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.pages.image import find_column, read_rows
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
+from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.calendars import legacy_calendar_columns
 from bloomparquet.reading.cost import reads_pages, threads_for
 from bloomparquet.reading.interface import rows_of
@@ -34,6 +35,7 @@ class ParquetFileReader:
     def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
         self.storage, self.path, self.schema = storage, path, footer.profile.schema
         self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
+        self.amounts: ReadAmounts | None = None
         self._footer, self._is_remote = footer, storage.threads > 1
         self._int96 = int96_columns(self.schema.root)
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
@@ -48,6 +50,8 @@ class ParquetFileReader:
     def read(self, unit: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """See the protocol. `columns` None: all columns."""
         names = None if columns is None else list(columns)
+        if self.amounts is not None:
+            self._count(self.amounts, unit, names)
         if self._footer.crypto is None:
             file = self._open(self._source, self._metadata)
             batches = _all_rows(file, unit, self._footer.rows[unit], names)
@@ -90,8 +94,25 @@ class ParquetFileReader:
     def _read_column(self, unit: int, rows: NDArray[np.int64], name: str) -> pa.Array | None:
         with suppress(FormatError):
             column = find_column(self._footer, unit, self._numbers[name], self._read_bytes, by_index=self._is_remote)
-            return None if column is None else read_rows(column, rows, self._read_bytes)
+            if column is None:
+                return None
+            sizes: list[int] = []
+
+            def read_page(start: int, end: int) -> bytes:
+                sizes.append(end - start)
+                return self._read_bytes(start, end)
+
+            values = read_rows(column, rows, read_page)
+            if self.amounts is not None and values is not None:
+                self.amounts.add_pages(name, sizes)
+            return values
         return None
+
+    def _count(self, amounts: ReadAmounts, unit: int, columns: list[str] | None) -> None:
+        for leaf in self.schema.leaves:
+            if columns is None or leaf.path[0] in columns:
+                with suppress(BloomParquetError):  # reading it says what is wrong
+                    amounts.add_whole(leaf.path[0], self._footer.read_chunk(unit, leaf.index).compressed_size or 0)
 
     def _read_bytes(self, start: int, end: int) -> bytes:
         data: bytes = self._source.read_at(end - start, start)

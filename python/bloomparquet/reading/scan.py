@@ -26,6 +26,7 @@ from bloomparquet.query.names import Names, Positions, check_names
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
+from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.collations import compared_names
 from bloomparquet.reading.cost import parts, read_ahead, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns
@@ -192,6 +193,7 @@ class _Scan:
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
         self._for_spark = for_spark
+        self._amounts = ReadAmounts() if log.isEnabledFor(logging.INFO) else None
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         # A plan that opened no file does not know their format.
@@ -263,6 +265,18 @@ class _Scan:
         yield from self._open([file]).schemas()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        amounts = self._amounts
+        if amounts is None:
+            yield from self._batches()
+            return
+        try:
+            for batch in self._batches():
+                amounts.rows += batch.num_rows
+                yield batch
+        finally:
+            log.info("read %s", amounts.describe(self._plan.unit, len(self._plan.table)))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         jobs, total = list(self._jobs()), 0
         if self._condition is not None and len(jobs) > 1:
             total = sum(size for _, size in jobs)
@@ -290,11 +304,14 @@ class _Scan:
     def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         scan = self._scan_of(file_index)
         for unit in units:
+            if self._amounts is not None:
+                self._amounts.add_unit()
             yield from scan.read(unit)
 
     def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table
         reader, position = self._reader.file(file_index), int(self._plan.file_positions[file_index])
+        reader.amounts = self._amounts
         if self._columns is None:
             columns: FileColumns = ColumnsByName(reader.schema, reader.path, self._case_sensitive)
         else:
