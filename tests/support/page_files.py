@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.pages import image
 from bloomparquet.parquet.pages.headers import ReadBytes
 from bloomparquet.parquet.pages.image import find_column, read_rows
+from bloomparquet.parquet.pages.places import find_pages
+from bloomparquet.parquet.pages.search import rows_of_pages_with
+from bloomparquet.parquet.values.encoding import plain_values
 from tests.support.core import read_footer
 
 ROUNDS = int(os.environ.get("BLOOMPARQUET_ROUNDS", "4"))
@@ -113,6 +119,7 @@ def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np
     """Compare random rows of every column with those of the whole column, found by headers and by index, also where
     reading it whole takes less time. Returns the share of the reads that were made by pages."""
     footer, read, file = footer_of(path), reader_of(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    check_search(path)
     rng = np.random.default_rng(SEED)
     by_pages = 0
     total = 0
@@ -131,3 +138,36 @@ def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np
                         assert values.type == column.type
                         assert values.equals(taken(column, wanted)), (whole.column_names[number], wanted)
     return by_pages / total
+
+
+def check_search(path: Path | str) -> None:
+    """The rows of pages that may hold a value include those that have it, whether the pages are found by headers or by
+    index. Values are those of the file's own rows, and neighbours of them."""
+    footer, read, file = footer_of(path), reader_of(path), pq.ParquetFile(path)
+    rng, traits = np.random.default_rng(SEED), footer.profile.traits
+    for row_group, rows in enumerate(footer.rows):
+        whole = file.read_row_group(row_group)
+        for leaf in footer.profile.schema.leaves:
+            if len(leaf.path) > 1 or leaf.repeated or leaf.path[0] not in whole.column_names:
+                continue
+            column = whole[leaf.path[0]]
+            if str(column.type).partition(",")[0].endswith(("[ns]", "[ns")):  # values of Python are rounded
+                continue
+            places = [find_pages(footer, row_group, leaf, read, by_index=by_index) for by_index in (False, True)]
+            for row in rng.integers(0, rows, ROUNDS).tolist():
+                value = column[row].as_py()
+                for wanted in [] if value is None else [[value], [value, _neighbour(value)], [_neighbour(value)]]:
+                    try:
+                        plain = plain_values(leaf, wanted, traits, "UTC")
+                    except PlanError:  # a literal that is compared with no column of this type
+                        continue
+                    having = {i for i, each in enumerate(column.to_pylist()) if each in wanted}
+                    for pages in places if plain is not None else []:
+                        found = rows_of_pages_with(pages, plain, read, 1) if pages is not None else range(rows)
+                        assert having <= set(found), (path, leaf.path, wanted)
+
+
+def _neighbour(value: Any) -> Any:
+    if isinstance(value, str | bytes):
+        return value + value[:1]
+    return value + dt.timedelta(days=1) if isinstance(value, dt.date) else value + 1 if type(value) is int else value

@@ -15,6 +15,8 @@ Result = TypeVar("Result")
 
 _GAPS = 4
 _LEAST_COLUMN = 16 << 10
+_LEAST_SEARCHED = 512 << 10
+_MOST_SEARCHED = 4
 _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
 _PART_BYTES = 32 << 20
@@ -30,6 +32,11 @@ def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
 def reads_pages(size: int, columns: int) -> bool:
     """Whether to find the pages of `columns` with `size` compressed bytes in all: small columns are decoded sooner."""
     return size >= columns * _LEAST_COLUMN
+
+
+def searches(size: int, values: int, storage: Storage) -> bool:
+    """Whether to search the pages of a column with `size` compressed bytes for some `values` before it is decoded."""
+    return size >= _LEAST_SEARCHED and 0 < values <= _MOST_SEARCHED and storage.threads == 1
 
 
 def threads_for(size: int, storage: Storage) -> int:

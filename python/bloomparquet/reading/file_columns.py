@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from bloomparquet.errors import PlanError, join_names, located, quoted
 from bloomparquet.planning.arrow_schema import fit
@@ -101,11 +99,3 @@ def _renamed(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
         value = kind.value_field.with_type(_renamed(kind.value_type, element))
         return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
     return kind
-
-
-def live_rows(deleted: NDArray[np.int64], position: int, rows: int) -> NDArray[np.bool_]:
-    """Whether each of the `rows` rows of a file from `position` on is not in `deleted`, which is ascending."""
-    first, last = np.searchsorted(deleted, (position, position + rows)).tolist()
-    live = np.ones(rows, np.bool_)
-    live[deleted[first:last] - position] = False
-    return live

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +15,21 @@ from bloomparquet.query.arrow_values import from_bools, to_bools
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import require_no_collation
 from bloomparquet.reading.cost import reads_condition_first
-from bloomparquet.reading.file_columns import FileColumns, live_rows
+from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
 
 
 @dataclass(frozen=True)
 class Condition:
     """The condition of a scan: `matches` gives its value for each row of a batch of `columns`. The columns `compared`
-    decide by their values, the others only by being null or not."""
+    decide by their values, the others only by being null or not. `wanted`: a column, and values of which it has one in
+    every matching row; None if no such column is known."""
 
     matches: Callable[[pa.RecordBatch], pa.BooleanArray]
     columns: pa.Schema
     compared: frozenset[str]
+    wanted: tuple[str, Sequence[Any]] | None
+    timezone: str | None
 
 
 class FileScan:
@@ -95,14 +99,19 @@ class FileScan:
 
     def _match(self, unit: int, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """The columns `schema` of a row group, in batches of matching rows; and the positions of these rows in it."""
+        names, found = self._stored_names(schema), self._find_rows(unit)
+        if found is not None and not len(found):
+            return
+        stored_batches = self._reader.read(unit, names) if found is None else self._reader.read_rows(unit, names, found)
         end = 0
-        for stored in self._reader.read(unit, self._stored_names(schema)):
+        for stored in stored_batches:
             start, end = end, end + stored.num_rows
+            rows = np.arange(start, end) if found is None else found[start:end]
             for name in self._legacy_compared:
                 require_gregorian(stored.column(name), f"{self._reader.path}: column {name}", NO_CONDITION)
-            batch, rows = self._convert(stored, schema), np.arange(start, end)
+            batch = self._convert(stored, schema)
             if self._deleted is not None:
-                live = live_rows(self._deleted, int(self._first_rows[unit]) + start, stored.num_rows)
+                live = ~np.isin(rows + self._first_rows[unit], self._deleted, assume_unique=True)
                 batch, rows = batch.filter(from_bools(live)), rows[live]
             if self._condition is not None:
                 with located(self._reader.path):
@@ -112,6 +121,14 @@ class FileScan:
                 batch, rows = batch.filter(matches), rows[to_bools(matches)]
             if batch.num_rows:
                 yield batch, rows
+
+    def _find_rows(self, unit: int) -> NDArray[np.int64] | None:
+        """The rows that may match; see :meth:`FileReader.find_rows`."""
+        if self._condition is None or self._condition.wanted is None:
+            return None
+        column, values = self._condition.wanted
+        stored = None if column in self._constants else self._columns.stored_name(column)
+        return None if stored is None else self._reader.find_rows(unit, stored, values, self._condition.timezone)
 
     def _stored_names(self, schema: pa.Schema) -> list[str]:
         """The names in the file of those columns of `schema` that it has."""

@@ -68,6 +68,12 @@ class FileReader(Protocol):
     def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All rows of a row group or stripe. Raises FormatError if it has not as many as the footer says."""
 
+    def find_rows(
+        self, unit: int, column: str, values: Sequence[Any], timezone: str | None
+    ) -> NDArray[np.int64] | None:
+        """Positions in a row group or stripe that include those of all rows in which `column` equals one of `values`,
+        ascending. None: all of them, or not known without decoding the column."""
+
     def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at the positions `rows` of a row group or stripe, ascending, at least one."""
 

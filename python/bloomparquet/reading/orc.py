@@ -52,6 +52,9 @@ class OrcFileReader:
     def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self.storage, self._tail, [unit], columns, source=self._source)
 
+    def find_rows(self, unit: int, column: str, values: Sequence[Any], timezone: str | None) -> None:
+        return None
+
     def read_rows(self, unit: int, columns: Sequence[str], positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         return rows_of(self.read(unit, columns), positions)
 

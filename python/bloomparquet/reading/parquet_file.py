@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bloomparquet.errors import BloomParquetError, FormatError, first_line, located, quoted
+from bloomparquet.errors import BloomParquetError, FormatError, PlanError, first_line, located, quoted
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
+from bloomparquet.parquet.pages.headers import ReadBytes
 from bloomparquet.parquet.pages.image import find_column, read_rows
+from bloomparquet.parquet.pages.places import find_pages
+from bloomparquet.parquet.pages.search import rows_of_pages_with
+from bloomparquet.parquet.values.encoding import plain_values
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.calendars import legacy_calendar_columns
-from bloomparquet.reading.cost import reads_pages, threads_for
+from bloomparquet.reading.cost import reads_pages, searches, threads_for
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import in_threads
@@ -66,6 +71,28 @@ class ParquetFileReader:
                     )
                 yield cast_int96(batch, self._int96) if self._int96 else batch
 
+    def find_rows(
+        self, unit: int, column: str, values: Sequence[Any], timezone: str | None
+    ) -> NDArray[np.int64] | None:
+        size = self.size_of(unit, [column])
+        leaf = next((leaf for leaf in self.schema.leaves if leaf.path == (column,)), None)
+        if leaf is None or leaf.repeated or column in self.legacy_calendar | self.collated:
+            return None
+        if self._footer.crypto is not None or not searches(size, len(values), self.storage):
+            return None
+        with suppress(FormatError, PlanError):  # whoever decodes the column says what is wrong
+            plain = plain_values(leaf, values, self._footer.profile.traits, timezone)
+            pages = None if plain is None else find_pages(self._footer, unit, leaf, self._read_bytes)
+            if plain is None or pages is None:
+                return None
+            sizes: list[int] = []
+            read = self._noting(sizes)
+            rows = rows_of_pages_with(pages, plain, read, threads_for(size, self.storage))
+            if self.amounts is not None:
+                self.amounts.add_pages(column, sizes)
+            return None if len(rows) == self._footer.rows[unit] else rows
+        return None
+
     def read_rows(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         has_pages = self._footer.crypto is None and reads_pages(self.size_of(unit, columns), len(columns))
         pages = self._read_pages(unit, columns, rows) if has_pages else {}
@@ -97,12 +124,7 @@ class ParquetFileReader:
             if column is None:
                 return None
             sizes: list[int] = []
-
-            def read_page(start: int, end: int) -> bytes:
-                sizes.append(end - start)
-                return self._read_bytes(start, end)
-
-            values = read_rows(column, rows, read_page)
+            values = read_rows(column, rows, self._noting(sizes))
             if self.amounts is not None and values is not None:
                 self.amounts.add_pages(name, sizes)
             return values
@@ -113,6 +135,15 @@ class ParquetFileReader:
             if columns is None or leaf.path[0] in columns:
                 with suppress(BloomParquetError):  # reading it says what is wrong
                     amounts.add_whole(leaf.path[0], self._footer.read_chunk(unit, leaf.index).compressed_size or 0)
+
+    def _noting(self, sizes: list[int]) -> ReadBytes:
+        """:meth:`_read_bytes`, which appends the sizes of what it reads to `sizes`."""
+
+        def read(start: int, end: int) -> bytes:
+            sizes.append(end - start)
+            return self._read_bytes(start, end)
+
+        return read
 
     def _read_bytes(self, start: int, end: int) -> bytes:
         data: bytes = self._source.read_at(end - start, start)

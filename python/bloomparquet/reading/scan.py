@@ -23,7 +23,7 @@ from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Names, Positions, check_names
-from bloomparquet.query.predicate import Predicate
+from bloomparquet.query.predicate import And, Eq, In, Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.amounts import ReadAmounts
@@ -246,6 +246,9 @@ class _Scan:
             ),
             columns,
             frozenset(compared_names(where, stored, self._case_sensitive)),
+            # A table's types may differ from those of its files.
+            wanted_values(where, columns.names) if self._columns is None else None,
+            self._options.timezone,
         )
 
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
@@ -330,6 +333,16 @@ class _Scan:
             deleted=None if deletes is None else deletes.read(dataset.storage),
             for_spark=self._for_spark,
         )
+
+
+def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:
+    """A column of `names`, and values of which it has one in every row for which `where` is TRUE; the fewest values."""
+    found: list[tuple[str, Sequence[Any]]] = []
+    for leaf in where.children if isinstance(where, And) else [where]:
+        if isinstance(leaf, Eq | In) and len(leaf.column) == 1 and leaf.column[0] in names:
+            values = [leaf.value] if isinstance(leaf, Eq) else [value for value in leaf.values if value is not None]
+            found += [(leaf.column[0], values)] if values and None not in values else []
+    return min(found, key=lambda each: len(each[1]), default=None)
 
 
 def _field(schema: pa.Schema, name: str, absent: str, known: Positions) -> pa.Field:

@@ -26,6 +26,7 @@ _CRC = PageHeader.crc.id
 _V1, _DICTIONARY, _V2 = (
     PageHeader.data_page_header.id, PageHeader.dictionary_page_header.id, PageHeader.data_page_header_v2.id,
 )  # fmt: skip
+_LEVELS = DataPageHeader.definition_level_encoding.id
 _VALUES, _ENCODING = DataPageHeader.num_values.id, DataPageHeader.encoding.id
 """The header of a dictionary page has the same numbers for these fields."""
 _V2_FIELDS = tuple(
@@ -56,6 +57,7 @@ class Page(NamedTuple):
     rows: int  # of a DATA_PAGE_V2; 0 for other pages, which do not say it
     definition_bytes: int  # of a DATA_PAGE_V2: the levels precede the values, uncompressed
     repetition_bytes: int
+    level_encoding: int = RLE  # of the definition levels of a DATA_PAGE
 
     @property
     def end(self) -> int:
@@ -140,19 +142,23 @@ def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -
     try:
         kind, size, uncompressed_size = numbers[_TYPE], numbers[_COMPRESSED], numbers[_UNCOMPRESSED]
         values = encoding = rows = definitions = repetitions = 0
+        levels = RLE
         if kind == DATA_PAGE_V2:
             details = numbers[_V2]
             values, rows, encoding, definitions, repetitions = [details[each] for each in _V2_FIELDS]
         elif kind in (DATA_PAGE, DICTIONARY_PAGE):
             details = numbers[_V1 if kind == DATA_PAGE else _DICTIONARY]
             values, encoding = details[_VALUES], details[_ENCODING]
+            levels = details.get(_LEVELS, RLE) if kind == DATA_PAGE else RLE
         crc = 0 | numbers[_CRC] if _CRC in numbers else None
         is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
     except (LookupError, TypeError):  # None stands for a value of another type
         raise FormatError(
             f"the page header {place} lacks a required field, or has one of another type: {quoted(numbers)}"
         ) from None
-    page = Page(kind, start, body, size, uncompressed_size, crc, values, encoding, rows, definitions, repetitions)
+    page = Page(
+        kind, start, body, size, uncompressed_size, crc, values, encoding, rows, definitions, repetitions, levels
+    )  # fmt: skip
     if is_negative:
         raise FormatError(f"the page header {place} has a negative number: {page}")
     if body + size > limit:

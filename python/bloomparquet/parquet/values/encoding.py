@@ -132,6 +132,27 @@ def encode_values(
     return None if keys is None else Encoded(keys, _hash(leaf.node, keys))
 
 
+def plain_values(
+    leaf: LeafColumn, values: Sequence[Any], traits: WriterTraits, timezone: str | None
+) -> NDArray[np.unsignedinteger] | list[bytes] | None:
+    """The values of an equality or IN as the PLAIN encoding has them: numbers of the column's width, or bytes, after
+    their length where it is stored. None if one is unknown, or if readers may show a stored value as another.
+
+    `timezone` and errors: see :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
+    """
+    node, family = leaf.node, parquet_family(leaf.node)
+    if family in ("float", "decimal", "other") or node.physical_type in ("INT96", "BOOLEAN") or narrow_range(leaf):
+        return None
+    encoded = encode_values(leaf, values, traits, timezone)
+    if encoded is None or encoded.hashes is None:
+        return None
+    if node.physical_type in ("INT32", "INT64"):
+        return encoded.keys.astype("<u4" if node.physical_type == "INT32" else "<u8")
+    if node.physical_type == "BYTE_ARRAY":
+        return [len(key).to_bytes(4, "little") + key for key in encoded.keys.tolist()]
+    return list(encoded.keys.tolist())
+
+
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
     """The position of `value` in the order of this column's statistics. None if it is unknown."""
     order = value_order(leaf, traits)
