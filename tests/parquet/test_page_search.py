@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,19 @@ def test_of_a_dictionary_only_its_page_is_read(tmp_path: Path) -> None:
     assert len(found(path, "x", ["value 7"], log)) == ROWS
     assert len(log) == 1
     assert not len(found(path, "x", ["value 50"]))
+
+
+def test_a_page_may_use_a_dictionary_although_it_was_not_expected(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": [f"value {i % 50}" for i in range(ROWS)]}), path, max_rows_per_page=500)
+    footer, read = footer_of(path), reader_of(path)
+    pages = find_pages(footer, 0, footer.profile.schema.leaves[0], read)
+    assert pages is not None
+    unexpected = replace(pages, may_use_dictionary=np.zeros(len(pages.start), np.bool_))
+    for value in ("value 7", "value 50"):
+        values = plain_values(footer.profile.schema.leaves[0], [value], footer.profile.traits, "UTC")
+        assert values is not None
+        assert len(rows_of_pages_with(unexpected, values, read, 1)) == ROWS
 
 
 BODY = np.array([1, 2, 3], "<u8").tobytes()

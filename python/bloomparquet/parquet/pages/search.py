@@ -49,7 +49,9 @@ def rows_of_pages_with(chunk: ChunkPages, values: PlainValues, read: ReadBytes, 
         if chunk.may_use_dictionary[page] and dictionary_holds:
             return True
         header, data = chunk.read(page, read)
-        return not header.uses_dictionary and _may_hold(header, data, chunk.codec, values, is_nullable=is_nullable)
+        if header.uses_dictionary:
+            return dictionary_holds
+        return _may_hold(header, data, chunk.codec, values, is_nullable=is_nullable)
 
     pages = np.flatnonzero(list(in_threads(threads, may_hold, range(len(chunk.start)))))
     ranges = [np.arange(chunk.first_row[page], chunk.first_row[page + 1]) for page in pages.tolist()]
