@@ -76,8 +76,9 @@ def replacing(storage: Storage, path: str, old: FileInfo | None = None) -> Itera
     finally:
         try:
             output.close()
-        finally:  # again: an interrupt may have come between
+        except BaseException:  # an interrupt may have come before the temporary file was removed
             output.close()
+            raise
 
 
 def temporary_name(path: str) -> str:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 
 from bloomparquet.errors import BloomParquetError, FileBusyError
@@ -35,8 +35,9 @@ def locked(storage: Storage, path: str) -> Iterator[None]:
     finally:
         try:
             close_and_remove(file, path, owner)
-        finally:  # again: an interrupt may have come between
+        except BaseException:  # an interrupt may have come before the file was removed
             close_and_remove(file, path, owner)
+            raise
 
 
 def create_locked(path: str, mode: int) -> FileIO:
@@ -52,17 +53,19 @@ def create_locked(path: str, mode: int) -> FileIO:
                 file, is_new = _open_existing(path), False
             except FileNotFoundError:
                 continue
-        with ExitStack() as closed_on_error:
-            closed_on_error.callback(file.close)
+        try:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise _not_a_file(path)
             if not _lock(file.fileno()):
                 raise FileBusyError(f"{path}: another process is writing this file; wait until it is done")
             if _is_at(file.fileno(), path):
                 if is_new:
-                    closed_on_error.pop_all()
-                    return file
+                    return file  # with no call in between, at which an interrupt would leave the file locked
                 os.unlink(path)
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 def _open_existing(path: str) -> FileIO:
@@ -102,10 +105,10 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 def close_and_remove(file: FileIO | None, path: str, owner: int) -> None:
     """Close the file. The process `owner`, which has created it, also removes it, unless `path` names another file by
-    now. None: creating it has failed, or was interrupted; then a file that nobody locks is removed."""
-    if file is None:
+    now. If creating the file (None) or removing it was interrupted, a file that nobody locks is removed."""
+    if file is None or file.closed:
         remove_unlocked(path)
-    elif not file.closed:
+    else:
         try:
             if os.getpid() == owner and _is_at(file.fileno(), path):
                 os.unlink(path)
