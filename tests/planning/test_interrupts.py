@@ -37,6 +37,7 @@ def fill(column: Column) -> None:
     "make", [folded, lambda: Column(MIXED), lambda: Column(encrypted({1, 2}))], ids=["folded", "mixed", "encrypted"]
 )
 def test_filters_prove_nothing_false_after_an_interrupt(make: Callable[[], Column]) -> None:
+    fill(make())  # what runs once in a process has run
     lines, column = list[Line](), make()
     with traced("bloomparquet/planning/", lines):
         fill(column)
