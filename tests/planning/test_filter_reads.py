@@ -78,6 +78,12 @@ def test_the_first_read_takes_the_header_and_small_bitsets(blocks: int, has_leng
     assert column.storage.take_reads() == ([(at + column.header[0] + 32 * block, 32)] if expected[1:] else [])
 
 
+def test_a_filter_as_small_as_a_gap_is_read_once() -> None:
+    column = Column([[Chunk(LARGE, slice(0, 9))] * 3], merge_gap=32 * LARGE + 64)
+    assert column.ask_all(20) == column.ask_all(21) == [False] * 3
+    assert column.storage.take_reads() == spans(column, [[0, 1, 2]], 0, column.header[0] + 32 * LARGE)
+
+
 def test_the_first_read_ends_before_the_footer() -> None:
     column = Column([[Chunk(2, slice(0, 1), has_length=False)]])
     assert column.ask_all(20) == [False]
@@ -125,11 +131,11 @@ def test_filters_are_read_in_batches() -> None:
 
 def test_only_filters_that_are_read_fill_a_batch() -> None:
     """Neither those in memory nor those that cannot be used."""
-    large = Chunk(LARGE, slice(0, 400))
+    large = Chunk(LARGE, slice(0, 400), has_length=False)
     column = Column([[Chunk(128, slice(0, 9)), large, large]], merge_gap=33 * LARGE, batch_bytes=32 * LARGE + 1)
     assert column.ask_all(5_000, 5_010) == [False] * 3
     assert column.storage.take_reads()[-1:] == spans(column, [[1, 2]], column.header[1], 32 * LARGE)
-    chunks = [Chunk(LARGE, slice(0)), Chunk(MEDIUM + 3, slice(0, 9)), large, large]
+    chunks = [Chunk(LARGE, slice(0), has_length=False), Chunk(MEDIUM + 3, slice(0, 9), has_length=False), large, large]
     column = Column([chunks], merge_gap=33 * LARGE, batch_bytes=100_000)
     assert column.ask([0], [20], [30]) == [True]
     assert column.ask_all(5_000, 5_010) == [True] + [False] * 3

@@ -22,7 +22,7 @@ from tests.support import changes, files
 from tests.support.changes import KEPT, SKIPPED, WHERE
 from tests.support.s3 import S3Server, s3_server
 
-ROWS = 40_000
+ROWS = 300_000
 IDS = np.random.default_rng(1).integers(1, 1 << 40, ROWS)
 KEY = int(IDS[1000])
 

@@ -267,7 +267,7 @@ EXPLAINED = (
         explained(_FILTERS, "ParquetFilters._read_headers", old, *new, why="only how much is read at once")
         for old, *new in (
             ("(length > 0) &", "(length >= 0) &", "(length > 1) &"),
-            ("length <= _SMALL_BYTES", "length < _SMALL_BYTES"),
+            ("length <= small", "length < small"),
         )
     ),
     explained(

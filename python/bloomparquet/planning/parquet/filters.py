@@ -155,7 +155,8 @@ class ParquetFilters(FilterStore):
         if len(chunks) == 0:
             return
         length = self.length[chunks]
-        whole = (length > 0) & ((length <= _SMALL_BYTES) | self._ciphers.encrypted[chunks])
+        small = max(_SMALL_BYTES, storage.merge_gap)  # so many bytes are read sooner than a second request is made
+        whole = (length > 0) & ((length <= small) | self._ciphers.encrypted[chunks])
         if self._facts.resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _FIRST_READ_BYTES)
         size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
