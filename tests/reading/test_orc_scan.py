@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 import pyarrow.orc as orc
 import pytest
 from rich.console import Console
@@ -172,6 +173,15 @@ def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: 
 
 
 # --- reports and the command line
+
+
+def test_stripes_of_one_remote_file_are_read_side_by_side(tmp_path: Path) -> None:
+    """Threads that share an open file must not move its position."""
+    table = pa.table({"id": np.arange(20_000), "text": [f"{i:032x}" for i in range(20_000)]})
+    orc.write_table(table, str(tmp_path / "x.orc"), stripe_size=20_000, batch_size=1_000, compression="uncompressed")
+    remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
+    for _ in range(8):
+        assert bp.read_table("x.orc", "id >= 100", filesystem=remote).equals(table.slice(100))
 
 
 def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:

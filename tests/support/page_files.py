@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.pages import image
-from bloomparquet.parquet.pages.headers import ReadBytes
 from bloomparquet.parquet.pages.image import find_column, read_rows
 from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
+from bloomparquet.storage.ranges import ReadBytes
 from tests.support.core import read_footer
 
 ROUNDS = int(os.environ.get("BLOOMPARQUET_ROUNDS", "4"))

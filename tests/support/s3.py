@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,13 +31,17 @@ class S3Server:
     """`address` is its host and port; `requests`, the method and the path of each request, in order, and `agents` the
     programs that sent them, as their User-Agent says. `fault` chooses the fault by which a request is answered, from
     its method and path; None: a right answer. `credentials` are the access keys and session tokens of the requests.
-    `allowed`: the access keys that may read; None: all."""
+    `allowed`: the access keys that may read; None: all. `delay`: seconds before each answer. `bytes_read` and
+    `most_at_once`: the bytes of the ranges that were requested, and how many were requested at the same time."""
 
     def __init__(self, address: str, requests: list[tuple[str, str]]) -> None:
         self.address, self.requests = address, requests
         self.credentials: list[tuple[str, str]] = []
         self.agents: list[str] = []
         self.allowed: set[str] | None = None
+        self.delay = 0.0
+        self.bytes_read = self.most_at_once = self._at_once = 0
+        self._lock = threading.Lock()
         self.fault: Callable[[str, str], str | None] = lambda method, path: None
         self.filesystem = pyarrow.fs.S3FileSystem(
             endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True
@@ -50,6 +55,21 @@ class S3Server:
             if file.is_file():
                 with self.filesystem.open_output_stream(f"bucket/{path}/{file.relative_to(local)}") as out:
                     out.write(file.read_bytes())
+
+    @contextmanager
+    def answering(self, byte_range: str) -> Iterator[None]:
+        """Wait, and count the bytes of a request, which may have a header with their range."""
+        first, _, last = byte_range.removeprefix("bytes=").partition("-")
+        with self._lock:
+            self._at_once += bool(last)
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            self.bytes_read += int(last) + 1 - int(first) if last else 0
+        try:
+            time.sleep(self.delay)
+            yield
+        finally:
+            with self._lock:
+                self._at_once -= bool(last)
 
     def names(self, path: str) -> list[str]:
         """The names of all objects below `path`."""
@@ -82,7 +102,8 @@ def s3_server() -> Iterator[S3Server]:
             key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
             made.credentials.append((key, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")))
             fault = made.fault(*request) if made.allowed is None or key in made.allowed else "forbidden"
-            return _answer(fault, application, environ, start_response)
+            with made.answering(environ.get("HTTP_RANGE", "")):
+                return _answer(fault, application, environ, start_response)
 
         made = S3Server(f"{host}:{port}", requests)
         server._server.app = recorded

@@ -23,7 +23,7 @@ from bloomparquet.storage.ranges import read_extents
 
 
 class PrefetchedFile(io.RawIOBase):
-    """`source` as a file, with some of its ranges in memory."""
+    """`source`, which several threads may read, as a file, with some of its ranges in memory."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source, self._size, self._position = source, source.size(), 0
@@ -58,9 +58,8 @@ class PrefetchedFile(io.RawIOBase):
         size = self._size - self._position if size < 0 else size
         data = self._read_prefetched(size)
         if data is None:
-            self._source.seek(self._position)
-            # Not `read`, which never frees its memory when it fails.
-            data = self._source.read_buffer(size).to_pybytes()
+            # Not `seek`: other threads read the source too. Not `read_at`, which never frees its memory when it fails.
+            data = self._source.get_stream(self._position, size).read_buffer(size).to_pybytes()
         self._position += len(data)
         return data
 

@@ -48,7 +48,7 @@ def threads_for(size: int, storage: Storage) -> int:
 
 
 def parts(sizes: Sequence[int]) -> Iterator[slice]:
-    """Consecutive row groups of a file that one thread reads, given their `sizes`: more than one if they are small."""
+    """Consecutive row groups of a file that are read together, given their `sizes`: more than one if they are small."""
     start = total = 0
     for i, size in enumerate(sizes):
         if i > start and total + size > _PART_BYTES:
@@ -58,18 +58,19 @@ def parts(sizes: Sequence[int]) -> Iterator[slice]:
     yield slice(start, len(sizes))
 
 
-def read_ahead(threads: int, work: Callable[[Job], Result], jobs: Iterable[tuple[Job, int]]) -> Iterator[Result]:
-    """The results of `work`, in order, by several threads. Each job has its size in compressed bytes: results of at
-    most 256 MiB, or of one job, wait to be used."""
+def read_ahead(
+    threads: int, work: Callable[[Job], Result], parts: Iterable[tuple[Sequence[Job], int]]
+) -> Iterator[list[Result]]:
+    """The results of `work` for the jobs of each part, in order, by several threads. Each part has its size in
+    compressed bytes: results of at most 256 MiB, or of one part, wait to be used."""
     with ThreadPoolExecutor(threads, thread_name_prefix="bloomparquet") as pool:
-        waiting: deque[tuple[Future[Result], int]] = deque()
+        waiting: deque[tuple[list[Future[Result]], int]] = deque()
         try:
-            for job, size in jobs:
+            for jobs, size in parts:
                 while waiting and (len(waiting) > threads or sum(each for _, each in waiting) + size > _AHEAD_BYTES):
-                    yield waiting.popleft()[0].result()
-                waiting.append((pool.submit(work, job), size))
+                    yield [future.result() for future in waiting.popleft()[0]]
+                waiting.append(([pool.submit(work, job) for job in jobs], size))
             while waiting:
-                yield waiting.popleft()[0].result()
+                yield [future.result() for future in waiting.popleft()[0]]
         finally:
-            for future, _ in waiting:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)

@@ -97,8 +97,11 @@ class FormatReader(Protocol):
     def convert(self) -> Convert:
         """Converts literals for comparison; see :func:`bloomparquet.query.evaluate.mask.bind_mask`."""
 
-    def schemas(self) -> Iterator[pa.Schema]:
-        """The Arrow schemas of the files, in order of first occurrence."""
+    def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
+        """The Arrow schemas of `files`, given by index (None: all files), in order of first occurrence.
+
+        The call reads the footers that are not in memory, all at once.
+        """
 
     def file(self, file_index: int) -> FileReader:
         """The reader of the rows of a file."""

@@ -69,8 +69,9 @@ class OrcReader:
     def convert(self) -> Convert:
         return rows.coerce_all
 
-    def schemas(self) -> Iterator[pa.Schema]:
-        return map(rows.arrow_schema, self._table.tails)
+    def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
+        tails = self._table.tails
+        return map(rows.arrow_schema, tails if files is None else [tails[file] for file in files])
 
     def file(self, file_index: int) -> OrcFileReader:
         profile = self._table.profiles[int(self._table.arrays.profile[file_index])]

@@ -38,8 +38,9 @@ class ParquetReader:
     def convert(self) -> Convert:
         return coerce_all
 
-    def schemas(self) -> Iterator[pa.Schema]:
-        return footer_schemas(self._table.footers)
+    def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
+        table = self._table
+        return footer_schemas(table.footers if files is None else table.read_footers(files, ReadCount()))
 
     def file(self, file_index: int) -> ParquetFileReader:
         return ParquetFileReader(self._table.storage, self._table.paths[file_index], self._table.footer(file_index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, FormatError, PlanError, first_line, located, quoted
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
-from bloomparquet.parquet.pages.headers import ReadBytes
-from bloomparquet.parquet.pages.image import find_column, read_rows
+from bloomparquet.parquet.pages.image import ColumnPages, find_column, index_extents, read_rows
 from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
@@ -26,7 +26,7 @@ from bloomparquet.reading.calendars import legacy_calendar_columns
 from bloomparquet.reading.cost import reads_pages, searches, threads_for
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.ranges import ReadBytes, in_threads, prefetch
 
 _BATCH_ROWS = 64 * 1024
 
@@ -86,7 +86,7 @@ class ParquetFileReader:
             if plain is None or pages is None:
                 return None
             sizes: list[int] = []
-            read = self._noting(sizes)
+            read = _noting(sizes, self._read_bytes)
             rows = rows_of_pages_with(pages, plain, read, threads_for(size, self.storage))
             if self.amounts is not None:
                 self.amounts.add_pages(column, sizes)
@@ -110,21 +110,39 @@ class ParquetFileReader:
     def _read_pages(self, unit: int, columns: Sequence[str], rows: NDArray[np.int64]) -> dict[str, pa.Array]:
         """The values at `rows` of those columns of which a part of the pages holds them. Damaged pages are left to
         pyarrow, which reads the whole column or says what is wrong."""
-        work = partial(self._read_column, unit, rows)
-        columns_of_pages = in_threads(threads_for(self.size_of(unit, columns), self.storage), work, columns)
-        arrays = {name: values for name, values in zip(columns, columns_of_pages, strict=True) if values is not None}
+        read: ReadBytes = self._read_bytes
+        numbers = [self._numbers[name] for name in columns]
+        if self._is_remote:
+            indexes = {number: index_extents(self._footer, unit, number) for number in numbers}
+            read = prefetch(self.storage, read, list(chain(*indexes.values())))
+            # Without an index, each header would be a request.
+            pages = [self._find_pages(unit, number, read) if indexes[number] else None for number in numbers]
+            extents = [extent for column in pages if column is not None for extent in column.extents(rows)]
+            read = prefetch(self.storage, read, extents)
+        else:
+            pages = [self._find_pages(unit, number, read) for number in numbers]
+        work, threads = partial(self._read_column, rows, read), threads_for(self.size_of(unit, columns), self.storage)
+        decoded = in_threads(threads, work, list(zip(columns, pages, strict=True)))
+        arrays = {name: values for name, values in zip(columns, decoded, strict=True) if values is not None}
         if self._int96 and arrays:
             batch = cast_int96(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), self._int96)
             arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         return arrays
 
-    def _read_column(self, unit: int, rows: NDArray[np.int64], name: str) -> pa.Array | None:
+    def _find_pages(self, unit: int, number: int, read: ReadBytes) -> ColumnPages | None:
         with suppress(FormatError):
-            column = find_column(self._footer, unit, self._numbers[name], self._read_bytes, by_index=self._is_remote)
-            if column is None:
-                return None
+            return find_column(self._footer, unit, number, read, by_index=self._is_remote)
+        return None
+
+    def _read_column(
+        self, rows: NDArray[np.int64], read: ReadBytes, column: tuple[str, ColumnPages | None]
+    ) -> pa.Array | None:
+        name, pages = column
+        if pages is None:
+            return None
+        with suppress(FormatError):
             sizes: list[int] = []
-            values = read_rows(column, rows, self._noting(sizes))
+            values = read_rows(pages, rows, _noting(sizes, read))
             if self.amounts is not None and values is not None:
                 self.amounts.add_pages(name, sizes)
             return values
@@ -135,15 +153,6 @@ class ParquetFileReader:
             if columns is None or leaf.path[0] in columns:
                 with suppress(BloomParquetError):  # reading it says what is wrong
                     amounts.add_whole(leaf.path[0], self._footer.read_chunk(unit, leaf.index).compressed_size or 0)
-
-    def _noting(self, sizes: list[int]) -> ReadBytes:
-        """:meth:`_read_bytes`, which appends the sizes of what it reads to `sizes`."""
-
-        def read(start: int, end: int) -> bytes:
-            sizes.append(end - start)
-            return self._read_bytes(start, end)
-
-        return read
 
     def _read_bytes(self, start: int, end: int) -> bytes:
         data: bytes = self._source.read_at(end - start, start)
@@ -160,6 +169,16 @@ class ParquetFileReader:
             yield from _all_rows(file, 0, self._footer.rows[row_group], columns)
         except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
             raise FormatError(first_line(error)) from error
+
+
+def _noting(sizes: list[int], read: ReadBytes) -> ReadBytes:
+    """`read`, which appends the sizes of what it reads to `sizes`."""
+
+    def read_noted(start: int, end: int) -> bytes | memoryview:
+        sizes.append(end - start)
+        return read(start, end)
+
+    return read_noted
 
 
 def read_row_groups(

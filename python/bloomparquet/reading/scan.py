@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, OptionError, PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import BloomParquetError, FormatError, OptionError, PlanError, did_you_mean, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -34,6 +36,7 @@ from bloomparquet.reading.file_scan import Condition, FileScan
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
@@ -178,6 +181,31 @@ def read_plan(
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
+_Read = Callable[[], Iterator[pa.RecordBatch]]
+
+
+class _Part(NamedTuple):
+    """Row groups of a file that are read together: by one thread for each of `jobs`. `size`: their compressed bytes."""
+
+    file_index: int
+    jobs: list[list[int]]
+    size: int
+
+
+class _OpenFile:
+    """A file that the first thread opens that reads it. It is closed with the last reference."""
+
+    def __init__(self, open_scan: Callable[[], FileScan]) -> None:
+        self._open_scan, self._lock = open_scan, new_lock()
+        self._scan: FileScan | None = None
+
+    def scan(self) -> FileScan:
+        with self._lock:
+            if self._scan is None:
+                self._scan = self._open_scan()
+            return self._scan
+
+
 class _Scan:
     """The scan of one plan. `schema` is the schema of the result."""
 
@@ -199,6 +227,14 @@ class _Scan:
         # A plan that opened no file does not know their format.
         self._reader = reader_of(plan.table) if plan.table.files else self._open(plan.dataset.files[:1])
         self._columns = plan.dataset.columns
+        self._kept = list(plan.kept_by_file())
+        needs_first = self._columns is None and not options.skip_corrupt and len(plan.table.files) > 0
+        self._has_first = needs_first and plan.table.files[0] == plan.dataset.files[0]
+        try:  # a plan by an index has read none of them: read all at once
+            self._schemas = self._reader.schemas([*range(self._has_first), *(file for file, _ in self._kept)])
+        except FormatError:
+            plan.require_unchanged()
+            raise
         whole = self._whole_schema(merge_schema)
         absent = self._describe_absence(merge_schema)
         positions = Positions(whole.names, self._case_sensitive)
@@ -260,6 +296,8 @@ class _Scan:
 
     def _first_schema(self) -> Iterator[pa.Schema]:
         """The schema of the first readable file."""
+        if self._has_first:
+            return islice(self._schemas, 1)
         storage, files = self._plan.dataset.storage, self._plan.dataset.files
         one_by_one = (schema for file in files for schema in checked(storage, file, self._schemas_of(file)))
         return islice(one_by_one, 1)
@@ -280,36 +318,51 @@ class _Scan:
             log.info("read %s", amounts.describe(self._plan.unit, len(self._plan.table)))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        jobs, total = list(self._jobs()), 0
-        if self._condition is not None and len(jobs) > 1:
-            total = sum(size for _, size in jobs)
-        threads = threads_for(total, self._plan.dataset.storage)
-        if not total or threads == 1:  # without a condition, pyarrow decodes columns side by side
-            for job, _ in jobs:
-                yield from self._read_part(*job)
+        parts = list(self._parts())
+        is_serial = self._condition is None or sum(len(part.jobs) for part in parts) < 2
+        threads = 1 if is_serial else threads_for(sum(part.size for part in parts), self._plan.dataset.storage)
+        if threads == 1:  # without a condition, pyarrow decodes columns side by side
+            for jobs, _ in self._reads(parts):
+                for read in jobs:
+                    yield from read()
             return
-        for batches in read_ahead(threads, lambda job: list(self._read_part(*job)), jobs):
-            yield from batches
+        for results in read_ahead(threads, lambda read: list(read()), self._reads(parts)):
+            for batches in results:
+                yield from batches
 
-    def _jobs(self) -> Iterator[tuple[tuple[int, Sequence[int]], int]]:
-        """Parts of the kept files: the file, some of its row groups, and their size."""
-        table = self._plan.table
-        for file_index, units in self._plan.kept_by_file():
+    def _parts(self) -> Iterator[_Part]:
+        """Parts of the kept files, in order."""
+        table, is_remote = self._plan.table, self._plan.dataset.storage.threads > 1
+        for file_index, units in self._kept:
             first = int(np.searchsorted(table.file, file_index))
             _, sizes = table.extents_of(np.array(units) + first)
             for part in parts(sizes.tolist()):
-                yield (file_index, units[part]), int(sizes[part].sum())
+                jobs = [[unit] for unit in units[part]] if is_remote else [units[part]]
+                yield _Part(file_index, jobs, int(sizes[part].sum()))
 
-    def _read_part(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        file = self._plan.table.files[file_index]
-        yield from checked(self._plan.dataset.storage, file, self._read_file(file_index, units))
+    def _reads(self, parts: Sequence[_Part]) -> Iterator[tuple[list[_Read], int]]:
+        """The reads of each part, and its size. The file is checked by the last read of a part."""
+        storage = self._plan.dataset.storage
+        for file_index, of_file in groupby(parts, attrgetter("file_index")):
+            open_scan = partial(self._scan_of, file_index)
+            shared = _OpenFile(open_scan)
+            for part in of_file:
+                is_last = [True, *[False] * (len(part.jobs) - 1)].pop
+                files = [shared if storage.shares_open_files else _OpenFile(open_scan) for _ in part.jobs]
+                jobs = zip(files, part.jobs, strict=True)
+                yield [partial(self._read, file_index, file, units, is_last) for file, units in jobs], part.size
 
-    def _read_file(self, file_index: int, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        scan = self._scan_of(file_index)
+    def _read(
+        self, file_index: int, file: _OpenFile, units: Sequence[int], is_last: Callable[[], bool]
+    ) -> Iterator[pa.RecordBatch]:
+        batches = self._read_units(file, units)
+        yield from checked(self._plan.dataset.storage, self._plan.table.files[file_index], batches, is_last)
+
+    def _read_units(self, file: _OpenFile, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         for unit in units:
             if self._amounts is not None:
                 self._amounts.add_unit()
-            yield from scan.read(unit)
+            yield from file.scan().read(unit)
 
     def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table

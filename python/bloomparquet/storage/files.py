@@ -85,6 +85,7 @@ class Storage(Protocol):
     merge_gap: int  # bytes: ranges at most this far apart are read as one
     threads: int  # how many reads at a time are worthwhile
     batch_bytes: int  # how much of many files to read before it is used
+    shares_open_files: bool  # whether several threads can read one open file at the same time
     filesystem: pyarrow.fs.FileSystem
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
@@ -137,6 +138,7 @@ class LocalStorage:
     merge_gap = 8 * 1024
     threads = 1
     batch_bytes = 16 * 1024 * 1024  # buffers that the allocator uses again are filled in half the time
+    shares_open_files = True
     filesystem: pyarrow.fs.FileSystem
 
     def __init__(self) -> None:
@@ -216,6 +218,7 @@ class ArrowStorage:
         while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
             filesystem = filesystem.base_fs
         self.is_native = not isinstance(filesystem, pyarrow.fs.PyFileSystem)
+        self.shares_open_files = self.is_native  # pyarrow locks a file of Python for each read
 
     def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
         with refused_paths_named(path):

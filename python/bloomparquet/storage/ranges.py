@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from bloomparquet.storage.staleness import require_same
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+ReadBytes = Callable[[int, int], bytes | memoryview]
+"""Reads the bytes of a file from a start offset to an end offset, all of them."""
 
 _LOCAL_THREADS = 8
 _LOCAL_READS = 64  # in one job
@@ -92,6 +95,25 @@ def read_extents(
     for i, start, size in zip(some.tolist(), ranges.starts.tolist(), sizes.tolist(), strict=True):
         parts[i] = ranges.buffer.data[start : start + size]
     return parts
+
+
+def prefetch(storage: Storage, read: ReadBytes, extents: Sequence[tuple[int, int]]) -> ReadBytes:
+    """`read`, with the bytes of `extents` in memory. Near ones are read as one, and the others at the same time."""
+    runs: list[tuple[int, int]] = []
+    for start, end in sorted(extents):
+        if runs and start <= runs[-1][1] + storage.merge_gap:
+            start, end = runs[-1][0], max(end, runs.pop()[1])
+        runs.append((start, end))
+    data = [memoryview(each) for each in in_threads(storage.threads, lambda run: read(*run), runs)]
+    starts = [start for start, _ in runs]
+
+    def read_prefetched(start: int, end: int) -> bytes | memoryview:
+        i = bisect_right(starts, start) - 1
+        if i < 0 or end > runs[i][1]:
+            return read(start, end)
+        return data[i][start - starts[i] : end - starts[i]]
+
+    return read_prefetched
 
 
 def _read_runs(

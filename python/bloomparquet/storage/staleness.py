@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -131,10 +131,13 @@ def _changed(file: FileInfo, current: FileInfo | None) -> FileChangedError:
     )
 
 
-def checked(storage: Storage, file: FileInfo, items: Iterator[T]) -> Iterator[T]:
+def checked(
+    storage: Storage, file: FileInfo, items: Iterator[T], is_last: Callable[[], bool] = lambda: True
+) -> Iterator[T]:
     """Yield `items`, which are read from `file`, then raise FileChangedError if the file has changed.
 
     An error of the read becomes a FileChangedError too if the file has changed, except that the file is missing.
+    `is_last`, which is asked after the read: whether to check now, and not after another read.
     """
     try:
         yield from items
@@ -143,7 +146,8 @@ def checked(storage: Storage, file: FileInfo, items: Iterator[T]) -> Iterator[T]
     except Exception:
         require_unchanged(storage, file)
         raise
-    require_unchanged(storage, file)
+    if is_last():
+        require_unchanged(storage, file)
 
 
 def _current(storage: Storage, path: str) -> FileInfo | None:

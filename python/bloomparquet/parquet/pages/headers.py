@@ -9,12 +9,12 @@ Source: parquet-format ``parquet.thrift`` (PageHeader), ``README.md`` ("Data Pag
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from bloomparquet.errors import FormatError, quoted
 from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, PageHeader
 from bloomparquet.parquet.thrift.numbers import read_numbers
+from bloomparquet.storage.ranges import ReadBytes
 
 DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
@@ -38,9 +38,6 @@ _V2_FIELDS = tuple(
 )  # fmt: skip
 _HEADER_BYTES = 256
 """Most headers have fewer bytes. Those with long bounds are read in several steps."""
-
-ReadBytes = Callable[[int, int], "bytes | memoryview"]
-"""Reads the bytes from a start offset to an end offset, all of them."""
 
 
 class Page(NamedTuple):

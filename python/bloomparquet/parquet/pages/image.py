@@ -33,8 +33,8 @@ from bloomparquet.errors import FormatError, first_line
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.pages.headers import DATA_PAGE_V2, PLAIN, ReadBytes
-from bloomparquet.parquet.pages.places import ChunkPages, find_pages
+from bloomparquet.parquet.pages.headers import DATA_PAGE_V2, PLAIN
+from bloomparquet.parquet.pages.places import ChunkPages, find_pages, index_extent
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
     ColumnChunk,
@@ -48,6 +48,7 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.writer import varint, write_struct
 from bloomparquet.query.columns import LeafColumn, SchemaNode
+from bloomparquet.storage.ranges import ReadBytes
 
 Rows = NDArray[np.int64]
 
@@ -89,6 +90,13 @@ class ColumnPages:
         starts, ends = borders[first], borders[first + 1]
         return _Choice(starts, ends, [_pages_within(chunk, starts, ends) for chunk in self.chunks])
 
+    def extents(self, rows: Rows) -> list[tuple[int, int]]:
+        """The bytes that :func:`read_rows` is expected to read."""
+        choice = self.choose(rows)
+        chosen = zip(self.chunks, choice.pages, strict=True)
+        is_whole = self.share(choice) > _MOST_OF_COLUMN
+        return [] if is_whole else [extent for chunk, pages in chosen for extent in chunk.extents(pages)]
+
     def share(self, choice: _Choice) -> float:
         """The cost of decoding the chosen pages, as a share of the cost of the whole column."""
         chosen = sum(chunk.cost(pages) for chunk, pages in zip(self.chunks, choice.pages, strict=True))
@@ -128,6 +136,13 @@ def _pages_within(chunk: ChunkPages, starts: Rows, ends: Rows) -> NDArray[np.int
     first = chunk.first_row[:-1]
     within = np.searchsorted(starts, first, side="right") - 1
     return np.flatnonzero((within >= 0) & (first < ends[within]) & (first < chunk.first_row[1:]))
+
+
+def index_extents(footer: Footer, row_group: int, column: int) -> list[tuple[int, int]]:
+    """The bytes that :func:`find_column` reads by index. Empty if a leaf has no index."""
+    first, end = _first_leaves(footer.profile)[column : column + 2]
+    extents = [index_extent(footer, row_group, leaf) for leaf in footer.profile.schema.leaves[first:end]]
+    return [] if None in extents else [extent for extent in extents if extent is not None]
 
 
 def find_column(

@@ -10,6 +10,7 @@ Source: parquet-format ``parquet.thrift`` (ColumnChunk, OffsetIndex), ``PageInde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,9 @@ from bloomparquet.parquet.pages.headers import (
     DATA_PAGE,
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
+    PLAIN_DICTIONARY,
+    RLE_DICTIONARY,
     Page,
-    ReadBytes,
     read_header,
     read_headers,
 )
@@ -35,6 +37,7 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.numbers import Numbers, read_numbers
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.storage.ranges import ReadBytes
 
 _DICTIONARY_WEIGHT = 1.3
 """Measured: a dictionary page of 1 MB for a few values costs as much more than its part of a whole chunk."""
@@ -46,7 +49,7 @@ class ChunkPages:
 
     Data page i is at the bytes ``start[i]:end[i]`` and has the rows ``first_row[i]:first_row[i + 1]`` of the row group.
     `codec` is the number of the compression codec. `dictionary` is the extent of the dictionary page, and
-    ``may_use_dictionary[i]`` whether page i may need it: an index does not say it.
+    ``may_use_dictionary[i]`` whether page i is expected to need it: an index does not say it.
     """
 
     leaf: LeafColumn
@@ -72,6 +75,13 @@ class ChunkPages:
         start, end = self.dictionary or (0, 0)
         needed = _DICTIONARY_WEIGHT * (end - start) if self.may_use_dictionary[pages].any() else 0
         return float((self.end[pages] - self.start[pages]).sum()) + needed
+
+    def extents(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """The start and end offsets of `pages`, and of the dictionary page if they may need it."""
+        extents = list(zip(self.start[pages].tolist(), self.end[pages].tolist(), strict=True))
+        if self.dictionary is not None and self.may_use_dictionary[pages].any():
+            extents.append(self.dictionary)
+        return extents
 
     def read(self, page: int, read: ReadBytes) -> tuple[Page, bytes | memoryview]:
         """Read a data page: its parsed header, and its bytes with the header.
@@ -131,18 +141,19 @@ def find_pages(
         data, size = metadata[ColumnMetaData.data_page_offset.id], metadata[ColumnMetaData.total_compressed_size.id]
         dictionary = metadata.get(ColumnMetaData.dictionary_page_offset.id) or data
         start = dictionary if 0 < dictionary < data else data
-        index = chunk.get(ColumnChunk.offset_index_offset.id) or 0
-        index_size = chunk.get(ColumnChunk.offset_index_length.id) or 0
-        by_index = by_index and min(index, index_size) > 0
-        if min(start, size, values, rows) <= 0 or (by_index and leaf.repeated and not _has_version_2_only(metadata)):
+        stats = metadata.get(ColumnMetaData.encoding_stats.id) or []
+        data_pages = [each for each in stats if each.get(PageEncodingStats.page_type.id) in (DATA_PAGE, DATA_PAGE_V2)]
+        is_version_2 = {each[PageEncodingStats.page_type.id] for each in data_pages} == {DATA_PAGE_V2}
+        index = _index_extent(chunk) if by_index else None
+        if min(start, size, values, rows) <= 0 or (index is not None and leaf.repeated and not is_version_2):
             return None
     except (LookupError, TypeError, AttributeError):  # a field is missing or of another type
         return None
-    if by_index:
-        raw = read_exactly(read, index, index + index_size)
-        located = parse_offset_index(bytes(raw), data, start + size, rows)
+    if index is not None:
+        located = parse_offset_index(bytes(read_exactly(read, *index)), data, start + size, rows)
         extent = (start, data) if start < data else None
-        return ChunkPages(leaf, codec, *located, extent, np.full(len(located[0]), extent is not None))
+        uses_dictionary = _count_dictionary_pages(data_pages) > np.arange(len(located[0]))
+        return ChunkPages(leaf, codec, *located, extent, uses_dictionary & (extent is not None))
     pages = read_headers(lambda a, b: read_exactly(read, start + a, start + b), size, values)
     if leaf.repeated and not all(page.type == DATA_PAGE_V2 for page in pages.data):
         return None
@@ -161,11 +172,27 @@ def find_pages(
 _ENCRYPTED = frozenset({ColumnChunk.crypto_metadata.id, ColumnChunk.encrypted_column_metadata.id})
 
 
-def _has_version_2_only(metadata: Numbers) -> bool:
-    """Whether the footer says that all data pages of a chunk have version 2."""
-    stats = metadata.get(ColumnMetaData.encoding_stats.id) or []
-    types = {each.get(PageEncodingStats.page_type.id) for each in stats}
-    return DATA_PAGE_V2 in types and DATA_PAGE not in types
+def index_extent(footer: Footer, row_group: int, leaf: LeafColumn) -> tuple[int, int] | None:
+    """The start and end offsets of a column chunk's OffsetIndex; None if there is none."""
+    return _index_extent(read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))[0])
+
+
+def _index_extent(chunk: Numbers) -> tuple[int, int] | None:
+    start, size = chunk.get(ColumnChunk.offset_index_offset.id), chunk.get(ColumnChunk.offset_index_length.id)
+    if not (isinstance(start, int) and isinstance(size, int) and min(start, size) > 0):
+        return None
+    return start, start + size
+
+
+def _count_dictionary_pages(data_pages: Sequence[Numbers]) -> float:
+    """How many data pages use the dictionary, as the footer says. Writers that give the dictionary up do so once, so
+    these are the first ones."""
+    counts = [
+        each.get(PageEncodingStats.count.id) or 0
+        for each in data_pages
+        if each.get(PageEncodingStats.encoding.id) in (PLAIN_DICTIONARY, RLE_DICTIONARY)
+    ]
+    return sum(counts) if data_pages else np.inf
 
 
 def parse_offset_index(

@@ -22,11 +22,10 @@ from bloomparquet.parquet.pages.headers import (
     PLAIN_DICTIONARY,
     RLE,
     Page,
-    ReadBytes,
     read_header,
 )
 from bloomparquet.parquet.pages.places import ChunkPages
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.ranges import ReadBytes, in_threads
 
 PlainValues = NDArray[np.unsignedinteger] | list[bytes]
 """Values as PLAIN stores them: numbers of the column's width, or bytes with their length where it is stored."""

@@ -301,7 +301,7 @@ class RowGroups:
         """The footers of `files`, given by index. Those that are not in memory are read, all at once."""
         files = list(files)
         with self._lock:
-            missing = [file for file in files if self._footers[file] is None]
+            missing = [file for file in dict.fromkeys(files) if self._footers[file] is None]
             infos = [self.files[file] for file in missing]
             footers = read_footers(self.storage, infos, reads, keys=self.keys) if missing else []
             self.outdated |= not all(may_be_cached(self.storage, infos))
