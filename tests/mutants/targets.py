@@ -35,6 +35,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/planning/test_why_not.py",
         "tests/indexing/test_same_plans.py",
     ),
+    CORE + "planning/partition_evidence.py": (
+        "tests/planning/test_judge_exact.py",
+        "tests/planning/test_judge.py",
+        "tests/planning/test_partitions.py",
+    ),
     # Predicates
     CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py", "tests/query/test_normal_form.py"),

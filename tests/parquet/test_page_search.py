@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.pages import search
+from bloomparquet.parquet.pages import places, search
 from bloomparquet.parquet.pages.headers import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, Page
+from bloomparquet.parquet.pages.image import index_extents
 from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import PlainValues, rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
@@ -37,7 +38,7 @@ def test_rows_with_a_value_are_found(tmp_path: Path, codec: str, version: str, d
     check_search(path)
 
 
-def found(path: Path, name: str, wanted: list[Any], log: list[tuple[int, int]] | None = None) -> np.ndarray:
+def rows_possible(path: Path, name: str, wanted: list[Any], log: list[tuple[int, int]] | None = None) -> np.ndarray:
     footer, read = footer_of(path), reader_of(path, log)
     (leaf,) = (leaf for leaf in footer.profile.schema.leaves if leaf.path == (name,))
     pages = find_pages(footer, 0, leaf, read)
@@ -58,7 +59,7 @@ def test_pages_without_the_value_are_left_out(tmp_path: Path, name: str, version
         table, path, data_page_version=version, use_dictionary=False, data_page_size=2_000, max_rows_per_page=250
     )
     row = next(row for row in range(3_000, ROWS) if table[name][row].is_valid)
-    rows = found(path, name, [table[name][row].as_py()])
+    rows = rows_possible(path, name, [table[name][row].as_py()])
     assert row in rows
     assert len(rows) <= 500
 
@@ -67,9 +68,9 @@ def test_of_a_dictionary_only_its_page_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"x": [f"value {i % 50}" for i in range(ROWS)]}), path, max_rows_per_page=500)
     log: list[tuple[int, int]] = []
-    assert len(found(path, "x", ["value 7"], log)) == ROWS
+    assert len(rows_possible(path, "x", ["value 7"], log)) == ROWS
     assert len(log) == 1
-    assert not len(found(path, "x", ["value 50"]))
+    assert not len(rows_possible(path, "x", ["value 50"]))
 
 
 def test_a_page_may_use_a_dictionary_although_it_was_not_expected(tmp_path: Path) -> None:
@@ -209,3 +210,18 @@ def test_text_and_bytes_of_one_column(tmp_path: Path, searched: list[int | None]
     assert bp.read_table(path, bp.Eq("u", table["u"][0].as_py())).num_rows == 4
     assert bp.read_table(path, bp.Eq("b", b"abc")).num_rows == 0
     assert 0 in searched
+
+
+def test_a_footer_that_only_pyarrow_accepts_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns are then read whole."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(flat_table(ROWS), path, write_page_index=True)
+    footer = footer_of(path)
+    assert len(index_extents(footer, 0, 0)) == 1
+
+    def refuse(*_: Any) -> Any:
+        raise bp.FormatError("another form")
+
+    monkeypatch.setattr(places, "read_numbers", refuse)
+    assert index_extents(footer, 0, 0) == []
+    assert not places.has_page_index(footer)

@@ -12,8 +12,9 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
 from bloomparquet.planning import judge as judging
-from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, Stopwatch
+from bloomparquet.planning.judge import Errors, Request, Stopwatch
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.variants import VariantField

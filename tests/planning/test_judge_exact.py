@@ -19,13 +19,13 @@ from bloomparquet.planning.judge import (
     HAS_FILTER,
     NO_FILTER,
     Errors,
-    PartitionEvidence,
     Request,
     RowCondition,
     decide,
     judge,
 )
 from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, REASONS
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import And, Predicate, leaves

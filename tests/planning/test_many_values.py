@@ -1,4 +1,4 @@
-"""Of many values, a sample of the filters is asked first: if all say maybe, the others are not asked."""
+"""Lookups of many values ask a sample of the filters first. If all of these say maybe, no other filter is asked."""
 
 from __future__ import annotations
 

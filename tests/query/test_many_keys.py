@@ -109,13 +109,13 @@ def test_a_set_of_any_size_finds_its_values(size: int, kind: pa.DataType, nulls:
     wanted = set(values)
     expected = [None if value is None else value in wanted for value in column.to_pylist()]
     for data in (pa.record_batch({"x": column}), pa.table({"x": pa.chunked_array([column[:7], column[7:]])})):
-        found = mask(bp.In("x", values), data).to_pylist()
-        assert found == ([False] * 300 if size == 0 else expected)
+        result = mask(bp.In("x", values), data).to_pylist()
+        assert result == ([False] * 300 if size == 0 else expected)
 
 
 @pytest.mark.parametrize("value", [0, 2**63, 2**64 - 1])
 def test_a_null_is_not_taken_for_the_zero_below_it(value: int) -> None:
     column = pa.array([None, 0, 2**64 - 1], pa.uint64())
     many = [value, *range(100, 200)]
-    found = mask(bp.In("x", many), pa.record_batch({"x": column})).to_pylist()
-    assert found == [None, value == 0, value == 2**64 - 1]
+    result = mask(bp.In("x", many), pa.record_batch({"x": column})).to_pylist()
+    assert result == [None, value == 0, value == 2**64 - 1]

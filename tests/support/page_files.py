@@ -163,8 +163,8 @@ def check_search(path: Path | str) -> None:
                         continue
                     having = {i for i, each in enumerate(column.to_pylist()) if each in wanted}
                     for pages in places if plain is not None else []:
-                        found = rows_of_pages_with(pages, plain, read, 1) if pages is not None else range(rows)
-                        assert having <= set(found), (path, leaf.path, wanted)
+                        possible = rows_of_pages_with(pages, plain, read, 1) if pages is not None else range(rows)
+                        assert having <= set(possible), (path, leaf.path, wanted)
 
 
 def _neighbour(value: Any) -> Any:

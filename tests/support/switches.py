@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bloomparquet.planning import judge, planner
+from bloomparquet.planning import judge, partition_evidence, planner
 from bloomparquet.planning import open as opening
 from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence import statistics
@@ -92,13 +92,13 @@ _DECISIONS = {
 
 
 def _without_partitions() -> _Patches:
-    verdicts = judge.PartitionEvidence.verdicts
+    verdicts = partition_evidence.PartitionEvidence.verdicts
 
     def keep(*arguments: Any) -> Any:
         by_file = verdicts(*arguments)
         return None if by_file is None else np.ones_like(by_file)
 
-    yield judge.PartitionEvidence, "verdicts", keep
+    yield partition_evidence.PartitionEvidence, "verdicts", keep
     yield planner, "might_match", lambda predicate, alive, verdicts: alive  # opens all files
 
 

@@ -71,14 +71,14 @@ def _layout(columns: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     rows = most["rows"] / most["row_groups"]
     if rows > _MANY_ROWS and (looked_up or most["row_groups"] == 1):
         lines.append(
-            f"row groups: {rows:,.0f} rows, of which a lookup decodes one column; with about 120,000 rows "
-            "(row_group_size=122_880) it takes half of the time, by text a quarter"
+            f"row groups: {rows:,.0f} rows; a lookup decompresses one column of them all. With about 120,000 rows "
+            "(row_group_size=122_880) it takes half of the time, by text a third"
         )
     texts = [each for each in looked_up if each["type"].startswith("BYTE_ARRAY") and each["codec"] == "SNAPPY"]
     if texts and rows > _SOME_ROWS:
         lines.append(
-            "codec: SNAPPY; LZ4_RAW (compression='lz4') decodes text in two thirds of the time, and files are 2 % "
-            "larger; Spark 3.5, DuckDB 1.0, pyarrow and polars read it, Spark 3.4 does not"
+            "codec: SNAPPY; with LZ4_RAW (compression='lz4'), lookups by text take two thirds of the time, and "
+            "files are 2 % larger; Spark 3.5, DuckDB 1.0, pyarrow and polars read it, Spark 3.4 does not"
         )
     return [*lines, ""]
 

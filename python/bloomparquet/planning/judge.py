@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
@@ -19,14 +18,13 @@ from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
+from bloomparquet.planning.partition_evidence import PartitionEvidence, column_of
 from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
-from bloomparquet.query.arrow_values import to_bools
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
-from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.nulls import value_for_null
-from bloomparquet.query.predicate import Column, ElementPredicate, Predicate, columns
-from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
+from bloomparquet.query.predicate import Column, Predicate
+from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Reason, Verdicts, might_match
 from bloomparquet.storage.files import ReadCount
@@ -43,53 +41,6 @@ class RowCondition:
 
     predicate: Predicate
     strict: bool
-
-
-class PartitionEvidence:
-    """Verdicts on leaf predicates over partition columns."""
-
-    def __init__(self, dataset: Dataset, options: PlanOptions) -> None:
-        self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
-        self._values: pa.Table | None = None
-
-    def verdicts_or_keep(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
-        """The :meth:`verdicts` on `leaf`; `alive` unchanged if it is not about a partition column, because it then
-        excludes no file."""
-        verdicts = self.verdicts(leaf, strict)
-        return alive if verdicts is None else verdicts
-
-    def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
-        """One verdict per file of the data set; None if `leaf` is not about a partition column."""
-        name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
-        if name is None:
-            return None
-        zone = self._timezone or "UTC"
-        if self._values is None:
-            self._values = self._dataset.partition_table(zone)
-        every_file = np.ones(len(self._dataset.files), np.bool_)
-        if isinstance(leaf, ElementIn | VariantField):  # a directory name is no list and no VARIANT
-            return every_file
-        if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
-            return every_file  # the time zone of the directory names is unknown
-        try:
-            matching = mask(leaf, self._values, timezone=zone, case_sensitive=self._case_sensitive)
-        except PlanError:
-            if strict:
-                raise
-            return every_file
-        return to_bools(matching)
-
-    def can_compare(self, leaf: Predicate) -> bool:
-        """Whether partition values decide `leaf`, which is about a partition column. If not, every file is kept."""
-        if self._timezone is None and self._values is not None:
-            name = find_partition(self._dataset.partition_names, _column(leaf), case_sensitive=self._case_sensitive)
-            if pa.types.is_timestamp(self._values.schema.field(name).type):
-                return False
-        try:
-            self.verdicts(leaf, strict=True)
-        except PlanError:
-            return False
-        return not isinstance(leaf, ElementIn | ElementPredicate)
 
 
 class Errors:
@@ -297,7 +248,7 @@ class LeafVerdicts:
             yield equality.chunks.members[equality.candidates.filters.in_index]
 
     def _judge(self, leaf: Predicate) -> Verdicts:
-        request, column = self._request, _column(leaf)
+        request, column = self._request, column_of(leaf)
         if self._up_to is Decision.CONSTANT or (self._only is not None and id(leaf) not in self._only):
             return np.ones(len(self._table), np.bool_)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
@@ -365,7 +316,7 @@ class LeafVerdicts:
             raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None  # files may differ in the type
         verdicts[chunks.members] = answers | ~conclusive
         if candidates is not None:
-            self._record_filters(_column(leaf), chunks.members, candidates.filters.present)
+            self._record_filters(column_of(leaf), chunks.members, candidates.filters.present)
             if candidates.filters.present.any():
                 self.equalities.setdefault(id(leaf), []).append(Equality(chunks, candidates, conclusive))
 
@@ -409,8 +360,3 @@ class LeafVerdicts:
             self.asked[chunks.members[[i for i in asked.tolist() if i in filters.errors]]] = False
             self._request.errors.add(filters.errors[i] for i in asked.tolist() if i in filters.errors)
         return answers
-
-
-def _column(leaf: Predicate) -> Column:
-    (column,) = columns(leaf)
-    return column

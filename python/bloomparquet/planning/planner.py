@@ -22,9 +22,10 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths, directory_ab
 from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
 from bloomparquet.planning.index.lookup import find_index
-from bloomparquet.planning.judge import Errors, PartitionEvidence, Request, RowCondition, Stopwatch, judge
+from bloomparquet.planning.judge import Errors, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table, scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
+from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema

@@ -27,7 +27,8 @@ Test = Callable[[Any], Any]
 """A function of a column in its comparable type. Returns booleans, null where the column is null."""
 
 _DIGITS_128, _DIGITS_256 = 38, 76
-_FEW, _MANY = 10, 4
+_COMPARED = 10  # numbers: to compare a batch with more takes longer than to hash them
+_TIMES_BATCH = 4  # so many times as many numbers as a batch take longer to hash than to search
 _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -177,13 +178,13 @@ def is_in(value_set: pa.Array) -> Test:
     """
     if not pa.types.is_integer(value_set.type):
         return lambda column: pc.is_in(column, value_set=value_set)
-    if 0 < len(value_set) <= _FEW:
+    if 0 < len(value_set) <= _COMPARED:
         scalars = list(value_set)
         return lambda column: pc.fill_null(reduce(pc.or_, (pc.equal(column, each) for each in scalars)), FALSE)
     in_order = np.unique(value_set.to_numpy())
 
     def contains(column: Any) -> Any:
-        if len(in_order) < _MANY * len(column):
+        if len(in_order) < _TIMES_BATCH * len(column):
             return pc.is_in(column, value_set=value_set)
         numbers = pc.fill_null(column, 0).to_numpy()
         at = np.searchsorted(in_order, numbers)

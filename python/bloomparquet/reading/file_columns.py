@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from bloomparquet.errors import PlanError, join_names, located, quoted
+from bloomparquet.errors import PlanError, did_you_mean, join_names, located, quoted
 from bloomparquet.planning.arrow_schema import fit
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.columns import FileSchema, SchemaNode
@@ -99,3 +99,19 @@ def _renamed(kind: pa.DataType, node: SchemaNode) -> pa.DataType:
         value = kind.value_field.with_type(_renamed(kind.value_type, element))
         return pa.list_(value) if pa.types.is_list(kind) else pa.large_list(value)
     return kind
+
+
+def result_field(schema: pa.Schema, name: str, absent: str, known: Positions) -> pa.Field:
+    """The field of `schema` called `name`. PlanError if there is none, which says that it is `absent`."""
+    positions = known.find(name)
+    if len(positions) > 1:
+        raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
+    if not positions:
+        whole = schema.get_field_index(name.partition(".")[0])
+        is_inside = whole >= 0 and pa.types.is_nested(schema.types[whole])
+        hint = f"; columns are read whole: name {quoted(schema.names[whole])}" if is_inside else ""
+        raise PlanError(
+            f"column {quoted(name)} is {absent}{hint or did_you_mean(name, schema.names)}; "
+            f"the columns are {join_names(schema.names)}"
+        )
+    return schema.field(positions[0])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import located
 from bloomparquet.query.arrow_values import from_bools, to_bools
+from bloomparquet.query.predicate import And, Eq, In, Predicate
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import require_no_collation
 from bloomparquet.reading.cost import reads_condition_first
@@ -99,14 +100,17 @@ class FileScan:
 
     def _match(self, unit: int, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """The columns `schema` of a row group, in batches of matching rows; and the positions of these rows in it."""
-        names, found = self._stored_names(schema), self._find_rows(unit)
-        if found is not None and not len(found):
+        names, possible = self._stored_names(schema), self._find_rows(unit)
+        if possible is None:
+            stored_batches = self._reader.read(unit, names)
+        elif len(possible):
+            stored_batches = self._reader.read_rows(unit, names, possible)
+        else:
             return
-        stored_batches = self._reader.read(unit, names) if found is None else self._reader.read_rows(unit, names, found)
         end = 0
         for stored in stored_batches:
             start, end = end, end + stored.num_rows
-            rows = np.arange(start, end) if found is None else found[start:end]
+            rows = np.arange(start, end) if possible is None else possible[start:end]
             for name in self._legacy_compared:
                 require_gregorian(stored.column(name), f"{self._reader.path}: column {name}", NO_CONDITION)
             batch = self._convert(stored, schema)
@@ -146,3 +150,14 @@ class FileScan:
             column = None if name is None else stored.column(name)
             arrays.append(self._columns.convert(column, field, stored.num_rows))
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else stored
+
+
+def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:
+    """A column of `names`, and values of which it has one in every row for which `where` is TRUE; the fewest values.
+    None if no such column is known."""
+    wanted: list[tuple[str, Sequence[Any]]] = []
+    for leaf in where.children if isinstance(where, And) else [where]:
+        if isinstance(leaf, Eq | In) and len(leaf.column) == 1 and leaf.column[0] in names:
+            values = [leaf.value] if isinstance(leaf, Eq) else [value for value in leaf.values if value is not None]
+            wanted += [(leaf.column[0], values)] if values and None not in values else []
+    return min(wanted, key=lambda each: len(each[1]), default=None)

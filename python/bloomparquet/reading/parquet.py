@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import UnsupportedError, quoted, shorten
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
-from bloomparquet.parquet.metadata.chunk_layout import has_page_index
+from bloomparquet.parquet.pages.places import has_page_index
 from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.planning.arrow_schema import footer_schemas
 from bloomparquet.planning.evidence.interface import Question

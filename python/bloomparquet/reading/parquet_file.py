@@ -17,7 +17,6 @@ from bloomparquet.errors import BloomParquetError, FormatError, PlanError, first
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
 from bloomparquet.parquet.pages.image import ColumnPages, find_column, index_extents, read_rows
-from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
@@ -43,6 +42,8 @@ class ParquetFileReader:
         self.amounts: ReadAmounts | None = None
         self._footer, self._is_remote = footer, storage.threads > 1
         self._int96 = int96_columns(self.schema.root)
+        # One value, because several threads may use the reader.
+        self._searched: tuple[int, int, ColumnPages | None] = -1, -1, None
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
         if footer.crypto is None:
             self._source, self._metadata = storage.open_file(path), footer.to_arrow()
@@ -80,14 +81,16 @@ class ParquetFileReader:
             return None
         if self._footer.crypto is not None or not searches(size, len(values), self.storage):
             return None
-        with suppress(FormatError, PlanError):  # whoever decodes the column says what is wrong
+        number = self._numbers[column]
+        with suppress(FormatError, PlanError):  # reading the whole column says what is wrong
             plain = plain_values(leaf, values, self._footer.profile.traits, timezone)
-            pages = None if plain is None else find_pages(self._footer, unit, leaf, self._read_bytes)
+            pages = None if plain is None else self._find_pages(unit, number, self._read_bytes)
             if plain is None or pages is None:
                 return None
+            self._searched = unit, number, pages
             sizes: list[int] = []
             read = _noting(sizes, self._read_bytes)
-            rows = rows_of_pages_with(pages, plain, read, threads_for(size, self.storage))
+            rows = rows_of_pages_with(pages.chunks[0], plain, read, threads_for(size, self.storage))
             if self.amounts is not None:
                 self.amounts.add_pages(column, sizes)
             return None if len(rows) == self._footer.rows[unit] else rows
@@ -130,6 +133,9 @@ class ParquetFileReader:
         return arrays
 
     def _find_pages(self, unit: int, number: int, read: ReadBytes) -> ColumnPages | None:
+        searched_unit, searched_number, pages = self._searched
+        if (searched_unit, searched_number) == (unit, number):
+            return pages
         with suppress(FormatError):
             return find_column(self._footer, unit, number, read, by_index=self._is_remote)
         return None

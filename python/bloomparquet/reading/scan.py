@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, FormatError, OptionError, PlanError, did_you_mean, join_names, quoted
+from bloomparquet.errors import BloomParquetError, FormatError, OptionError, quoted
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
@@ -25,14 +25,14 @@ from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Names, Positions, check_names
-from bloomparquet.query.predicate import And, Eq, In, Predicate
+from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.collations import compared_names
 from bloomparquet.reading.cost import parts, read_ahead, threads_for
-from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns
-from bloomparquet.reading.file_scan import Condition, FileScan
+from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, result_field
+from bloomparquet.reading.file_scan import Condition, FileScan, wanted_values
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -239,7 +239,7 @@ class _Scan:
         absent = self._describe_absence(merge_schema)
         positions = Positions(whole.names, self._case_sensitive)
         self.schema = (
-            whole if columns is None else pa.schema([_field(whole, name, absent, positions) for name in columns])
+            whole if columns is None else pa.schema([result_field(whole, name, absent, positions) for name in columns])
         )
         self._condition = None if plan.where is None else self._bind(plan.where, whole, merge_schema)
 
@@ -386,29 +386,3 @@ class _Scan:
             deleted=None if deletes is None else deletes.read(dataset.storage),
             for_spark=self._for_spark,
         )
-
-
-def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:
-    """A column of `names`, and values of which it has one in every row for which `where` is TRUE; the fewest values."""
-    found: list[tuple[str, Sequence[Any]]] = []
-    for leaf in where.children if isinstance(where, And) else [where]:
-        if isinstance(leaf, Eq | In) and len(leaf.column) == 1 and leaf.column[0] in names:
-            values = [leaf.value] if isinstance(leaf, Eq) else [value for value in leaf.values if value is not None]
-            found += [(leaf.column[0], values)] if values and None not in values else []
-    return min(found, key=lambda each: len(each[1]), default=None)
-
-
-def _field(schema: pa.Schema, name: str, absent: str, known: Positions) -> pa.Field:
-    """The field of `schema` called `name`. PlanError if there is none, which says that it is `absent`."""
-    positions = known.find(name)
-    if len(positions) > 1:
-        raise PlanError(f"column {quoted(name)} is ambiguous: {len(positions)} columns have this name; read others")
-    if not positions:
-        whole = schema.get_field_index(name.partition(".")[0])
-        is_inside = whole >= 0 and pa.types.is_nested(schema.types[whole])
-        hint = f"; columns are read whole: name {quoted(schema.names[whole])}" if is_inside else ""
-        raise PlanError(
-            f"column {quoted(name)} is {absent}{hint or did_you_mean(name, schema.names)}; "
-            f"the columns are {join_names(schema.names)}"
-        )
-    return schema.field(positions[0])

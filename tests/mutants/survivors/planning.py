@@ -9,6 +9,7 @@ _TILES = "planning/evidence/tiles.py"
 _SLICES = "planning/evidence/bit_slices.py"
 _ONE_INDEX = "the tiles of an index lie in one place, so they all have the same number of threads"
 _JUDGE = "planning/judge.py"
+_PARTITIONS = "planning/partition_evidence.py"
 _LOOKUP = "planning/index/lookup.py"
 _BOOLEANS = "comparisons give booleans, and numpy and Arrow take None for False"
 _FILTERS = "planning/parquet/filters.py"
@@ -107,21 +108,21 @@ EXPLAINED = (
         why="the numbers are taken in their order, whatever their shape",
     ),
     explained(
-        _JUDGE,
+        _PARTITIONS,
         "PartitionEvidence.verdicts",
         '"UTC"',
         '"utc"',
         why="no timestamp is compared if the reader has no zone",
     ),
     explained(
-        _JUDGE,
+        _PARTITIONS,
         "PartitionEvidence.verdicts",
         "zone, case_sensitive=self._case_sensitive)",
         "zone, case_sensitive=None)",
         why="the partition column is found already, and a name in the same case is preferred",
     ),
     explained(
-        _JUDGE,
+        _PARTITIONS,
         "PartitionEvidence.can_compare",
         "case_sensitive=self._case_sensitive)",
         "case_sensitive=None)",
@@ -267,7 +268,7 @@ EXPLAINED = (
         explained(_FILTERS, "ParquetFilters._read_headers", old, *new, why="only how much is read at once")
         for old, *new in (
             ("(length > 0) &", "(length >= 0) &", "(length > 1) &"),
-            ("length <= small", "length < small"),
+            ("length <= max(", "length < max("),
         )
     ),
     explained(

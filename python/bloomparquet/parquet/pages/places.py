@@ -11,6 +11,7 @@ Source: parquet-format ``parquet.thrift`` (ColumnChunk, OffsetIndex), ``PageInde
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,6 +145,7 @@ def find_pages(
         stats = metadata.get(ColumnMetaData.encoding_stats.id) or []
         data_pages = [each for each in stats if each.get(PageEncodingStats.page_type.id) in (DATA_PAGE, DATA_PAGE_V2)]
         is_version_2 = {each[PageEncodingStats.page_type.id] for each in data_pages} == {DATA_PAGE_V2}
+        n_with_dictionary = _count_dictionary_pages(data_pages)
         index = _index_extent(chunk) if by_index else None
         if min(start, size, values, rows) <= 0 or (index is not None and leaf.repeated and not is_version_2):
             return None
@@ -152,7 +154,7 @@ def find_pages(
     if index is not None:
         located = parse_offset_index(bytes(read_exactly(read, *index)), data, start + size, rows)
         extent = (start, data) if start < data else None
-        uses_dictionary = _count_dictionary_pages(data_pages) > np.arange(len(located[0]))
+        uses_dictionary = np.arange(len(located[0])) < n_with_dictionary
         return ChunkPages(leaf, codec, *located, extent, uses_dictionary & (extent is not None))
     pages = read_headers(lambda a, b: read_exactly(read, start + a, start + b), size, values)
     if leaf.repeated and not all(page.type == DATA_PAGE_V2 for page in pages.data):
@@ -173,8 +175,15 @@ _ENCRYPTED = frozenset({ColumnChunk.crypto_metadata.id, ColumnChunk.encrypted_co
 
 
 def index_extent(footer: Footer, row_group: int, leaf: LeafColumn) -> tuple[int, int] | None:
-    """The start and end offsets of a column chunk's OffsetIndex; None if there is none."""
-    return _index_extent(read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))[0])
+    """The start and end offsets of a column chunk's OffsetIndex; None if there is none, or if the footer is damaged."""
+    with suppress(FormatError):  # pyarrow may accept the footer, and then reads the whole column
+        return _index_extent(read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))[0])
+    return None
+
+
+def has_page_index(footer: Footer) -> bool:
+    """Whether the first column chunk of a file has an OffsetIndex: writers give one to all chunks or to none."""
+    return footer.chunks.size > 0 and index_extent(footer, 0, footer.profile.schema.leaves[0]) is not None
 
 
 def _index_extent(chunk: Numbers) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bloomparquet.parquet.metadata.codecs import codec_name
 from bloomparquet.parquet.pages.headers import (
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
@@ -30,8 +31,7 @@ from bloomparquet.storage.ranges import ReadBytes, in_threads
 PlainValues = NDArray[np.unsignedinteger] | list[bytes]
 """Values as PLAIN stores them: numbers of the column's width, or bytes with their length where it is stored."""
 
-_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}  # of Arrow, by their number in Parquet
-_UNCOMPRESSED = 0
+_CODECS_OF_ARROW = frozenset({"SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4_RAW"})
 
 
 def rows_of_pages_with(chunk: ChunkPages, values: PlainValues, read: ReadBytes, threads: int) -> NDArray[np.int64]:
@@ -79,14 +79,17 @@ def _body_may_hold(header: Page, body: bytes, values: PlainValues, *, is_nullabl
 
 
 def _bodies(header: Page, data: bytes | memoryview, codec: int) -> list[bytes]:
-    """What the values of a page may be, in version 1 after its levels: of version 2, a page that would not get smaller
-    is not compressed. Empty if that is not certain."""
+    """What a page may hold after its header: its values, in version 1 after their levels. Empty if that is unknown.
+
+    Writers store a page of version 2 uncompressed if compression does not make it smaller. So the stored bytes and the
+    decompressed ones are both returned where both are possible.
+    """
     stored = data[header.body + header.level_bytes : header.end]
     size = header.uncompressed_size - header.level_bytes
-    is_stored = codec == _UNCOMPRESSED or header.type == DATA_PAGE_V2
+    name = codec_name(codec)
+    is_stored = name == "UNCOMPRESSED" or header.type == DATA_PAGE_V2
     bodies = [bytes(stored)] if is_stored and len(stored) == size else []
-    if codec in _CODECS and len(stored):
-        # Whoever decodes a damaged page says what is wrong.
-        with suppress(OSError, pa.ArrowException):
-            bodies.append(pa.Codec(_CODECS[codec]).decompress(stored, size, asbytes=True))
+    if name in _CODECS_OF_ARROW and len(stored):
+        with suppress(OSError, pa.ArrowException):  # the error of a damaged page comes from pyarrow, which decodes it
+            bodies.append(pa.Codec(name.lower()).decompress(stored, size, asbytes=True))
     return bodies

@@ -155,8 +155,8 @@ class ParquetFilters(FilterStore):
         if len(chunks) == 0:
             return
         length = self.length[chunks]
-        small = max(_SMALL_BYTES, storage.merge_gap)  # so many bytes are read sooner than a second request is made
-        whole = (length > 0) & ((length <= small) | self._ciphers.encrypted[chunks])
+        is_small = length <= max(_SMALL_BYTES, storage.merge_gap)
+        whole = (length > 0) & (is_small | self._ciphers.encrypted[chunks])
         if self._facts.resident.nbytes + int(length[whole].sum()) > RESIDENT_BYTES:
             whole = (length > 0) & (length <= _FIRST_READ_BYTES)
         size = np.minimum(np.where(whole, np.maximum(length, MAX_HEADER_BYTES), _FIRST_READ_BYTES), room)
@@ -257,9 +257,8 @@ class ParquetFilters(FilterStore):
         is kept, so that it happens once. A few for each question: none may take much longer than the others."""
         chunks, facts = question.chunks, self._facts
         in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= facts.num_bytes[chunks]
-        chosen = chunks[in_all & (facts.resident_at[chunks] < 0) & ~facts.folded.present[chunks]]
-        if facts.folded.is_full:
-            chosen = chosen[:0]
+        needs_none = (facts.resident_at[chunks] >= 0) | facts.folded.present[chunks] | facts.folded.is_full
+        chosen = chunks[in_all & ~needs_none]
         self._is_chosen = np.zeros(len(self.offset), np.bool_)
         self._is_chosen[chosen[np.cumsum(facts.num_bytes[chosen]) <= _COPIED_BYTES]] = True
 

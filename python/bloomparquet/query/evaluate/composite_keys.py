@@ -6,13 +6,13 @@ Each column's values are numbered, and a key is the one number that its columns'
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.query.arrow_values import FALSE
 from bloomparquet.query.predicate import And, Column, Eq, Predicate
 
 _LEAST_KEYS = 8
@@ -64,8 +64,5 @@ class CompositeKeys:
 
 def any_null(columns: Sequence[Any]) -> Any:
     """Whether each row has a null in one of `columns`; None if no row has."""
-    with_nulls = [pc.is_null(column) for column in columns if column.null_count]
-    result = None
-    for is_null in with_nulls:
-        result = is_null if result is None else pc.or_(result, is_null)
-    return result if result is None or pc.any(result) != FALSE else None
+    nulls = [pc.is_null(column) for column in columns if column.null_count]
+    return reduce(pc.or_, nulls) if nulls else None

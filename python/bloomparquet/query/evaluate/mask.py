@@ -129,18 +129,18 @@ class _Binder:
         """The tests of `keys`, whose leaves are about `columns` in this order: one test, unless a column is missing or
         has values that are equal and stored in several ways."""
         each = [self.bind(key) for key in keys]
-        found = [self.find(column) for column in columns]
+        paths_and_types = [self.find(column) for column in columns]
         leaves = zip(*(key.children for key in keys), strict=True)
-        stored = [self.stored(some, kind) for some, (_, kind) in zip(leaves, found, strict=True)]
+        stored = [self.stored(some, kind) for some, (_, kind) in zip(leaves, paths_and_types, strict=True)]
         if any(values is None for values in stored) or not (lookup := CompositeKeys(stored)).is_usable:
             return each
 
         def evaluate(rows: _Rows) -> Any:
-            arrays = [rows.column(path) for path, _ in found]
+            arrays = [rows.column(path) for path, _ in paths_and_types]
             is_key, is_null = lookup.contain(arrays), any_null(arrays)
             if is_null is None:
                 return is_key
-            columns = {path: array.filter(is_null) for (path, _), array in zip(found, arrays, strict=True)}
+            columns = {path: array.filter(is_null) for (path, _), array in zip(paths_and_types, arrays, strict=True)}
             some = _Rows(rows.batch, columns)  # FALSE or NULL, as another column decides
             rest = reduce(pc.or_kleene, (key(some) for key in each))
             return pc.replace_with_mask(*map(_in_one, (is_key, is_null, rest)))

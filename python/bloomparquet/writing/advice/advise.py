@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, smallest_num_bytes
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.parquet.metadata.chunk_layout import codec_of, has_page_index
+from bloomparquet.parquet.metadata.codecs import codec_of
+from bloomparquet.parquet.pages.places import has_page_index
 from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat

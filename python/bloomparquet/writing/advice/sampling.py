@@ -239,6 +239,7 @@ def _draw(column: TableColumn) -> NDArray[np.int64]:
 
 
 def evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most so many of `chunks`, spread over all of them."""
     return chunks if len(chunks) <= most else chunks[np.linspace(0, len(chunks) - 1, most).astype(np.int64)]
 
 

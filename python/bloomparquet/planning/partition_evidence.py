@@ -1,0 +1,70 @@
+"""Verdicts by partition values, which are in the names of directories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from bloomparquet.errors import PlanError
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.query.arrow_values import to_bools
+from bloomparquet.query.elements import ElementIn
+from bloomparquet.query.evaluate.mask import mask
+from bloomparquet.query.predicate import Column, ElementPredicate, Predicate, columns
+from bloomparquet.query.resolve import find_partition
+from bloomparquet.query.variants import VariantField
+from bloomparquet.query.verdict import Verdicts
+
+
+class PartitionEvidence:
+    """Verdicts on leaf predicates over partition columns."""
+
+    def __init__(self, dataset: Dataset, options: PlanOptions) -> None:
+        self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
+        self._values: pa.Table | None = None
+
+    def verdicts_or_keep(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
+        """The :meth:`verdicts` on `leaf`; `alive` unchanged if it is not about a partition column, because it then
+        excludes no file."""
+        verdicts = self.verdicts(leaf, strict)
+        return alive if verdicts is None else verdicts
+
+    def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
+        """One verdict per file of the data set; None if `leaf` is not about a partition column."""
+        name = find_partition(self._dataset.partition_names, column_of(leaf), case_sensitive=self._case_sensitive)
+        if name is None:
+            return None
+        zone = self._timezone or "UTC"
+        if self._values is None:
+            self._values = self._dataset.partition_table(zone)
+        every_file = np.ones(len(self._dataset.files), np.bool_)
+        if isinstance(leaf, ElementIn | VariantField):  # a directory name is no list and no VARIANT
+            return every_file
+        if self._timezone is None and pa.types.is_timestamp(self._values.schema.field(name).type):
+            return every_file  # the time zone of the directory names is unknown
+        try:
+            matching = mask(leaf, self._values, timezone=zone, case_sensitive=self._case_sensitive)
+        except PlanError:
+            if strict:
+                raise
+            return every_file
+        return to_bools(matching)
+
+    def can_compare(self, leaf: Predicate) -> bool:
+        """Whether partition values decide `leaf`, which is about a partition column. If not, every file is kept."""
+        if self._timezone is None and self._values is not None:
+            name = find_partition(self._dataset.partition_names, column_of(leaf), case_sensitive=self._case_sensitive)
+            if pa.types.is_timestamp(self._values.schema.field(name).type):
+                return False
+        try:
+            self.verdicts(leaf, strict=True)
+        except PlanError:
+            return False
+        return not isinstance(leaf, ElementIn | ElementPredicate)
+
+
+def column_of(leaf: Predicate) -> Column:
+    """The only column of a leaf predicate."""
+    (column,) = columns(leaf)
+    return column
