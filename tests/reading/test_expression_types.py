@@ -94,3 +94,20 @@ def test_fields_of_structs_match_by_the_rules_of_pyarrow(tmp_path: Path) -> None
             for where in (test, test & (column < 9), test | (column == 3)):
                 assert bp.read_table(path, where)["st.a"].equals(expected(where, data)["st.a"]), str(where)
     assert skipped > 40
+
+
+@pytest.mark.parametrize("value", [0, 7, 2**63 - 1, 2**63, 2**64 - 1])
+def test_unsigned_literals_skip_row_groups(tmp_path: Path, value: int) -> None:
+    """Substrait has no unsigned integers, and pyarrow writes them as values of a type of its own."""
+    values = [[0, 1], [7, 8], [2**63 - 1] * 2, [2**63] * 2, [2**64 - 2, 2**64 - 1], [None] * 2]
+    data = pa.table({"u": pa.array([each for group in values for each in group], pa.uint64())})
+    path = write(tmp_path / "x.parquet", data, ["u"], rows_per_group=2)
+    column, literal = f("u"), pc.scalar(pa.scalar(value, pa.uint64()))
+    listed = pa.array([value, 8], pa.uint64())
+    for where in (
+        column == literal, column < literal, column >= literal, column != literal, column.isin(listed),
+        (column == literal) | (column == pc.scalar(pa.scalar(1, pa.uint64()))), ~(column <= literal),
+    ):  # fmt: skip
+        same_rows(where, path, data)
+    assert sum(bp.plan(path, column == literal).skipped.values()) == 5
+    assert sum(bp.plan(path, column.isin(listed)).skipped.values()) >= 4

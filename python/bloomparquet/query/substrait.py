@@ -52,7 +52,10 @@ _MESSAGES = {
     "Expression": "1 literal Literal, 2 selection Selection, 3 call Call, 8 in_list InList",
     "Literal": """1 boolean bool, 2 i8 int32, 3 i16 int32, 5 i32 int32, 7 i64 int64, 10 fp32 float, 11 fp64 double,
         12 string string, 13 binary bytes, 14 timestamp int64, 16 date int32, 17 time int64, 24 decimal Decimal,
-        27 timestamp_tz int64, 29 null bytes""",
+        27 timestamp_tz int64, 29 null bytes, 33 user_defined UserDefined""",
+    "UserDefined": "2 value Any",
+    "Any": "1 type_url bytes, 2 value Unsigned",
+    "Unsigned": "1 number uint64",
     "Decimal": "1 value bytes, 2 precision int32, 3 scale int32",
     "Selection": "1 direct Segment, 4 root bytes",
     "Segment": "2 field Field",
@@ -61,6 +64,7 @@ _MESSAGES = {
     "Argument": "3 value Expression",
     "InList": "1 value Expression, 2 options repeated Expression",
 }
+_UINT64 = b"/google.protobuf.UInt64Value"
 _EPOCH = dt.datetime(1970, 1, 1)
 _Compare = type[Comparison]
 _COMPARISONS: dict[str, tuple[_Compare, _Compare]] = {  # as written, and with the sides exchanged
@@ -185,8 +189,11 @@ class _Reader:
         fields = [(field.name, value) for field, value in node.literal.ListFields()]
         if len(fields) != 1:
             return _MISSING
+        (kind, value), *_ = fields
+        if kind == "user_defined":  # Substrait has no unsigned integers
+            return value.value.value.number if value.value.type_url.endswith(_UINT64) else _MISSING
         try:
-            value = _to_value(*fields[0])
+            value = _to_value(kind, value)
         except OverflowError:  # a date after the year 9999
             return _MISSING
         return _MISSING if isinstance(value, float) and math.isnan(value) else value
@@ -195,7 +202,8 @@ class _Reader:
 def _kinds(column: pa.DataType) -> frozenset[str]:
     """The kinds of literals that have the type of a column. A Python integer in a list is an i64."""
     if pa.types.is_integer(column):
-        return frozenset(("i8", "i16", "i32", "i64"))
+        signed = ("i8", "i16", "i32", "i64")
+        return frozenset((*signed, "user_defined") if pa.types.is_uint64(column) else signed)
     if pa.types.is_timestamp(column):
         return frozenset(("timestamp",) if column.tz is None else ("timestamp_tz",))
     return frozenset(kind for kind, has_type in _KINDS if has_type(column))
