@@ -34,7 +34,6 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.sql.parse import parse_where
 from tests.support.row_oracle import COLUMNS, EPOCH, UTC, ZONE, Kleene, oracle, tables, trees
 
 
@@ -234,8 +233,6 @@ def test_decimals_beyond_their_precision_are_compared(make: Any) -> None:
             (Lt("x", 10**80), [True, True, None]),
         ):
             assert mask(predicate, table).to_pylist() == expected, predicate
-    pairs = pa.table({"x": column, "y": pa.array([700, 0, 1], pa.int16())})
-    assert mask(parse_where("x = y"), pairs).to_pylist() == [True, False, None]
     assert mask(Eq("x", 1), pa.table({"x": pa.chunked_array([], make(4, 2))})).to_pylist() == []
     assert comparable(column).type.bit_width == column.type.bit_width  # no copy of another width
 

@@ -193,12 +193,6 @@ def test_files_without_columns_are_named(tmp_path: Path) -> None:
         bp.plan(path, "id = 1")
 
 
-def test_a_text_without_quotes_is_not_only_an_unknown_column(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"customer": ["C0004711"]})
-    with pytest.raises(bp.PlanError, match="in none of the files; if it is text, write 'C0004711' in quotes"):
-        bp.plan(path, "customer = C0004711")
-
-
 def test_an_interval_is_compared_with_nothing(tmp_path: Path) -> None:
     def annotate(tree: dict[int, Field]) -> None:
         element = tree[2].value.values[1]

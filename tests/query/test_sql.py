@@ -344,6 +344,7 @@ def test_sqlglot_is_imported_only_for_text():
         ("ts > current_timestamp()", "Write the time itself: "),
         ("day = current_date", "Write the time itself: "),
         ("customer IN (C0004711)", "Write text in quotes: 'C0004711'"),
+        ("customer = C0004711", "If C0004711 is text, write it in quotes: 'C0004711'"),
     ],
 )
 def test_an_error_offers_what_can_be_written_instead(text: str, offer: str) -> None:

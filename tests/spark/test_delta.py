@@ -115,6 +115,8 @@ def test_errors_are_named(spark: SparkSession, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", rows(0))
     with pytest.raises(Exception, match="the table has no column 'ids'; did you mean 'id'"):
         pb.read_delta(spark, tmp_path / "t", columns=["ids"])
+    with pytest.raises(bp.PlanError, match="cannot use 'id < n' in where"):
+        pb.read_delta(spark, tmp_path / "t", where="id < n")
     with pytest.raises(Exception, match="column 'ids'"):
         pb.read_delta(spark, tmp_path / "t", where="ids = 1").collect()
     frame = pb.read_delta(spark, tmp_path / "t")

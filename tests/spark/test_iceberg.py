@@ -94,6 +94,8 @@ def test_row_groups_that_cannot_match_are_not_read(spark: SparkSession, catalog:
     assert as_dicts(read_iceberg(spark, table, where="name = 'n15'")) == [{"id": 15, "name": "n15", "kind": "a"}]
     with pytest.raises(PySparkException):
         read_iceberg(spark, table, where="name = 'n25'").collect()
+    with pytest.raises(bp.PlanError, match=r"cannot use 'LENGTH\(name\) = 3' in where"):
+        read_iceberg(spark, table, where="id = 15 AND length(name) = 3")
 
 
 def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, catalog: SqlCatalog) -> None:

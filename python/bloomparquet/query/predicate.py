@@ -5,7 +5,7 @@ its column. pyarrow's expressions do not serve: Python cannot inspect them, they
 
     Predicate
     ├── And, Or, Not, Always
-    ├── Opaque                                 a condition that evidence is not asked about; see `computed`
+    ├── Opaque                                 a condition that is not understood
     ├── RowTest                                see `expressions`
     └── Leaf                                   has a `column`
         ├── Comparison  (column, value)        Eq  NotEq  EqNullSafe  Lt  LtEq  Gt  GtEq
@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError, shorten
-from bloomparquet.query.computed import Call
 from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
@@ -77,18 +76,12 @@ class Always(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Predicate):
-    """A condition that skips nothing: no evidence is asked about it. A row matches if `test` is TRUE for the value of
-    `call`, the only column of `test`. Without a call, rows cannot be evaluated; `refusal` is the error's message."""
+    """A condition that skips nothing: no evidence is asked about it. Asking for rows is an error with the message
+    `refusal`."""
 
     sql: str
     reason: WhyNot
     refusal: str
-    call: Call | None = None
-    test: Predicate | None = None
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return () if self.call is None else self.call.columns
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -324,7 +317,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
     return (node for node in _operands(predicate) if isinstance(node, Leaf))
 
 
-def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest | Opaque]:
+def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:
     pending = [predicate]
     while pending:
         node = pending.pop()
@@ -332,7 +325,7 @@ def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest | Opaque]:
             pending.extend(node.children)
         elif isinstance(node, Not):
             pending.append(node.child)
-        elif isinstance(node, Leaf | RowTest | Opaque):
+        elif isinstance(node, Leaf | RowTest):
             yield node
 
 

@@ -24,7 +24,6 @@ from bloomparquet.query.predicate import (
     Not,
     NotEq,
     NotIn,
-    Opaque,
     Or,
     Predicate,
     columns,
@@ -93,8 +92,6 @@ def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
         return type(predicate)(*(rename(child, names) for child in predicate.children))
     if isinstance(predicate, Not):
         return Not(rename(predicate.child, names))
-    if isinstance(predicate, Opaque) and predicate.call is not None:
-        return dataclasses.replace(predicate, call=predicate.call.rename(names))
     if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
         return dataclasses.replace(predicate, column=names[predicate.column])
     return predicate
@@ -189,9 +186,7 @@ def unknown_column_error(
     name = ".".join(column)
     by_name = {dotted_name(path): path for path in reversed(paths)}
     choice = closest(name, by_name)
-    hint = f"; if it is text, write '{shorten(name)}' in quotes" if names and name.isalnum() else ""
-    if choice is not None:
-        hint = f"; did you mean {_suggest(by_name[choice])}?"
+    hint = "" if choice is None else f"; did you mean {_suggest(by_name[choice])}?"
     if above is not None:
         hint = (
             f"; {shorten(name)}= is a directory above the path: give the directory that holds it, {quoted(above)}, or "

@@ -36,7 +36,7 @@ class WhyNot(Enum):
     )
     TWO_COLUMNS = (
         "two columns are compared, and min/max and filters are only compared with literals",
-        "add a condition that compares one of the columns with a literal",
+        "add a condition that compares one of the columns with a literal; text is in quotes",
     )
     NOT_A_COMPARISON = (
         "this is not understood as a comparison of a column with literals",

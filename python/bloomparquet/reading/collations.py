@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 
 from bloomparquet.errors import UnsupportedError, join_names
 from bloomparquet.query.names import Names
-from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import IsNotNull, IsNull, Predicate, leaves
 
 
@@ -15,7 +14,6 @@ def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive
     if where is None:
         return []
     columns = {leaf.column for leaf in leaves(where) if not isinstance(leaf, IsNull | IsNotNull)}
-    columns.update(column for part in opaque_parts(where) for column in part.columns)
     compared = Names({column[0] for column in columns}, case_sensitive)
     return [name for name in names if name in compared]
 

@@ -69,8 +69,9 @@ def read_table(
     is read, and the result has the columns of all files. `limit`: read no further than the first so many rows. The
     other parameters are those of :func:`bloomparquet.plan`.
 
-    Raises the errors of :func:`bloomparquet.plan`, :class:`PlanError` for a column whose type in one file cannot be
-    converted to its type in the result, and :class:`EncryptionError` for a column that `keys` do not decrypt.
+    Raises the errors of :func:`bloomparquet.plan`, :class:`PlanError` for a condition of SQL text that is not supported
+    and for a column whose type in one file cannot be converted to its type in the result, and :class:`EncryptionError`
+    for a column that `keys` do not decrypt.
 
     >>> bp.read_table("events.parquet", "user_id = 4711", ["user_id", "country"]).to_pylist()
     [{'user_id': 4711, 'country': 'CH'}]

@@ -151,10 +151,11 @@ class Dataset(files.Dataset):
     def to_dataset(self, where: Where = None) -> ds.Dataset:
         """The row groups that might match `where` as a pyarrow data set, for engines that read pyarrow data sets.
 
-        The rows are not filtered: the engine does that. Raises UnsupportedError if a file that is read has deleted
-        rows, or columns under other names than the table's: no pyarrow data set can describe these.
+        The rows are not filtered: the engine does that. Raises PlanError for a condition of SQL text that is not
+        supported; and UnsupportedError if a file that is read has deleted rows, or columns under other names than the
+        table's: no pyarrow data set can describe these.
         """
-        return self.plan(where).to_dataset()
+        return self.plan(parse_where(where)).to_dataset()
 
     def build_index(self, columns: Columns = None, to: PathLike | None = None) -> IndexInfo:
         """Build the index of these files; see :func:`bloomparquet.build_index`. Columns are named as in the table."""

@@ -16,11 +16,9 @@ from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted,
 from bloomparquet.query import predicate as p
 from bloomparquet.query.arrow_values import FALSE, NULL, TRUE, make_scalar
 from bloomparquet.query.case_mapping import CaseIn, require_text
-from bloomparquet.query.computed import Call
 from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
 from bloomparquet.query.evaluate.case_mapping import map_case
 from bloomparquet.query.evaluate.composite_keys import CompositeKeys, any_null, split_composite_keys
-from bloomparquet.query.evaluate.computed import bind_call
 from bloomparquet.query.evaluate.elements import bind_elements, split_at_list
 from bloomparquet.query.like import Like, to_regex
 from bloomparquet.query.literals import coerce_all
@@ -104,9 +102,7 @@ class _Binder:
                 return self.bind(p.Always(isinstance(node, p.And)))
             return lambda rows: reduce(combine, (child(rows) for child in children))
         if isinstance(node, p.Opaque):
-            if node.call is None or node.test is None:
-                raise PlanError(node.refusal)
-            return self.bind_computed(node.call, node.test)
+            raise PlanError(node.refusal)
         if isinstance(node, p.ElementPredicate):
             return self.bind_elements(node)
         if isinstance(node, p.RowTest):
@@ -172,15 +168,6 @@ class _Binder:
             return test.evaluate(pa.RecordBatch.from_arrays(arrays, names))
 
         return evaluate
-
-    def bind_computed(self, call: Call, test: Predicate) -> Callable[[_Rows], Any]:
-        try:
-            kind, values = bind_call(call, self.find)
-            schema = pa.schema([(name, kind) for (name,) in p.columns(test)])
-        except UnicodeEncodeError:
-            raise PlanError(f"{quoted(str(call))} has half of a surrogate pair, which is no text") from None
-        evaluate = _Binder(schema, self.timezone, True, self.convert).bind(test)
-        return lambda rows: evaluate(_Rows(type(rows.batch).from_arrays([values(rows)], names=schema.names)))
 
     def bind_elements(self, leaf: p.ElementPredicate) -> Callable[[_Rows], Any]:
         (path, kind), fields = split_at_list(leaf.column, self.find)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from bloomparquet.errors import PlanError
-from bloomparquet.query.computed import Call
-from bloomparquet.query.predicate import Opaque, Predicate
+from bloomparquet.query.predicate import Opaque
 from bloomparquet.query.why_not import WhyNot
 
 
-def to_opaque(
-    node: Any, exp: Any, refusal: str, computed: tuple[Call, Predicate] | None, why: WhyNot | None = None
-) -> Opaque:
-    """The opaque condition for `node` of sqlglot's tree. `computed`: a value and the test of it. None if the condition
-    cannot be evaluated for rows; asking for them is an error with the message `refusal`. `why`: the reason, if it is
-    known."""
-    text, reason = sql_of(node), why or _reason(node, exp)
-    return Opaque(text, reason, refusal) if computed is None else Opaque(text, reason, "", *computed)
+def to_opaque(node: Any, exp: Any, refusal: str, why: WhyNot | None = None) -> Opaque:
+    """The opaque condition for `node` of sqlglot's tree. `refusal`: the message of the error if rows are asked for.
+    `why`: the reason, if it is known."""
+    return Opaque(sql_of(node), why or _reason(node, exp), refusal)
 
 
 def _reason(node: Any, exp: Any) -> WhyNot:

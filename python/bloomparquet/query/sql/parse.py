@@ -32,12 +32,12 @@ from bloomparquet.query.predicate import (
     Not,
     NotEq,
     NotIn,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
 )
 from bloomparquet.query.sql.case_mapping import convert_case_mapping
-from bloomparquet.query.sql.computed import convert_computed
 from bloomparquet.query.sql.elements import convert_elements
 from bloomparquet.query.sql.opaque import is_column, sql_of, to_opaque
 from bloomparquet.query.sql.variants import convert_variants
@@ -46,9 +46,8 @@ from bloomparquet.query.values import Value, describe
 from bloomparquet.query.why_not import WhyNot
 
 _UNSUPPORTED = (
-    "it is not supported; expected a column compared with a literal or with a column by =, <=>, <>, <, <=, >, >=, "
-    "BETWEEN, IN, LIKE or IS NULL, and in place of a column also lower, upper, length, trim, substring, left, right, "
-    "concat, abs, year, month or day of one"
+    "it is not supported; expected a column compared with a literal by =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE or "
+    "IS NULL. To read rows, leave it out, and filter the result"
 )
 _MISSING = object()
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*")
@@ -168,20 +167,15 @@ class _Converter:
             refusal, why = str(error), error.why
         if node.find(exp.Placeholder, getattr(exp, "Block", exp.Placeholder)):  # no condition, to any engine
             raise PlanError(refusal)
-        try:
-            computed = convert_computed(node, self)
-        except _RefusedError:
-            computed = None
-        if computed is None and isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
             bounds = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
-            return And(
-                *(self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds)
-            )
-        if computed is None:
-            refusal += self.offer(node)
-            if not self.partly:
-                raise PlanError(refusal)
-        return to_opaque(node, exp, refusal, computed, why)
+            halves = [self.convert(build(this=node.this.copy(), expression=bound.copy())) for build, bound in bounds]
+            if not all(isinstance(half, Opaque) for half in halves):
+                return And(*halves)
+        refusal += self.offer(node)
+        if not self.partly:
+            raise PlanError(refusal)
+        return to_opaque(node, exp, refusal, why)
 
     def offer(self, node: Any) -> str:
         """What to write instead of the present time, text without quotes, or the day of a timestamp, for an error."""
@@ -193,6 +187,8 @@ class _Converter:
             named := next((item for item in node.expressions if is_column(item, exp)), None)
         ):
             return f". Write text in quotes: '{sql_of(named)}'"
+        if isinstance(node, exp.Binary) and all(is_column(side, exp) for side in (node.this, node.expression)):
+            return f". If {sql_of(node.expression)} is text, write it in quotes: '{sql_of(node.expression)}'"
         day: Any = node.this if isinstance(node, exp.Binary | exp.In | exp.Between) else None
         is_date = isinstance(day, exp.Cast) and day.to.this.value == "DATE"
         is_truncated = isinstance(day, exp.TimestampTrunc) and day.unit.name == "DAY"
