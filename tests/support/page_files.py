@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import bloomparquet as bp
 from bloomparquet.errors import PlanError
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.pages import image
@@ -22,12 +25,17 @@ from bloomparquet.parquet.pages.image import find_column, read_rows
 from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
+from bloomparquet.reading import cost
 from bloomparquet.storage.ranges import ReadBytes
 from tests.support.core import read_footer
 
 ROUNDS = int(os.environ.get("BLOOMPARQUET_ROUNDS", "4"))
 """Sets of rows that are read from each column of a row group."""
+LOOKUPS = int(os.environ.get("BLOOMPARQUET_LOOKUPS", "1"))
+"""Values of each column of a file that are looked up, each in three conditions."""
 SEED = int(os.environ.get("BLOOMPARQUET_SEED", "0"))
+COMPARED = {"int64", "int32", "few", "bool", "text", "sparse_text", "few_texts", "decimal", "timestamp", "date"}
+"""The columns of :func:`flat_table` that lookups compare. Floating-point numbers have tests of their own."""
 
 
 def flat_table(rows: int) -> pa.Table:
@@ -120,6 +128,7 @@ def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np
     reading it whole takes less time. Returns the share of the reads that were made by pages."""
     footer, read, file = footer_of(path), reader_of(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
     check_search(path)
+    check_lookups(path)
     rng = np.random.default_rng(SEED)
     by_pages = 0
     total = 0
@@ -165,6 +174,34 @@ def check_search(path: Path | str) -> None:
                     for pages in places if plain is not None else []:
                         possible = rows_of_pages_with(pages, plain, read, 1) if pages is not None else range(rows)
                         assert having <= set(possible), (path, leaf.path, wanted)
+
+
+def check_lookups(path: Path | str) -> None:
+    """Lookups of the file's own values, of neighbours of them, of several, and with a range give the rows of pyarrow.
+    The columns of the condition, their pages and the pages of other columns are read apart, whatever it costs."""
+    whole = pq.read_table(path, coerce_int96_timestamp_unit="us")
+    rng = np.random.default_rng(SEED)
+    number, least = whole["int64"] if "int64" in whole.column_names else None, 0
+    apart = [(cost, "_GAPS", 0), (cost, "_LEAST_COLUMN", 0), (cost, "_LEAST_SEARCHED", 0)]
+    with ExitStack() as patches:
+        for module, name, value in [*apart, (image, "_MOST_OF_COLUMN", math.inf)]:
+            patches.enter_context(patch.object(module, name, value))
+        for name in COMPARED & set(whole.column_names):
+            column = whole[name]
+            for row in rng.integers(0, whole.num_rows, LOOKUPS).tolist():
+                value = column[row].as_py()
+                if value is None:
+                    continue
+                for values in ([value], [_neighbour(value)], [value, _neighbour(value)]):
+                    where: bp.Predicate = bp.Eq(name, values[0]) if len(values) == 1 else bp.In(name, values)
+                    mask = pc.is_in(column, pa.array(values, column.type))
+                    if number is not None and row % 2:
+                        where, mask = (
+                            bp.And(where, bp.GtEq("int64", least)),
+                            pc.and_(mask, pc.greater_equal(number, least)),
+                        )
+                    found, expected = bp.read_table(path, where), whole.filter(mask)
+                    assert found.to_pylist() == expected.to_pylist(), (path, where)
 
 
 def _neighbour(value: Any) -> Any:
