@@ -9,7 +9,7 @@ LOCK    ?=
 # The Spark releases of `make test-matrix`. The jar is compiled against the one in .venv.
 MATRIX  ?= 4.0 4.1 4.2
 # The tests that depend on Spark's planning. All tests: make test-matrix MATRIX_TESTS=tests/jar
-MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files writing beside_connectors)
+MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files writing beside_connectors short_reads)
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
