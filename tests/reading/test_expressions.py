@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,8 +232,15 @@ def test_deeply_nested_expressions_are_planned(path: str) -> None:
 
 def test_an_expression_of_polars_is_an_error_with_the_remedy(path: str) -> None:
     where: Any = pl.col("id") == 42
-    for function in (bp.plan, bp.read_table, bp.scan_batches):
-        with pytest.raises(bp.PlanError, match=r"expression of polars; .*pl\.scan_pyarrow_dataset\(bp\.plan\(path, "):
-            function(path, where)
+    dataset = bp.Dataset.open(path)
+    of_dataset = (dataset.plan, dataset.read_table, dataset.scan_batches, dataset.count, dataset.to_dataset)
+    functions: list[Callable[[Any], Any]] = [
+        partial(each, path) for each in (bp.plan, bp.read_table, bp.scan_batches, bp.count)
+    ]
+    for function in (*functions, *of_dataset):
+        with pytest.raises(
+            bp.PlanError, match=r"of polars; expected SQL text.*pl\.scan_pyarrow_dataset\(bp\.plan\(path, "
+        ):
+            function(where)
     frame = pl.scan_pyarrow_dataset(bp.plan(path, "id = 42").to_dataset())
     assert frame.filter(where).collect()["word"].to_list() == ["w42"]

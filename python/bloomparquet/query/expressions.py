@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import BloomParquetError, PlanError, first_line, shorten
+from bloomparquet.errors import PlanError, first_line, shorten
 from bloomparquet.query.predicate import And, Eq, Opaque, Predicate, RowTest
 from bloomparquet.query.why_not import WhyNot
 
@@ -101,8 +101,6 @@ def _needed(evaluate: Callable[[pa.RecordBatch], Any], schema: pa.Schema, names:
 def _evaluate_rows(evaluate: Callable[[pa.RecordBatch], Any], text: str, batch: pa.RecordBatch) -> Any:
     try:
         return evaluate(batch)
-    except BloomParquetError:
-        raise
     except Exception as error:  # noqa: BLE001 - as in bind_expression
         reason = _why_every_row_fails(evaluate, batch.schema)
         if reason is not None:

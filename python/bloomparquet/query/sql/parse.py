@@ -73,7 +73,7 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
         return parse_tuples(where)
     if type(where).__module__.startswith("polars."):
         raise PlanError(
-            f"where is {shorten(str(where))}, an expression of polars; expected a condition for the plan, and the "
+            f"where is {shorten(str(where))}, an expression of polars; expected SQL text for the plan, and the "
             'expression for polars: pl.scan_pyarrow_dataset(bp.plan(path, "id = 7").to_dataset()).filter(expression)'
         )
     raise PlanError(
