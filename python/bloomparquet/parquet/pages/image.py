@@ -33,7 +33,7 @@ from bloomparquet.errors import FormatError, first_line
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
-from bloomparquet.parquet.pages.headers import DATA_PAGE_V2, PLAIN
+from bloomparquet.parquet.pages.headers import DATA_PAGE_V2, PLAIN, Page
 from bloomparquet.parquet.pages.places import ChunkPages, find_pages, index_extent
 from bloomparquet.parquet.thrift.definitions import (
     PHYSICAL_TYPES,
@@ -94,13 +94,16 @@ class ColumnPages:
         """The bytes that :func:`read_rows` is expected to read."""
         choice = self.choose(rows)
         chosen = zip(self.chunks, choice.pages, strict=True)
-        is_whole = self.share(choice) > _MOST_OF_COLUMN
-        return [] if is_whole else [extent for chunk, pages in chosen for extent in chunk.extents(pages)]
+        if self.is_read_whole(choice):
+            return []
+        return [extent for chunk, pages in chosen for extent in chunk.extents(pages)]
 
-    def share(self, choice: _Choice) -> float:
-        """The cost of decoding the chosen pages, as a share of the cost of the whole column."""
+    def is_read_whole(self, choice: _Choice) -> bool:
+        """Whether decoding the whole column costs about as much as decoding the chosen pages, of which there are
+        many."""
         chosen = sum(chunk.cost(pages) for chunk, pages in zip(self.chunks, choice.pages, strict=True))
-        return chosen / max(sum(chunk.size for chunk in self.chunks), 1)
+        most = _MOST_OF_COLUMN * max(sum(chunk.size for chunk in self.chunks), 1)
+        return chosen > most and max(map(len, choice.pages)) > 1
 
 
 class _Choice(NamedTuple):
@@ -167,24 +170,34 @@ def read_rows(column: ColumnPages, rows: Rows, read: ReadBytes) -> pa.Array | No
     None: nearly all pages hold such a row, so that the row group should be read whole. FormatError for damage.
     """
     choice = column.choose(rows)
-    if column.share(choice) > _MOST_OF_COLUMN:
+    if column.is_read_whole(choice):
         return None
     parts: list[bytes | memoryview] = [MAGIC]  # pyarrow ignores a dictionary page at byte 0
     total = int((choice.ends - choice.starts).sum())
-    columns = [
-        _append_pages(parts, chunk, pages, choice, read, is_required)
-        for chunk, pages, is_required in zip(column.chunks, choice.pages, column.form.required, strict=True)
-    ]
+    chunks: list[ColumnChunk] = []
+    repeats = len(column.chunks[0].leaf.path) == 1
+    for chunk, pages, is_required in zip(column.chunks, choice.pages, column.form.required, strict=True):
+        chosen = [chunk.read(page, read) for page in pages.tolist()]
+        repeats &= all(header.uses_dictionary for header, _ in chosen)
+        chunks.append(_append_pages(parts, chunk, pages, chosen, choice, read, is_required))
+    # Texts that are all in the dictionary are made for `rows` only; pyarrow reads other types as always.
+    texts = list(column.chunks[0].leaf.path) if repeats else None
     try:
-        metadata = image_metadata(column.form.skeleton, columns, total + 1)
+        metadata = image_metadata(column.form.skeleton, chunks, total + 1)
         source = pa.BufferReader(_join(parts))
-        image = pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us")
+        image = pq.ParquetFile(source, metadata=metadata, read_dictionary=texts, coerce_int96_timestamp_unit="us")
         values = image.read_row_group(0, use_threads=False).column(0)
         if len(values) != total:
             raise FormatError(f"the pages have {len(values)} rows; expected {total}")
-        return _take(values, choice.positions(rows))
+        taken = _take(values, choice.positions(rows))
+        return _decoded(taken, metadata.schema.to_arrow_schema().field(0).type) if repeats else taken
     except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
         raise FormatError(first_line(error)) from error
+
+
+def _decoded(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    is_plain = pa.types.is_dictionary(kind) or not pa.types.is_dictionary(values.type)
+    return values if is_plain else values.dictionary_decode().cast(kind)
 
 
 def _take(values: pa.ChunkedArray, positions: Rows) -> pa.Array:
@@ -211,12 +224,12 @@ def _append_pages(
     parts: list[bytes | memoryview],
     chunk: ChunkPages,
     pages: NDArray[np.int64],
+    chosen: Sequence[tuple[Page, bytes | memoryview]],
     choice: _Choice,
     read: ReadBytes,
     is_required: bool,
 ) -> ColumnChunk:
-    """Append the chosen pages of a leaf to `parts`, with its dictionary page if one of them needs it."""
-    chosen = [chunk.read(page, read) for page in pages.tolist()]
+    """Append `chosen`, the pages numbered `pages` of a leaf, to `parts`, with its dictionary page if one needs it."""
     begin, before, dictionary = sum(map(len, parts)), len(parts), None
     if any(header.uses_dictionary for header, _ in chosen):
         parts.append(chunk.read_dictionary(read))
