@@ -29,7 +29,7 @@ BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr
 FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql soak lint docs notebooks bench wheel verify-wheel sbom lock clean java
+.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -168,16 +168,6 @@ notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what
 
 bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
-
-# SEED repeats a run's choices, QUERIES is how many operations follow the kills, CLUSTER is local-cluster or standalone.
-soak: $(STAMP) java $(JAR) ## Clients on two clusters whose processes are killed: MINUTES=30 CLIENTS=8 SEED= QUERIES=10000 CLUSTER=both
-	@$(BIN)/python -m tests.soak $(foreach name,MINUTES CLIENTS SEED QUERIES CLUSTER,$(SOAK_$(name)))
-
-SOAK_MINUTES := $(if $(MINUTES),--minutes $(MINUTES))
-SOAK_CLIENTS := $(if $(CLIENTS),--clients $(CLIENTS))
-SOAK_SEED    := $(if $(SEED),--seed $(SEED))
-SOAK_QUERIES := $(if $(QUERIES),--queries $(QUERIES))
-SOAK_CLUSTER := $(if $(CLUSTER),--cluster $(CLUSTER))
 
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
