@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomparquet.query import arrow_values
-from bloomparquet.query.arrow_values import FALSE, NULL, TRUE, make_array, make_scalar, stored_array, to_bools
+from bloomparquet.query.arrow_values import (
+    FALSE,
+    NULL,
+    TRUE,
+    from_bools,
+    make_array,
+    make_scalar,
+    stored_array,
+    to_bools,
+)
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 MOMENTS = [
@@ -148,3 +157,11 @@ def test_many_values_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pa, "array", lambda *_: "pyarrow's")
     assert make_array([1] * 11, pa.int64()) == "pyarrow's"
     assert len(make_array([1] * 10, pa.int64())) == 10
+
+
+@given(st.lists(st.booleans(), max_size=20))
+def test_booleans_of_numpy_become_those_of_arrow(values: list[bool]) -> None:
+    booleans = from_bools(np.array(values, np.bool_))
+    booleans.validate(full=True)
+    assert booleans.equals(pa.array(values, pa.bool_()))
+    assert to_bools(booleans).tolist() == values

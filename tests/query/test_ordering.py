@@ -84,6 +84,22 @@ def test_an_uncertain_key_is_none(family: Family, value: Any) -> None:
     assert order.point(value, None) is None
 
 
+@pytest.mark.parametrize(
+    ("order", "value", "is_certain"),
+    [
+        (ValueOrder("binary", "c", length=16), "x" * 17, False),
+        (ValueOrder("binary", "c", length=16), "x" * 16, True),
+        (ValueOrder("binary", "c", length=16), b"x" * 17, True),
+        (ValueOrder("binary", "c", length=17), "x" * 17, True),
+        (ValueOrder("binary", "c"), "x" * 17, True),
+        (ValueOrder("string", "c", length=16), "x" * 17, True),
+    ],
+)
+def test_text_that_may_be_a_uuid_has_no_certain_key(order: ValueOrder, value: Any, is_certain: bool) -> None:
+    assert (order.keys(["y", value], None) is not None) is is_certain
+    assert (order.point(value, None) is not None) is is_certain
+
+
 def test_a_point_beyond_the_range_lies_beside_its_end() -> None:
     low, high = INT32_RANGE
     assert INT32.point(2**40, None) == Point(high, 1)
