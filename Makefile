@@ -29,7 +29,7 @@ BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr
 FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql lint docs notebooks bench wheel verify-wheel sbom lock clean java
+.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql walk lint docs notebooks bench wheel verify-wheel sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -158,6 +158,9 @@ $(VENV)/.mutants-stamp: $(STAMP)
 
 mutants: $(VENV)/.mutants-stamp java ## Change the code that skips row groups, and list the changes that no test notices; takes hours: make mutants FILES=judge
 	@$(BIN)/python -m tests.mutants $(FILES) $(ARGS)
+
+walk: $(STAMP) ## Print the functions that one warm lookup enters, in order
+	@$(BIN)/python -m tests.walk
 
 docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a broken link is an error
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site/pages

@@ -26,6 +26,8 @@ _PRIME_5 = 0x27D4EB2F165667C5
 
 _CHUNK = 1 << 14
 """Values hashed at a time: their hashes and two scratch arrays fit into a core's second-level cache."""
+_FEW = 48
+"""Fewer values are hashed sooner one by one."""
 
 
 def xxh64_int32(values: npt.NDArray[Any]) -> Hashes:
@@ -53,6 +55,9 @@ def _xxh64_items(values: npt.NDArray[Any], width: int) -> Hashes:
     if values.dtype.itemsize != width or values.dtype.hasobject:
         raise TypeError(f"the values are {values.dtype}; expected a type of {width} bytes")
     little_endian = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    if values.size < _FEW:
+        raw = little_endian.tobytes()
+        return xxh64_bytes(raw[i : i + width] for i in range(0, len(raw), width)).reshape(values.shape)
     words = little_endian.reshape(-1).view(f"<u{width}")
     hashes = np.full(words.size, np.uint64(_PRIME_5 + width))
     lanes = np.empty(min(words.size, _CHUNK), np.uint64)

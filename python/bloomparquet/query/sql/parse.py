@@ -138,6 +138,10 @@ class _RefusedError(PlanError):
         self.why = why
 
 
+_CONVERTERS = convert_elements, convert_case_mapping, convert_variants
+"""The converters of conditions on functions of columns and on elements of lists and maps."""
+
+
 class _Converter:
     """Converts sqlglot's tree of one text to a predicate. `partly`: see :func:`parse_where`.
 
@@ -209,7 +213,7 @@ class _Converter:
             return Always(node.this)
         if isinstance(node, exp.Null):
             return Always(None)
-        for convert_function in (convert_elements, convert_case_mapping, convert_variants):
+        for convert_function in _CONVERTERS if node.find(exp.Func, exp.Bracket) else ():
             predicate = convert_function(node, self)
             if predicate is not None:
                 return predicate
