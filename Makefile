@@ -150,6 +150,7 @@ lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py tests
+	@$(BIN)/python -m tests.lines
 
 # mutmut needs many packages, so only this target installs it.
 $(VENV)/.mutants-stamp: $(STAMP)
