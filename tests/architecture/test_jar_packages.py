@@ -11,10 +11,10 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
 ROOT = "io.bloomparquet.spark"
 MAY_USE = {
-    "": {"plain", "write", "scan", "planner", "files", "support"},
+    "": {"plain", "write", "load", "planner", "files", "support"},
     "plain": {"write", "partitions", "planner", "files", "support"},
     "write": {"filters", "files", "support"},
-    "scan": {"write", "partitions", "planner", "files", "support"},
+    "load": {"write", "planner", "files", "support"},
     "partitions": {"planner", "files", "support"},
     "planner": {"files", "support"},
     "filters": {"support"},

@@ -37,8 +37,6 @@ and called without it, and `bp.read_table`."""
 WAYS = (PLAIN, JAR, WHERE, PYTHON, PYTHON_WHERE, READ_TABLE)
 IN_PYTHON = (READ_TABLE, PYTHON_WHERE)
 """The ways in that need no JVM."""
-OWN_V2 = "Spark's own V2"
-"""Spark's own readers of DataSource V2, of which the jar's format is made. They prune nothing."""
 _JAR_FORMAT = {"parquet": "bloomparquet", "orc": "bloomorc"}
 _ALWAYS = {"spark.sql.binaryOutputStyle": "HEX", "spark.sql.python.filterPushdown.enabled": "true"}
 ERRORS = (PySparkException, Py4JError)
@@ -85,7 +83,7 @@ def run(spark: SparkSession, pair: Pair, way: str | None) -> Outcome:
         with table(spark, pair.load, way, "t", pair.statement.predicate.sql()) as name, settings(spark, pair.load, way):
             frame = spark.sql(f"SELECT rid FROM {name}" if way == WHERE else pair.statement.sql(name))
             rows = _rows(spark, frame)
-            return Outcome(rows, plans=() if way in (None, OWN_V2, PYTHON) else tuple(last_plan(frame)))
+            return Outcome(rows, plans=() if way in (None, PYTHON) else tuple(last_plan(frame)))
     except ERRORS as error:
         causes = re.findall(r"(?m)^Caused by: (.*)|^([\w.]*Error: .*)", str(error))
         message = ("".join(causes[-1]) if causes else str(error))[:400]
@@ -100,8 +98,7 @@ def settings(spark: SparkSession, load: Load, way: str | None) -> contextlib.Abs
 
 
 def _pruning(way: str | None) -> Mapping[str, str]:
-    by_way = {None: UNPRUNED, PLAIN: PRUNED, OWN_V2: {**UNPRUNED, "spark.sql.sources.useV1SourceList": ""}}
-    return by_way.get(way, {})
+    return {None: UNPRUNED, PLAIN: PRUNED}.get(way, {})
 
 
 def run_in_python(pair: Pair) -> Outcome:
@@ -155,9 +152,7 @@ def table(spark: SparkSession, load: Load, way: str | None, name: str, where: st
     For `WHERE`, the load has the condition `where`.
     """
     data, root = load.data, str(load.data.root)
-    format_ = {None: data.format, PLAIN: data.format, OWN_V2: data.format, PYTHON: PYTHON_SOURCE}.get(
-        way, _JAR_FORMAT[data.format]
-    )
+    format_ = {None: data.format, PLAIN: data.format, PYTHON: PYTHON_SOURCE}.get(way, _JAR_FORMAT[data.format])
     reader = spark.read.format(format_).options(**load.options)
     if load.schema is not None:
         reader = reader.schema(load.schema)
@@ -207,7 +202,7 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
         known = _why_spark_fails_alone(spark, pair, ours)
         difference = f"rows, and Spark fails: {sparks.message}"
     elif ours.error:
-        known = _why_ours_fails_alone(spark, pair, ours, sparks)
+        known = _why_ours_fails_alone(spark, pair, ours)
         difference = f"fails, and Spark has {len(sparks.rows)} rows: {ours.error}: {ours.message}"
     else:
         tally["with rows"] += bool(sparks.rows)
@@ -233,26 +228,15 @@ def _why_spark_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome) -> st
     """The name under which rows for an error of Spark are counted; None for a difference."""
     if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
         return "Spark's pushdown differs as well"
-    if pair.way in (JAR, WHERE) and _is_as_own_v2(spark, pair, ours):
-        return "Spark's own V2 reads it as well"
     return None
 
 
-def _why_ours_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Outcome) -> str | None:
+def _why_ours_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome) -> str | None:
     """The name under which an error for rows of Spark is counted; None for a difference."""
     if is_refusal(pair.way, ours):
         return f"{pair.way}: refused by name"
     if pair.way != PLAIN and _pushed(spark, pair).error:  # for example ORC's, for NULL in an IN list
         return "Spark's pushdown fails as well"
-    if _fails_before_1970(spark, pair, ours):
-        return "Spark's other reader fails as well"
-    # Spark's optimizer may find that no row can match. Then it evaluates nothing,
-    if pair.way == WHERE and ours.error in _ROW_ERRORS and not sparks.rows:
-        return "where evaluates more"
-    # and reads no file, not even a damaged one.
-    everything = replace(pair, statement=Statement("SELECT * FROM {t}", pair.statement.predicate))
-    if pair.way == WHERE and run(spark, everything, None).error.split(".")[0] == ours.error.split(".")[0]:
-        return "both fail"
     return None
 
 
@@ -260,14 +244,13 @@ def _why_rows_differ(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Out
     """The name under which other rows than Spark's are counted; None for a difference."""
     if _is_as_pushed(spark, pair, ours):  # for example ORC's, for fields of null structs
         return "Spark's pushdown differs as well"
-    if _is_lost_by_sparks_filters(spark, pair, ours, sparks):
-        return "Spark's pushdown differs as well"
     if pair.way == READ_TABLE and _names_old_days(pair):
         return "other days than Spark's"
     if pair.way in IN_PYTHON and _names_mixed_numbers(pair):
         return "other numbers than Spark's"
-    if pair.way != PLAIN and not Counter(sparks.rows) - Counter(ours.rows) and _ignores_errors(pair.load):
-        return "rows for Spark's error"  # Spark's other reader, which ours is made of, fails for other files
+    is_python = pair.way in (PYTHON, *IN_PYTHON)
+    if is_python and not Counter(sparks.rows) - Counter(ours.rows) and _ignores_errors(pair.load):
+        return "rows for Spark's error"
     return None
 
 
@@ -327,49 +310,12 @@ def _pushed(spark: SparkSession, pair: Pair) -> Outcome:
         return Outcome(error=kind_of_error(error))
 
 
-def _fails_before_1970(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
-    """Whether our format over ORC files fails for a time before 1970, as Spark's own DataSource V2 reader does.
-
-    Both choose what to read before Spark's optimizer simplifies a condition. Plain Spark chooses afterwards, and may
-    find that it does not need the column.
-    """
-    if pair.way not in (JAR, WHERE) or pair.load.data.format != "orc" or ours.message != _NEGATIVE_NANOS:
-        return False
-    theirs = run(spark, pair, OWN_V2)
-    return (theirs.error, theirs.message) == (ours.error, ours.message)
-
-
-def _is_as_own_v2(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
-    """Whether Spark's own DataSource V2 has our rows where its other reader fails, for example for ORC files whose
-    partition column has only NULL."""
-    theirs = run(spark, pair, OWN_V2)
-    return not theirs.error and theirs.rows == ours.rows
-
-
 def _is_as_pushed(spark: SparkSession, pair: Pair, ours: Outcome) -> bool:
     """Whether our rows are those of Spark's own reader with its pushdown, which plain scans do not use here."""
     pushed = Outcome(error="not pushed") if pair.way == PLAIN else _pushed(spark, pair)
     return not pushed.error and pushed.rows == ours.rows
 
 
-def _is_lost_by_sparks_filters(spark: SparkSession, pair: Pair, ours: Outcome, sparks: Outcome) -> bool:
-    """Whether our plan of ORC files keeps all rows, and the filters of Spark's reader lose some.
-
-    For NULL in an IN list, Spark's own format fails with its filters. Then the rows of both cannot be compared.
-    """
-    if pair.way != JAR or pair.load.data.format != "orc" or not _pushed(spark, pair).error:
-        return False
-    off = {"spark.sql.orc.filterPushdown": "false"}
-    load = replace(pair.load, settings={**pair.load.settings, **off}, at_load={**pair.load.at_load, **off})
-    without = run(spark, replace(pair, load=load), JAR)
-    return without.rows == sparks.rows and _counts(without) == _counts(ours)
-
-
-def _counts(outcome: Outcome) -> list[tuple[int, int]]:
-    return [(plan.kept, plan.total) for plan in outcome.plans]
-
-
-_NEGATIVE_NANOS = "java.lang.IllegalArgumentException: nanos > 999999999 or < 0"
 _ROW_ERRORS = {
     "CAST_INVALID_INPUT", "CAST_OVERFLOW", "ARITHMETIC_OVERFLOW", "DIVIDE_BY_ZERO", "NUMERIC_VALUE_OUT_OF_RANGE",
     "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION",

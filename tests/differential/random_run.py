@@ -74,9 +74,7 @@ def summary(tally: Counter[str]) -> str:
     others = (
         "data sets", "with rows", "row groups", "statistics", "bloom", "both fail", "rows for Spark's error",
         "Spark's pushdown fails as well", "Spark's pushdown differs as well", "other days than Spark's",
-        "other numbers than Spark's", "Spark's other reader fails as well",
-        "Spark's own V2 reads it as well",
-        "where evaluates more",
+        "other numbers than Spark's",
     )  # fmt: skip
     return "\n".join([*lines, ", ".join(f"{key}: {tally[key]:,}" for key in others)])
 

@@ -74,32 +74,6 @@ def test_a_replaced_file_is_planned_again(readers: Readers, tmp_path: Path) -> N
         assert texts(readers.jar(path.parent).where("id = 1").collect()) == []
 
 
-@pytest.mark.parametrize(
-    "settings_of_spark",
-    [
-        {"spark.sql.parquet.aggregatePushdown": "true"},
-        {"spark.sql.parquet.filterPushdown": "false"},
-        {"spark.sql.parquet.enableVectorizedReader": "false"},
-        {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
-        {"spark.sql.ansi.enabled": "false"},
-        {"spark.sql.codegen.wholeStage": "false"},
-    ],
-    ids=lambda given: next(iter(given)).removeprefix("spark.sql."),
-)
-def test_spark_settings_change_no_row(readers: Readers, tmp_path: Path, settings_of_spark: dict[str, str]) -> None:
-    table = pa.table({"id": [*range(10)] * 2, "st": [{"x": i, "y": "a"} for i in range(20)]})
-    files.write(tmp_path / "t" / "p=1" / "a.parquet", table, ["id", "st.x"], rows_per_group=5)
-    files.write(tmp_path / "t" / "p=2" / "b.parquet", table.slice(0, 7), ["id", "st.x"], rows_per_group=5)
-    with conf(readers.spark, settings_of_spark):
-        for where in ("id = '3'", "p = 2 AND id = 6", "st.x = 17", "p = 1"):
-            for select in (["count(*)", "min(id)", "max(id)", "count(id)"], ["p", "st.y"]):
-                ours, theirs = (
-                    texts(read(tmp_path / "t").where(where).selectExpr(*select).collect())
-                    for read in (readers.jar, readers.oracle)
-                )
-                assert ours == theirs, f"{select} where {where}"
-
-
 NUMBERS = [None, -1, 0, 1, 2, 5, 100]
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pyspark_bloomparquet import attach, last_plan
+from pyspark_bloomparquet import last_plan
 from tests.support import files
-from tests.support.scenarios import Readers, read, texts
+from tests.support.scenarios import Readers, texts
 from tests.support.spark import application_conf
 
 pytestmark = pytest.mark.slow
@@ -40,29 +40,11 @@ def look_up(frame: Any, value: int) -> tuple[list[str], int]:
     return rows, plan.kept
 
 
-def test_one_dataframe_in_many_threads(readers: Readers, path: str) -> None:
-    frame = readers.jar(path)
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda value: look_up(frame, value), range(24)))
-    assert answers == [([f"({value},)"], 1) for value in range(24)]
-
-
 def test_many_threads_with_a_load_each(readers: Readers, path: str) -> None:
     """Each new thread of the JVM has its own class loader, which must find the jar's classes."""
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda value: look_up(readers.jar(path), value), range(16)))
     assert answers == [([f"({value},)"], 1) for value in range(16)]
-
-
-def test_two_sessions_with_different_settings(readers: Readers, path: str) -> None:
-    other = attach(readers.spark.newSession())
-    other.conf.set("spark.datasource.bloomparquet.planning", "off")
-    other.conf.set("spark.datasource.bloomparquet.cache", "false")
-    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
-    off = read(other, "bloomparquet", path).where("id = 3")
-    assert texts(off.collect()) == ["(3,)"]
-    assert [plan.reason for plan in last_plan(off)] == ["planning is off"]
-    assert look_up(readers.jar(path), 3) == (["(3,)"], 1)
 
 
 QUERIES = """

@@ -272,7 +272,7 @@ def test_no_key_appears_in_plans_logs_and_metrics(
             except (Py4JJavaError, PySparkException) as error:
                 outputs.append(full_text(error))
     text = text_below(tmp_path) + "".join(outputs)
-    assert "PlannedBy" in text
+    assert "Asked: " in text
     assert "numRowGroupsSkippedByBloomFilter" in text or "row groups skipped by Bloom filter" in text
     assert "Encrypted data: " in text, "a warning says what could not be decrypted"
     assert reveals(text, *keys, spark_kms.WRONG_KEY, SECRET.encode()) == []

@@ -1,4 +1,4 @@
-"""``explain_pruning``: why scans of a Spark query skip what they skip, by both ways into the planner."""
+"""``explain_pruning``: why scans of a Spark query skip what they skip."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
-from tests.jar.test_explain import explained
+from tests.jar.test_observed import explained
 from tests.planning.test_why_not import JOINS, UNPLANNED
 from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
 from tests.support.spark import application_conf, conf
 
 JAVA = Path(__file__).parents[2] / "jvm-shim/src/main/java/io/bloomparquet/spark/planner/ExplainedPredicate.java"
-BOTH = pytest.mark.parametrize("source", [ORACLE, JAR])
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +48,8 @@ def reasons(explanation: ScanExplanation) -> dict[str, set[str]]:
     return {part.predicate: {each.reason.name for each in part.not_used} for part in every if part.not_used}
 
 
-@BOTH
-@pytest.mark.usefixtures("transparent")
-def test_each_condition_is_explained(readers: Readers, path: str, source: str) -> None:
-    frame = read(readers.spark, source, path).where(
+def test_each_condition_is_explained(readers: Readers, path: str) -> None:
+    frame = readers.jar(path).where(
         "id = 6 AND m = 6 AND length(s) = 2 AND s LIKE '%6' AND n <= k AND n <> 77 AND (n = 88 OR trim(s) = 's6')"
     )
     for _ in range(2):  # before the query runs, and after
@@ -78,10 +75,8 @@ def test_each_condition_is_explained(readers: Readers, path: str, source: str) -
     assert (plan.kept, plan.total) == (1, 8)
 
 
-@BOTH
-@pytest.mark.usefixtures("transparent")
-def test_explain_names_what_is_not_used(readers: Readers, path: str, source: str) -> None:
-    frame = read(readers.spark, source, path).where("m = 6 AND length(s) = 2")
+def test_explain_names_what_is_not_used(readers: Readers, path: str) -> None:
+    frame = readers.jar(path).where("m = 6 AND length(s) = 2")
     frame.collect()
     with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
         text = explained(frame, "formatted")

@@ -46,10 +46,6 @@ class Table:
     def load(self, **options: Any) -> DataFrame:
         return read(self.spark, self.source, self.path.parent, **options)
 
-    def plain(self) -> DataFrame:
-        """By Spark's own source, whose scans are pruned too."""
-        return read(self.spark, self.path.suffix[1:], self.path.parent)
-
     def join(self) -> DataFrame:
         small = read(self.spark, "parquet", self.small).where("name = 'n'").select("id")
         return self.load().join(broadcast(small), "id")
@@ -57,15 +53,12 @@ class Table:
 
 READERS: dict[str, Callable[[Table], DataFrame]] = {
     "static": lambda table: table.load().where(WHERE),
-    "plain": lambda table: table.plain().where(WHERE),
     "join": Table.join,
     "where": lambda table: table.load(where=WHERE),
-    "none": lambda table: table.load(),
-    "off": lambda table: table.load(planning="off").where(WHERE),
 }
 CASES = {
     **{f"{reader}, kept": (reader, KEPT) for reader in READERS},
-    **{f"{reader}, skipped": (reader, SKIPPED) for reader in ("static", "plain", "join", "where")},
+    **{f"{reader}, skipped": (reader, SKIPPED) for reader in READERS},
 }
 """The reader, and whether the plan keeps a part of the changing file or skips the file."""
 
@@ -87,9 +80,7 @@ def table(request: pytest.FixtureRequest, jar_spark: SparkSession, tmp_path: Pat
 
 
 def wanted(reader: str, rows: list[Row]) -> list[Row]:
-    """The rows of a version that a reader's query returns; `other` adds unit 0 if it returns all."""
-    if reader == "none":
-        return sorted(rows + changes.matching((0,), "a", BASE))
+    """The rows of a version that a reader's query returns."""
     return [row for row in rows if reader != "join" or row[0] in KEYS]
 
 
@@ -98,8 +89,7 @@ def rows(frame: DataFrame) -> list[Row]:
 
 
 def outcome(frame: DataFrame, reader: str, kind: str, units: tuple[int, ...]) -> str:
-    first = BASE if reader == "none" else FIRST
-    allowed = [changes.matching(units, "a", first), changes.after(kind, units, first)]
+    allowed = [changes.matching(units, "a"), changes.after(kind, units)]
     return changes.outcome(lambda: rows(frame), [wanted(reader, each) for each in allowed], ERRORS, CHANGED)
 
 
@@ -128,7 +118,7 @@ def test_a_second_action_over_changed_files_is_an_error(table: Table, reader: st
     reader, units = CASES[reader]
     changes.write(table.path, units, "a")
     frame = READERS[reader](table)
-    assert rows(frame) == wanted(reader, changes.matching(units, "a", BASE if reader == "none" else FIRST))
+    assert rows(frame) == wanted(reader, changes.matching(units, "a"))
     changes.change(table.path, kind, units)
     assert outcome(frame, reader, kind, units) == "named error"
     if kind != "deleted":
@@ -136,7 +126,7 @@ def test_a_second_action_over_changed_files_is_an_error(table: Table, reader: st
 
 
 @pytest.mark.parametrize(
-    ("reader", "units"), [("static", KEPT), ("plain", KEPT), ("plain", SKIPPED), ("join", KEPT), ("join", SKIPPED)]
+    ("reader", "units"), [("static", KEPT), ("static", SKIPPED), ("join", KEPT), ("join", SKIPPED)]
 )
 def test_changes_are_errors_without_adaptive_execution(table: Table, reader: str, units: tuple[int, ...]) -> None:
     changes.write(table.path, units, "a")
@@ -174,8 +164,8 @@ def test_a_change_during_a_read_gives_old_rows_or_an_error(table: Table, kind: s
 
     small = {"spark.sql.files.maxPartitionBytes": "20000", "spark.sql.files.openCostInBytes": "1"}
     with conf(table.spark, small):
-        frame = table.load().coalesce(1).select("id", "v").mapInArrow(change_once, "id BIGINT, v STRING")
-        actual = outcome(frame, "none", kind, KEPT)
+        frame = table.load().where(WHERE).coalesce(1).select("id", "v").mapInArrow(change_once, "id BIGINT, v STRING")
+        actual = outcome(frame, "static", kind, KEPT)
     assert Path(done).exists()
     assert actual in ("old rows", "named error")
 
@@ -199,19 +189,9 @@ def test_the_plan_of_a_finished_query_is_checked(table: Table, jar_spark: SparkS
     frame = table.load().where(WHERE)
     jar_spark.sparkContext.setLocalProperty("spark.sql.execution.id", "987654321")
     try:
-        assert last_plan(frame)[0].planned
+        frame._jdf.queryExecution().toRdd()
     finally:
         jar_spark.sparkContext.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]
-    changes.change(table.path, "same size and time", SKIPPED)
-    with pytest.raises(ERRORS, match=CHANGED):
-        frame.collect()
-
-
-def test_a_plan_that_only_estimated_sizes_is_checked(table: Table) -> None:
-    """Spark asks a scan for its size while it optimizes a query, which may run later."""
-    changes.write(table.path, SKIPPED, "a")
-    frame = table.load().where(WHERE)
-    frame._jdf.queryExecution().optimizedPlan().stats()
     changes.change(table.path, "same size and time", SKIPPED)
     with pytest.raises(ERRORS, match=CHANGED):
         frame.collect()

@@ -52,7 +52,7 @@ def data(tmp_path: Path) -> Path:
     return root
 
 
-def v2(readers: Readers, path: Path, where: str, **options: str) -> tuple[list[str], ScanSummary]:
+def loaded(readers: Readers, path: Path, where: str, **options: str) -> tuple[list[str], ScanSummary]:
     ran = run(readers.jar(path, **options).where(where))
     return ran.rows, ran.plan
 
@@ -65,7 +65,7 @@ def plainly(readers: Readers, path: Path, where: str, **options: str) -> tuple[l
     return pruned.rows, plan
 
 
-WAYS = {"plain": plainly, "V2": v2}
+WAYS = {"plain": plainly, "load": loaded}
 
 
 @pytest.fixture(params=WAYS)
@@ -170,7 +170,7 @@ def test_an_index_that_cannot_be_used_is_warned_of(readers: Readers, data: Path,
     expected = [repr((7, name_of(7)))]
 
     def ask(index: str) -> ScanSummary:
-        rows, plan = v2(readers, data, "id = 7", index=index)
+        rows, plan = loaded(readers, data, "id = 7", index=index)
         assert (rows, plan.indexed_files) == (expected, 0)
         return plan
 

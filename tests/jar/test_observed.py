@@ -205,6 +205,11 @@ def test_explain_names_what_was_asked_and_kept(jar_spark: SparkSession, t: DataF
         assert shown in explained(frame, "formatted")
 
 
+def test_explain_shortens_long_lists(t: DataFrame) -> None:
+    frame = t.where(f"id IN ({', '.join(map(str, range(500)))})")
+    assert "495 more" in explained(frame, "formatted")
+
+
 def test_explain_says_that_a_subquery_decides(jar_spark: SparkSession, t: DataFrame) -> None:
     frame = jar_spark.sql("SELECT s FROM t WHERE id = (SELECT max(id) FROM t WHERE id = 6)")
     assert "[id IS NOT NULL, and values that arrive while the query runs; not planned yet]" in explained(

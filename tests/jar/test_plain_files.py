@@ -16,7 +16,7 @@ from pyspark_bloomparquet import last_plan
 from tests.support import files, plain
 from tests.support.orc_spark import write_stripes
 from tests.support.plain import Pruned
-from tests.support.scenarios import JAR, ORACLE, PRUNED, UNPRUNED, texts
+from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
@@ -105,8 +105,7 @@ def test_damaged_and_missing_files_fail_as_in_spark(jar_spark: SparkSession, tmp
                 frame.where("id = 18").collect()
 
 
-@pytest.mark.parametrize("source", [ORACLE, JAR])
-def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: Path, source: str) -> None:
+def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: Path) -> None:
     """Spark drops the rest of a split after damage. Its splits may separate row groups that pruning keeps together."""
     path = files.write(
         tmp_path / "a.parquet", {"id": range(200), "s": [f"{i:040}" for i in range(200)]}, ["id"], rows_per_group=10
@@ -122,20 +121,9 @@ def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: P
                 with conf(jar_spark, UNPRUNED):
                     expected = jar_spark.read.parquet(path).where(where).collect()
                 with conf(jar_spark, PRUNED):
-                    frame = jar_spark.read.format(source).load(path).where(where)
+                    frame = jar_spark.read.parquet(path).where(where)
                     assert set(frame.collect()) >= set(expected)
                     assert last_plan(frame)[0].skipped.total() > 10
-
-
-@pytest.mark.parametrize("size", ["0", "-1"])
-def test_a_file_without_a_plan_is_read_whole_if_splits_have_no_size(
-    jar_spark: SparkSession, tmp_path: Path, size: str
-) -> None:
-    even(tmp_path / "a.parquet")
-    (tmp_path / "b.parquet").write_bytes(b"no parquet" * 9)
-    frame = jar_spark.read.format(JAR).schema("id BIGINT").load(str(tmp_path)).where("id = 18")
-    with conf(jar_spark, {"spark.sql.files.maxPartitionBytes": size}), pytest.raises(Exception, match=r"b\.parquet"):
-        frame.collect()
 
 
 def test_files_with_other_columns_lose_no_row(jar_spark: SparkSession, tmp_path: Path) -> None:
@@ -191,7 +179,7 @@ def test_columns_matched_by_id_are_not_pruned_by_name(jar_spark: SparkSession, t
     hadoop: Any = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     with conf(jar_spark, {"spark.sql.parquet.filterPushdown": "false"}):
         for where, found in (("a = 12", 1), ("b = 12", 0)):
-            # Only DataSource V2 hands options to Hadoop's configuration in the case in which they are given.
+            # Only loads by our sources hand options to Hadoop in the case in which they are given.
             frame = jar_spark.read.schema(swapped).option(by_id, "true").format("bloomparquet").load(path)
             assert len(frame.where(where).collect()) == found
             hadoop.set(by_id, "true")
@@ -219,6 +207,7 @@ def test_archives_are_read_whole_and_once(jar_spark: SparkSession, tmp_path: Pat
         for where, found in (("id = 18", 1), ("id = 19", 1), ("id IN (18, 19)", 2), ("id = -1", 0)):
             pruned = ask(jar_spark, tmp_path / "t", where, schema="id BIGINT")
             assert (len(pruned.rows), pruned.skipped > 0) == (found, True)
+        assert jar_spark.read.schema("id BIGINT").format("bloomparquet").load(str(tmp_path / "t")).count() == 40
 
 
 # -- columns about files -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pyspark.sql.functions import expr
 
 from pyspark_bloomparquet import last_plan
 from tests.support import files
-from tests.support.scenarios import texts
+from tests.support.scenarios import read, texts
 from tests.support.spark import INTERPRETED, conf
 
 pytestmark = pytest.mark.usefixtures("transparent", "compiled")
@@ -224,6 +224,7 @@ NOT_PRUNED = {
     ),
     "both sides preserved": "SELECT f.id FROM f FULL JOIN (SELECT * FROM d WHERE name = 'n44') d ON f.id = d.k",
     "an anti join": "SELECT f.id FROM f LEFT ANTI JOIN d ON f.id = d.k AND d.name = 'n44'",
+    "NOT EXISTS": "SELECT id FROM f WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.k = f.id AND d.name = 'n44')",
     "NOT IN": "SELECT id FROM f WHERE id NOT IN (SELECT k FROM d WHERE name = 'n44')",
     "IN under OR": "SELECT id FROM f WHERE id IN (SELECT k FROM d WHERE name = 'n44') OR s = 's001'",
     "an inequality": "SELECT f.id FROM f JOIN d ON f.id < d.k WHERE d.name = 'n4'",
@@ -242,6 +243,20 @@ def test_spark_s_plan_stays_where_keys_cannot_prune(joined: SparkSession, case: 
     assert rows
     assert not inserted(frame)
     assert set(kept(frame)) <= {None, FILES}
+
+
+def test_not_in_with_a_null_returns_no_row(joined: SparkSession) -> None:
+    sql = "SELECT id FROM f WHERE id NOT IN (SELECT maybe FROM d WHERE name IN ('n0', 'n44'))"
+    assert assert_same_rows(joined, sql)[0] == []
+
+
+def test_keys_prune_a_load_with_where(joined: SparkSession, adaptive: None) -> None:
+    (path,) = {plan.paths[0] for plan in last_plan(joined.table("f"))}
+    facts = read(joined, "bloomparquet", path, where="s IN ('s044', 's045', 's049')")
+    dimension = joined.table("d").where("name IN ('n44', 'n48')")
+    frame = facts.join(dimension, facts.id == dimension.k).select("id", facts.s)
+    assert texts(frame.collect()) == ["(44, 's044')"]
+    assert kept(frame) == [1]
 
 
 def test_keys_prune_partitions_and_row_groups_together(joined: SparkSession, adaptive: None) -> None:

@@ -102,12 +102,12 @@ def test_a_query_that_is_planned_before_it_reads_batches(jar_spark: SparkSession
 
 @pytest.mark.parametrize(
     ("source", "phase"),
-    [("parquet", "optimizedPlan"), ("parquet", "executedPlan"), ("bloomparquet", "optimizedPlan")],
+    [("parquet", "optimizedPlan"), ("parquet", "executedPlan"), ("bloomparquet", "executedPlan")],
 )
 def test_a_query_that_is_planned_before_names_change(
     jar_spark: SparkSession, path: str, source: str, phase: str
 ) -> None:
-    """The file has `ID`. DataSource V1 makes its readers when it reads, V2 when it makes the physical plan."""
+    """The file has `ID`. Spark makes its readers when it reads."""
     frames = {}
     for sensitive in ("true", "false"):
         with conf(jar_spark, {**PRUNED, "spark.sql.caseSensitive": sensitive}):

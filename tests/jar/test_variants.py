@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.files import write_groups
 from tests.support.plain import compare
-from tests.support.scenarios import PRUNED, Readers
+from tests.support.scenarios import PRUNED
 from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
@@ -114,14 +114,6 @@ def test_rows_are_those_of_an_unpruned_scan(where: str, path: str, jar_spark: Sp
         with conf(jar_spark, {PUSHED: pushed}):
             ran = compare(jar_spark, lambda: jar_spark.read.parquet(path).where(where).select("id"))
         assert ran.skipped == SKIPPED[where], pushed
-
-
-@pytest.mark.parametrize(
-    "where", ["try_variant_get(v, '$.a', 'bigint') = 12", "variant_get(v, '$.b', 'string') = 's12'"]
-)
-def test_the_jars_own_source_prunes_alike(where: str, path: str, readers: Readers) -> None:
-    ran = readers.ask(path, where, select=("id",), by_python="nothing")
-    assert ran.plan.skipped.total() == 4
 
 
 @pytest.mark.parametrize(

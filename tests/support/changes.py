@@ -91,15 +91,15 @@ def change(path: Path, kind: str, units: Sequence[int]) -> None:
         assert kind == "replaced" or (path.stat().st_size > size) == (kind == "grown")
 
 
-def matching(units: Sequence[int], version: str, first: int = FIRST) -> list[Row]:
-    """The rows of a version with an id of `first` or more."""
-    ids = sorted(i for unit in units for i in range(unit * ROWS, unit * ROWS + ROWS) if i + BASE >= first)
+def matching(units: Sequence[int], version: str) -> list[Row]:
+    """The matching rows of a version."""
+    ids = sorted(i for unit in units for i in range(unit * ROWS, unit * ROWS + ROWS) if i + BASE >= FIRST)
     return [(i, version) for i in ids]
 
 
-def after(kind: str, units: Sequence[int], first: int = FIRST) -> list[Row]:
+def after(kind: str, units: Sequence[int]) -> list[Row]:
     """The matching rows after a change."""
-    return matching(_AFTER[kind](units), "b", first)
+    return matching(_AFTER[kind](units), "b")
 
 
 def shown(rows: Iterable[Any]) -> list[Row]:

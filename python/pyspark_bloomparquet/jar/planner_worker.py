@@ -299,7 +299,6 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
         "numFilesTotal": len(plan.dataset.files),
         "numFilesIndexed": plan.indexed,
         "requests": plan.requests,
-        "rows": -1 if whole_files else int(plan.table.rows[plan.codes == KEPT].sum()),
         "warnings": _warnings(plan.errors),
         "withoutFilters": plan.columns_without_filters(),
     }

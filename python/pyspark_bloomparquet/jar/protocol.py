@@ -34,10 +34,10 @@ The answer is one of these:
   could skip something, and no index has them
 - ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail
 
-A plan has the metrics of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `rows`, the rows in the
-ranges, -1 if unknown; `requests`, the reads of the storage; `warnings`, the texts to log; and `withoutFilters`, by
-column of an equality the number of row groups that have no filter on it. Its data are the byte ranges to read, sorted
-by file: the index of each range's file in the listing, all starts, all lengths.
+A plan has the metrics of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `requests`, the reads of
+the storage; `warnings`, the texts to log; and `withoutFilters`, by column of an equality the number of row groups that
+have no filter on it. Its data are the byte ranges to read, sorted by file: the index of each range's file in the
+listing, all starts, all lengths.
 
 `revision` names the versions of the files that were planned: local files may have changed since Spark listed them. If
 it is not the revision of the request, the data continue with these versions: all sizes, all modification times in

@@ -1,6 +1,6 @@
 package io.bloomparquet.spark;
 
-import io.bloomparquet.spark.scan.PrunedTable;
+import io.bloomparquet.spark.load.LoadedTable;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.write.BloomOrcFormat;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -9,8 +9,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The data source {@code bloomorc}. Spark loads paths and creates temporary views by it. For catalog tables, path
- * queries, streams and writes, Spark uses {@link BloomOrcFormat} instead.
+ * The data source {@code bloomorc}. Spark loads paths and creates temporary views by it. Everything else uses
+ * {@link BloomOrcFormat} directly.
  */
 public final class BloomOrcSource extends OrcDataSourceV2 {
 
@@ -28,12 +28,12 @@ public final class BloomOrcSource extends OrcDataSourceV2 {
   @Override
   public Table getTable(CaseInsensitiveStringMap options) {
     BloomParquetExtensions.installInActiveSession();
-    return PrunedTable.load(FileFormat.ORC, this, options, null, super::getTable);
+    return LoadedTable.load(FileFormat.ORC, this, options, null, super::getTable);
   }
 
   @Override
   public Table getTable(CaseInsensitiveStringMap options, StructType schema) {
     BloomParquetExtensions.installInActiveSession();
-    return PrunedTable.load(FileFormat.ORC, this, options, schema, all -> super.getTable(all, schema));
+    return LoadedTable.load(FileFormat.ORC, this, options, schema, all -> super.getTable(all, schema));
   }
 }

@@ -1,9 +1,10 @@
 package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.files.ConnectorsRule;
+import io.bloomparquet.spark.load.LoadRule;
+import io.bloomparquet.spark.load.LoadedFilesRule;
 import io.bloomparquet.spark.plain.EarlyLook;
 import io.bloomparquet.spark.plain.PlainScans;
-import io.bloomparquet.spark.scan.LoadedFilesRule;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.write.WriteRule;
 import java.util.Collections;
@@ -31,6 +32,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
       extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
+      extensions.injectOptimizerRule(session -> new LoadRule()); // the others look for Spark's relations
       extensions.injectOptimizerRule(EarlyLook::new);
       extensions.injectOptimizerRule(PlainScans::install);
       extensions.injectOptimizerRule(WriteRule::new);

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.plain.PrunedFileScanExec;
 import io.bloomparquet.spark.plain.UnprunedScan;
-import io.bloomparquet.spark.scan.PrunedScan;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -24,7 +23,6 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
-import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 
 /** The plans of all scans of Parquet and ORC files in one query, each once. */
@@ -70,9 +68,6 @@ final class ScanPlans {
   private ObjectNode scan(SparkPlan plan) {
     if (plan instanceof PrunedFileScanExec pruned) {
       return explain ? pruned.explain(query) : pruned.toJson();
-    }
-    if (plan instanceof BatchScanExec batch && batch.scan() instanceof PrunedScan scan) {
-      return !seen.add(scan) ? null : explain ? scan.explain() : scan.toJson();
     }
     return heldPlans(plan).isEmpty() ? UnprunedScan.toJson(plan, query) : null;
   }

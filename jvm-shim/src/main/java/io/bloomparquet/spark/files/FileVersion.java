@@ -43,7 +43,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
   }
 
   /** The present version of a local file; null if the system has no inodes. */
-  public static FileVersion ofLocal(Path path) throws IOException {
+  static FileVersion ofLocal(Path path) throws IOException {
     Map<String, Object> attributes;
     try {
       attributes = Files.readAttributes(java.nio.file.Path.of(path.toUri().getPath()), ATTRIBUTES);

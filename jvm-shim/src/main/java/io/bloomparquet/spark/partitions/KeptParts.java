@@ -65,22 +65,20 @@ public final class KeptParts {
   private final PlanResult result;
   private final PartFactory factory;
   private final String executionId;
-  private final boolean isEarly;
+  private final boolean isEarly; // planned before the query's broadcasts are made
   private SkippedFiles skipped;
   private boolean isUsed;
 
   /**
    * @param result a plan of {@code files}, not the reason for having none
    * @param executionId the query that was running when the plan was made; null if none was
-   * @param isEarly whether the plan was made before its query was executed, and so before its broadcasts
    */
   public KeptParts(
       SparkSession session,
       FileListing files,
       PlanResult result,
       PartFactory factory,
-      String executionId,
-      boolean isEarly) {
+      String executionId) {
     this.session = session;
     this.files = files;
     this.result = result;
@@ -88,7 +86,7 @@ public final class KeptParts {
     this.executionId = executionId;
     // Without adaptive execution, no task begins before all broadcasts are made. The other side of a join, which is
     // planned later, may still wait for its own.
-    this.isEarly = isEarly || !session.sessionState().conf().adaptiveExecutionEnabled();
+    this.isEarly = !session.sessionState().conf().adaptiveExecutionEnabled();
     OF_THIS_PROCESS.put(this, NUMBERS.incrementAndGet());
   }
 

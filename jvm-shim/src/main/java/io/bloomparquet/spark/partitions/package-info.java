@@ -1,5 +1,5 @@
 /**
- * The partitions that read what a plan keeps, for scans of both of Spark's data source APIs.
+ * The partitions that read what a plan keeps, for Spark's scans.
  *
  * <p>Must not know tables and scans.
  */

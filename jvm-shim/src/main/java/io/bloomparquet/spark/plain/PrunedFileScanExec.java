@@ -127,7 +127,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     report(outcome);
     scan.sendDriverMetrics();
     String execution = Planner.execution(session());
-    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept, execution, false);
+    KeptParts parts = new KeptParts(session(), scanned.listing(), result, kept, execution);
     return new KeptRows<>(
         rows,
         partitions(kept, parts),

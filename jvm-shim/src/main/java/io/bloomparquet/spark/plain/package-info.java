@@ -1,7 +1,6 @@
 /**
- * Spark's own scans of Parquet and ORC files, over the kept byte ranges only. They are plain scans: the query names no
- * format or option of ours.
+ * Spark's own scans of Parquet and ORC files, and of our formats, over the kept byte ranges only.
  *
- * <p>Must not know our data sources and tables.
+ * <p>Must not know our data sources and loads.
  */
 package io.bloomparquet.spark.plain;

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /** A count of a plan for Spark's UI. The driver reports it. */
 public final class PlanMetric implements CustomMetric {
@@ -56,29 +55,9 @@ public final class PlanMetric implements CustomMetric {
     return ALL.get(format);
   }
 
-  public static CustomTaskMetric[] of(FileFormat format, PlanResult result) {
-    return of(format).stream()
-        .map(metric -> value(metric.name, metric.valueIn(result)))
-        .toArray(CustomTaskMetric[]::new);
-  }
-
   /** The value of this metric in {@code result}. */
   public long valueIn(PlanResult result) {
     return name.equals(FAILURES) ? (result.failed() ? 1 : 0) : result.count(name);
-  }
-
-  private static CustomTaskMetric value(String name, long value) {
-    return new CustomTaskMetric() {
-      @Override
-      public String name() {
-        return name;
-      }
-
-      @Override
-      public long value() {
-        return value;
-      }
-    };
   }
 
   @Override

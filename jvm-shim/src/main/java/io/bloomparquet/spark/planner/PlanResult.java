@@ -68,8 +68,7 @@ public final class PlanResult {
 
   /** The plan of no files. */
   static PlanResult empty() {
-    return new PlanResult(
-        null, false, JsonNodeFactory.instance.objectNode().put("rows", 0), NO_NUMBERS, FileVersions.UNKNOWN);
+    return new PlanResult(null, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
   }
 
   /** The result without a plan, for a reason that is not a failure. */
@@ -151,11 +150,6 @@ public final class PlanResult {
       sum += length(i);
     }
     return sum;
-  }
-
-  /** The number of rows in the ranges; -1 if unknown. */
-  public long keptRows() {
-    return counts.path("rows").asLong(-1);
   }
 
   long count(String name) {

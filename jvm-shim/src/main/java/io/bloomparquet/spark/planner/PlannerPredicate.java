@@ -66,37 +66,23 @@ public final class PlannerPredicate {
   /** @param unplannableReason why columns cannot be matched by name, so that nothing is planned; null if they can */
   public PlannerPredicate(
       SparkSession session, FileFormat format, StructType schema, StructType partitions, String unplannableReason) {
-    this(format, schema, partitions, unplannableReason, session.sessionState().conf().caseSensitiveAnalysis());
-  }
-
-  private PlannerPredicate(
-      FileFormat format, StructType schema, StructType partitions, String unplannableReason, boolean caseSensitive) {
     this.format = format;
     this.schema = schema;
     this.partitions = partitions;
     this.unplannableReason = unplannableReason;
-    this.caseSensitive = caseSensitive;
+    this.caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
-  /** A translation by which nothing is planned, for {@code reason}. */
-  public PlannerPredicate unplannable(String reason) {
-    return new PlannerPredicate(format, schema, partitions, reason, caseSensitive);
-  }
-
-  public FileFormat format() {
+  FileFormat format() {
     return format;
   }
 
-  public String unplannableReason() {
+  String unplannableReason() {
     return unplannableReason;
   }
 
-  public StructType partitions() {
-    return partitions;
-  }
-
   /** Whether names that differ by case only are different columns. */
-  public boolean caseSensitive() {
+  boolean caseSensitive() {
     return caseSensitive;
   }
 
@@ -107,7 +93,7 @@ public final class PlannerPredicate {
   }
 
   /** Whether these columns, at least one, are all partition columns. */
-  public boolean isOfPartitions(Set<String> columns) {
+  boolean isOfPartitions(Set<String> columns) {
     return !columns.isEmpty() && columns.stream().allMatch(column -> find(partitions, column) != null);
   }
 
@@ -145,7 +131,7 @@ public final class PlannerPredicate {
    * Whether planning can pay. Spark adds IS NOT NULL to every join and comparison; alone it excludes next to nothing,
    * and footers would be read for it.
    */
-  public static boolean isWorthPlanning(JsonNode predicate) {
+  static boolean isWorthPlanning(JsonNode predicate) {
     if (predicate == null) {
       return false;
     }

@@ -1,22 +1,20 @@
-package io.bloomparquet.spark.scan;
+package io.bloomparquet.spark.load;
 
 import io.bloomparquet.spark.files.Connectors;
 import io.bloomparquet.spark.files.TableLog;
-import io.bloomparquet.spark.planner.PlannerPredicate;
-import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
+import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
-import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
@@ -24,9 +22,9 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -35,10 +33,10 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
- * A load of files whose scans are planned. Listing, partitions, schemas and readers are those of Spark's own {@link
- * FileTable}, which does nothing before it is used.
+ * The files of one load, as Spark's own {@link FileTable} lists them, and the option {@code where} as it was resolved
+ * at the load. It is not scanned: {@link LoadRule} replaces it by Spark's relation of the files.
  */
-public final class PrunedTable extends FileTable implements SupportsMetadataColumns {
+public final class LoadedTable extends FileTable implements SupportsMetadataColumns {
   private static final String WHERE = "where";
 
   private final FileFormat format;
@@ -47,17 +45,14 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
   private final CaseInsensitiveStringMap options;
   private final Seq<String> paths;
   private final StructType given;
-  private PartitioningAwareFileIndex index;
-  private LoadPredicate where;
+  private final LoadPredicate where;
 
   /**
-   * Checks the options, and throws {@link IllegalArgumentException}.
-   *
    * @param files Spark's table of the same files
    * @param options of the load and of the session, without paths
    * @param given the user's schema; null if it is inferred
    */
-  private PrunedTable(
+  private LoadedTable(
       FileFormat format,
       FileTable files,
       SparkSession session,
@@ -71,19 +66,20 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     this.options = options;
     this.paths = paths;
     this.given = given;
-    OptionNames.check(format, options.asCaseSensitiveMap());
-    scanOptions(options);
+    String sql = options.get(WHERE);
+    String zone = options.get(DateTimeUtils.TIMEZONE_OPTION());
+    this.where = sql == null ? null : LoadPredicate.of(session, sql, files.schema(), zone);
   }
 
   /**
    * The table of a load by one of our sources. Throws {@link IllegalArgumentException} for a wrong option, and if Hadoop
-   * has no file system for one of the paths.
+   * has no file system for one of the paths; {@link UnsupportedOperationException} for the files of a table with a log.
    *
    * @param given the options of the load
    * @param schema the user's schema; null if it is inferred
    * @param files makes Spark's table of the files, from the options of the load and of the session
    */
-  public static PrunedTable load(
+  public static LoadedTable load(
       FileFormat format,
       FileDataSourceV2 source,
       CaseInsensitiveStringMap given,
@@ -92,10 +88,58 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     SparkSession session = source.sparkSession();
     CaseInsensitiveStringMap all = SessionOptions.with(session, format, given);
     Seq<String> paths = source.getPaths(all);
+    CaseInsensitiveStringMap options = source.getOptionsWithoutPaths(all);
+    check(format, session, options);
     // Before Spark opens them.
     Connectors.require(format, Scala.list(paths), session.sessionState().newHadoopConf());
-    CaseInsensitiveStringMap options = source.getOptionsWithoutPaths(all);
-    return new PrunedTable(format, (FileTable) files.apply(all), session, options, paths, schema);
+    FileTable table = (FileTable) files.apply(all);
+    Configuration conf = session.sessionState().newHadoopConfWithOptions(Scala.map(options));
+    TableLog.refuseReading(table.fileIndex(), options.asCaseSensitiveMap(), conf);
+    return new LoadedTable(format, table, session, options, paths, schema);
+  }
+
+  private static void check(FileFormat format, SparkSession session, CaseInsensitiveStringMap options) {
+    OptionNames.check(format, options.asCaseSensitiveMap());
+    ScanOptions.of(options, options.asCaseSensitiveMap(), DriverSettings.of(session.sparkContext()));
+  }
+
+  /**
+   * Spark's relation of the files, without the option {@code where}.
+   *
+   * @param ofQuery the options of the query, which may add to the ones of the load
+   */
+  HadoopFsRelation relation(CaseInsensitiveStringMap ofQuery) {
+    CaseInsensitiveStringMap merged = mergedOptions(ofQuery);
+    check(format, session, merged);
+    if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
+      throw new IllegalArgumentException(
+          "option where belongs to a load of paths: a query cannot add it to "
+              + name()
+              + "; use .where(…) or WHERE instead");
+    }
+    Map<String, String> ofFiles = OptionLayers.of(merged.asCaseSensitiveMap());
+    ofFiles.remove(WHERE);
+    return new HadoopFsRelation(
+        fileIndex(),
+        fileIndex().partitionSchema(),
+        dataSchema(),
+        Option.empty(),
+        newFormat(),
+        Scala.map(ofFiles), // in the case in which they were given: some are Hadoop's
+        session);
+  }
+
+  private org.apache.spark.sql.execution.datasources.FileFormat newFormat() {
+    try {
+      return fallbackFileFormat().getDeclaredConstructor().newInstance();
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** The option {@code where}; null for all rows. */
+  LoadPredicate where() {
+    return where;
   }
 
   @Override
@@ -109,12 +153,8 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
   }
 
   @Override
-  public synchronized PartitioningAwareFileIndex fileIndex() {
-    if (index == null) {
-      Configuration conf = session.sessionState().newHadoopConfWithOptions(Scala.map(options));
-      index = TableLog.refuseReading(files.fileIndex(), options.asCaseSensitiveMap(), conf);
-    }
-    return index;
+  public PartitioningAwareFileIndex fileIndex() {
+    return files.fileIndex();
   }
 
   @Override
@@ -122,27 +162,9 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     return files.dataSchema();
   }
 
-  /**
-   * Also resolves the option {@code where}: Spark asks for the schema at the load, so later settings do not affect it.
-   */
   @Override
-  public synchronized StructType schema() {
-    fileIndex();
-    StructType schema = files.schema();
-    if (where == null) {
-      String sql = options.get(WHERE);
-      where =
-          sql == null
-              ? LoadPredicate.none(schema)
-              : LoadPredicate.of(session, sql, schema, options.get(DateTimeUtils.TIMEZONE_OPTION()));
-    }
-    return schema;
-  }
-
-  /** The conjuncts of the option {@code where}. */
-  List<Expression> conditions() {
-    schema();
-    return where.conjuncts();
+  public StructType schema() {
+    return files.schema();
   }
 
   @Override
@@ -162,38 +184,23 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap ofQuery) {
-    OptionNames.check(format, ofQuery.asCaseSensitiveMap());
-    CaseInsensitiveStringMap merged = mergedOptions(ofQuery);
-    StructType schema = schema();
-    String unplannableReason = ReaderSettings.unplannableReason(session, format, schema, Scala.map(merged));
-    PlannerPredicate predicates =
-        new PlannerPredicate(session, format, schema, fileIndex().partitionSchema(), unplannableReason);
-    LoadContext context = new LoadContext(session, scanOptions(merged), where, predicates);
-    return PrunedScanBuilder.of(context, (FileScanBuilder) files.newScanBuilder(merged), fileIndex(), schema);
-  }
-
-  /** @param merged the options of the load and of the query */
-  private ScanOptions scanOptions(CaseInsensitiveStringMap merged) {
-    if (!Objects.equals(merged.get(WHERE), options.get(WHERE))) {
-      throw new IllegalArgumentException(
-          "option where belongs to a load of paths: a query cannot add it to "
-              + name()
-              + "; use .where(…) or WHERE instead");
-    }
-    return ScanOptions.of(merged, merged.asCaseSensitiveMap(), DriverSettings.of(session.sparkContext()));
+    throw new IllegalStateException(
+        name()
+            + ": the optimizer has not replaced this load by Spark's relation of its files; expected its rule "
+            + LoadRule.class.getName()
+            + " to run. Remove it from spark.sql.optimizer.excludedRules");
   }
 
   /** Spark takes a cached table with an equal name and id for this one, so the id covers {@code where}. */
   @Override
   public String id() {
-    schema();
-    return where.isNone() ? null : where.id();
+    return where == null ? null : where.id();
   }
 
-  // Spark reuses rows, cached or exchanged, between relations of equal tables.
+  // Spark reuses cached rows for equal tables.
   @Override
   public boolean equals(Object other) {
-    return other instanceof PrunedTable that
+    return other instanceof LoadedTable that
         && format == that.format
         && session == that.session
         && options.equals(that.options)
@@ -207,13 +214,28 @@ public final class PrunedTable extends FileTable implements SupportsMetadataColu
     return Objects.hash(paths, options);
   }
 
+  /** The hidden column {@code _metadata}, which Spark's relation of the files has too. */
   @Override
   public MetadataColumn[] metadataColumns() {
-    try {
-      return FileMetadata.columns(fallbackFileFormat().getDeclaredConstructor().newInstance());
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException(error);
-    }
+    var column = newFormat().createFileMetadataCol();
+    return new MetadataColumn[] {
+      new MetadataColumn() {
+        @Override
+        public String name() {
+          return column.name();
+        }
+
+        @Override
+        public DataType dataType() {
+          return column.dataType();
+        }
+
+        @Override
+        public boolean isNullable() {
+          return column.nullable();
+        }
+      }
+    };
   }
 
   @Override

@@ -1,4 +1,4 @@
-package io.bloomparquet.spark.scan;
+package io.bloomparquet.spark.load;
 
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.support.Scala;
@@ -27,7 +27,7 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 
 /**
  * Refuses to overwrite files that the same query loads through our formats, if Spark would delete them before it reads
@@ -70,27 +70,28 @@ public final class LoadedFilesRule extends Rule<LogicalPlan> {
    * @param conditions on the rows of {@code query}
    */
   private static void collect(LogicalPlan query, List<Expression> conditions, List<Load> loads) {
-    LogicalPlan relation = query instanceof DataSourceV2ScanRelation scan ? scan.relation() : query;
-    if (relation instanceof InMemoryRelation cached) {
+    if (query instanceof InMemoryRelation cached) {
       collect(cached.cacheBuilder().logicalPlan(), List.of(), loads); // cached rows may be evicted and read again
-    } else if (relation instanceof DataSourceV2Relation loaded && loaded.table() instanceof PrunedTable table) {
-      List<Expression> all = new ArrayList<>(conditions);
-      all.addAll(table.conditions());
-      loads.add(new Load(table.fileIndex(), all));
-    } else if (relation instanceof LogicalRelation loaded
+    } else if (query instanceof DataSourceV2Relation load && load.table() instanceof LoadedTable) {
+      collect(LoadRule.replaceLoads(load), conditions, loads);
+    } else if (query instanceof LogicalRelation loaded
         && loaded.relation() instanceof HadoopFsRelation files
         && files.fileFormat() instanceof BloomFormat) {
       loads.add(new Load(files.location(), conditions));
     }
     Scala.list(query.subqueries()).forEach(subquery -> collect(subquery, List.of(), loads));
-    List<Expression> ofChildren = query instanceof Filter filter ? conjuncts(filter.condition()) : List.of();
+    List<Expression> ofChildren = new ArrayList<>();
+    if (query instanceof Filter filter) {
+      ofChildren.addAll(conditions);
+      ofChildren.addAll(conjuncts(filter.condition()));
+    }
     Scala.list(query.children()).forEach(child -> collect(child, ofChildren, loads));
   }
 
   /** The conjuncts that can be evaluated before the query runs. */
   private static List<Expression> conjuncts(Expression condition) {
-    List<Expression> conjuncts = new ArrayList<>();
-    LoadPredicate.split(condition, conjuncts);
+    List<Expression> conjuncts =
+        new ArrayList<>(Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(condition)));
     conjuncts.removeIf(
         each ->
             !each.deterministic()

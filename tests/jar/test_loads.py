@@ -1,0 +1,63 @@
+"""A load by the jar's data sources is a DataSource V2 relation that the optimizer replaces by Spark's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_bloomparquet import last_plan
+from tests.support.scenarios import read
+from tests.support.spark import conf, rows
+
+RULE = "io.bloomparquet.spark.load.LoadRule"
+EXCLUDED = "spark.sql.optimizer.excludedRules"
+
+
+@pytest.fixture(params=["bloomparquet", "bloomorc"])
+def source(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(jar_spark: SparkSession, source: str, tmp_path: Path) -> str:
+    frame = jar_spark.range(0, 90, 1, 3).selectExpr("id", "id % 2 AS p")
+    frame.write.format(source).option("bloomColumns", "id").partitionBy("p").save(str(tmp_path / "t"))
+    return str(tmp_path / "t")
+
+
+def leaf(plan: Any) -> str:
+    return str(plan.collectLeaves().apply(0).getClass().getSimpleName())
+
+
+@pytest.mark.parametrize("where", [None, "id BETWEEN 7 AND 8"])
+def test_a_load_is_planned_like_sparks_own_files(
+    jar_spark: SparkSession, path: str, source: str, where: str | None
+) -> None:
+    options = {} if where is None else {"where": where}
+    loaded = read(jar_spark, source, path, **options).where("id > 7 AND p = 0").select("id")
+    query = loaded._jdf.queryExecution()
+    assert (leaf(query.analyzed()), leaf(query.optimizedPlan())) == ("DataSourceV2Relation", "LogicalRelation")
+    assert rows(loaded) == [(8,)] if where else len(rows(loaded)) == 41
+    assert "PrunedFileScan" in query.executedPlan().toString()
+    (plan,) = last_plan(loaded)
+    assert (plan.planned, plan.total) == (True, 3)
+
+
+def test_a_load_is_an_error_without_the_rule(jar_spark: SparkSession, path: str, source: str) -> None:
+    """Spark's V2 scan of the files would return all rows of a load with ``where``."""
+    loads = [read(jar_spark, source, path), read(jar_spark, source, path, where="id = 7")]
+    with conf(jar_spark, {EXCLUDED: RULE}):
+        for load in loads:
+            with pytest.raises(Exception, match=f"expected its rule {RULE} to run"):
+                load.where("p = 1").collect()
+    assert [row["id"] for row in loads[1].collect()] == [7]
+
+
+def test_options_of_a_session_apply_to_loads(jar_spark: SparkSession, path: str, source: str) -> None:
+    prefix = f"spark.datasource.{source}."
+    with conf(jar_spark, {f"{prefix}recursiveFileLookup": "true"}):
+        assert read(jar_spark, source, path).columns == ["id"]
+        assert read(jar_spark, source, path, recursiveFileLookup="false").columns == ["id", "p"]
