@@ -151,7 +151,7 @@ def test_most_pages_are_read_whole(tmp_path: Path) -> None:
 
 
 def test_a_dictionary_of_most_bytes_is_read_with_the_whole_column(tmp_path: Path) -> None:
-    """Pages would need the dictionary, which has most of the bytes. A single page takes no longer than the column."""
+    """One page of many would need the dictionary, which has most of the bytes."""
     path = tmp_path / "a.parquet"
     table = pa.table({"a": np.arange(6_000) % 3_000 * 7_919})
     pq.write_table(table, path, compression="none", data_page_size=500, write_batch_size=500)
@@ -159,15 +159,14 @@ def test_a_dictionary_of_most_bytes_is_read_with_the_whole_column(tmp_path: Path
     pages = find_column(footer, 0, 0, read)
     assert pages is not None
     assert len(pages.chunks[0].start) > 10
-    assert read_rows(pages, np.array([3_500, 5_000]), read) is None
-    assert read_rows(pages, np.array([5_000]), read) is not None
+    assert read_rows(pages, np.array([5_000]), read) is None
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.decimal128(9, 2)])
 def test_values_of_a_dictionary_have_the_type_of_the_column(kind: pa.DataType, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    values = pa.array([[None, "1", "2.50"][i % 3] for i in range(3_000)]).cast(kind)
-    pq.write_table(pa.table({"a.b": values, "n": [1] * 3_000}), path)
+    values = pa.array([None, "1", "2.50"] * 20_000).cast(kind)
+    pq.write_table(pa.table({"a.b": values, "n": [1] * len(values)}), path)
     pages, read = find_column(footer_of(path), 0, 0, reader_of(path)), reader_of(path)
     assert pages is not None
     found = read_rows(pages, np.array([0, 1, 2_999]), read)

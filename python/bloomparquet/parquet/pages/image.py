@@ -55,6 +55,8 @@ Rows = NDArray[np.int64]
 _ARROW_SCHEMA = "ARROW:schema"
 _MOST_OF_COLUMN = 0.9
 """From this share of a column's cost on, decoding it whole takes less time."""
+_LARGE_PAGE = 32_768
+"""The rows of a page that is worth an image of its own."""
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 """The bytes of a PLAIN zero or empty value."""
 
@@ -99,11 +101,12 @@ class ColumnPages:
         return [extent for chunk, pages in chosen for extent in chunk.extents(pages)]
 
     def is_read_whole(self, choice: _Choice) -> bool:
-        """Whether decoding the whole column costs about as much as decoding the chosen pages, of which there are
-        many."""
+        """Whether decoding the whole column costs no more than decoding the chosen pages. A large page is decoded
+        alone, with the texts of the wanted rows only."""
         chosen = sum(chunk.cost(pages) for chunk, pages in zip(self.chunks, choice.pages, strict=True))
         most = _MOST_OF_COLUMN * max(sum(chunk.size for chunk in self.chunks), 1)
-        return chosen > most and max(map(len, choice.pages)) > 1
+        is_large_page = max(map(len, choice.pages)) == 1 and int((choice.ends - choice.starts).sum()) >= _LARGE_PAGE
+        return chosen > most and not is_large_page
 
 
 class _Choice(NamedTuple):
