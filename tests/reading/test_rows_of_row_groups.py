@@ -135,3 +135,21 @@ def test_a_limit_stops_the_reading(parquet: str, reads: list[tuple[str, Any]]) -
 def test_a_wrong_limit_is_an_error(parquet: str, limit: Any) -> None:
     with pytest.raises(bp.OptionError, match=r"limit is .*; expected a number of rows"):
         bp.read_table(parquet, limit=limit)
+
+
+def test_columns_are_read_together_where_many_rows_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first row group all rows match, in the others one."""
+    path, read, columns = tmp_path / "x.parquet", ParquetFileReader.read, list[list[str] | None]()
+    shown = [1] * 25_000 + ([1] + [0] * 24_999) * 2
+    table = pa.table({"shown": shown, **{name: np.random.default_rng(0).random(75_000) for name in "abc"}})
+    pq.write_table(table, path, row_group_size=25_000)
+
+    def noted(self: ParquetFileReader, unit: int, names: list[str] | None) -> Any:
+        columns.append(names)
+        return read(self, unit, names)
+
+    monkeypatch.setattr(ParquetFileReader, "read", noted)
+    monkeypatch.setattr("bloomparquet.reading.scan.threads_for", lambda *_: 1)
+    assert bp.read_table(path, "shown > 0").num_rows == 25_002
+    others = ["a", "b", "c"]
+    assert columns[:4] == [["shown"], others, ["shown", *others], ["shown"]]

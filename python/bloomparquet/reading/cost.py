@@ -14,6 +14,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _GAPS = 4
+_FEW_ROWS = 8  # one of so many: columns are read apart where fewer rows match
 _LEAST_COLUMN = 16 << 10
 _LEAST_SEARCHED = 512 << 10
 _MOST_SEARCHED = 4
@@ -27,6 +28,18 @@ def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
     """Whether to read the columns of the condition alone, and the others, of `other_bytes` compressed bytes, only where
     rows match. A second read costs as much as some gaps between ranges that are merged."""
     return other_bytes > _GAPS * storage.merge_gap
+
+
+class MatchedShare:
+    """Whether many rows of the row group that was filtered last matched. Threads may share it: a lost update costs only
+    time."""
+
+    def __init__(self) -> None:
+        self.is_large = False
+
+    def note(self, matches: int, rows: int) -> None:
+        """Note that `matches` of `rows` rows matched."""
+        self.is_large = matches * _FEW_ROWS > rows
 
 
 def reads_pages(size: int, columns: int) -> bool:

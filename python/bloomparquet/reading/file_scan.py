@@ -15,7 +15,7 @@ from bloomparquet.query.arrow_values import from_bools, to_bools
 from bloomparquet.query.predicate import And, Eq, In, Predicate
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import require_no_collation
-from bloomparquet.reading.cost import reads_condition_first
+from bloomparquet.reading.cost import MatchedShare, reads_condition_first
 from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
 
@@ -24,13 +24,14 @@ from bloomparquet.reading.interface import FileReader
 class Condition:
     """The condition of a scan: `matches` gives its value for each row of a batch of `columns`. The columns `compared`
     decide by their values, the others only by being null or not. `wanted`: a column, and values of which it has one in
-    every matching row; None if no such column is known."""
+    every matching row; None if no such column is known. `matched`: what the scan has found so far."""
 
     matches: Callable[[pa.RecordBatch], pa.BooleanArray]
     columns: pa.Schema
     compared: frozenset[str]
     wanted: tuple[str, Sequence[Any]] | None
     timezone: str | None
+    matched: MatchedShare
 
 
 class FileScan:
@@ -81,7 +82,7 @@ class FileScan:
 
     def _read(self, unit: int) -> Iterator[pa.RecordBatch]:
         reader, condition = self._reader, self._condition
-        is_apart = condition is not None and bool(self._other_names)
+        is_apart = condition is not None and bool(self._other_names) and not condition.matched.is_large
         if not is_apart or not reads_condition_first(reader.size_of(unit, self._other_names), reader.storage):
             for batch, _ in self._match(unit, self._all):
                 yield batch.select(self._result.names)
@@ -107,7 +108,7 @@ class FileScan:
             stored_batches = self._reader.read_rows(unit, names, possible)
         else:
             return
-        end = 0
+        end = n_matches = 0
         for stored in stored_batches:
             start, end = end, end + stored.num_rows
             rows = np.arange(start, end) if possible is None else possible[start:end]
@@ -123,8 +124,11 @@ class FileScan:
                 if matches.true_count == 0:
                     continue
                 batch, rows = batch.filter(matches), rows[to_bools(matches)]
+                n_matches += len(rows)
             if batch.num_rows:
                 yield batch, rows
+        if self._condition is not None and possible is None:
+            self._condition.matched.note(n_matches, end)
 
     def _find_rows(self, unit: int) -> NDArray[np.int64] | None:
         """The rows that may match; see :meth:`FileReader.find_rows`."""

@@ -30,7 +30,7 @@ from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.collations import compared_names
-from bloomparquet.reading.cost import parts, read_ahead, threads_for
+from bloomparquet.reading.cost import MatchedShare, parts, read_ahead, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, result_field
 from bloomparquet.reading.file_scan import Condition, FileScan, wanted_values
 from bloomparquet.reading.formats import reader_of
@@ -286,6 +286,7 @@ class _Scan:
             # A table's types may differ from those of its files.
             wanted_values(where, columns.names) if self._columns is None else None,
             self._options.timezone,
+            MatchedShare(),
         )
 
     def _open(self, files: Sequence[FileInfo]) -> FormatReader:
