@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.jar.test_plain_joins import assert_same_rows, joined
+from tests.jar.test_plain_joins import joined
+from tests.support.joins import assert_same_rows
 from tests.support.spark import conf
 
 __all__ = ["joined"]

@@ -45,12 +45,12 @@ from tests.support.spark import start
 path, jar, home = sys.argv[1:]
 settings = {"spark.driver.extraClassPath": jar, "spark.hadoop.fs.file.impl": "io.bloomparquet.test.ShortReads"}
 spark = attach(start(Path(home), **settings))
-found = {}
+counts = {}
 for pruned in ("false", "true"):
     spark.conf.set("spark.bloomparquet.transparent", pruned)
     queries = [spark.read.parquet(path).where(f"id = {number}") for number in range(0, 1_000, 50)]
-    found[pruned] = sum(query.count() for query in queries)
-print(json.dumps(found))
+    counts[pruned] = sum(query.count() for query in queries)
+print(json.dumps(counts))
 """
 
 
@@ -63,6 +63,6 @@ def test_short_reads_of_filters_lose_no_row(tmp_path: Path) -> None:
     arguments = [str(tmp_path / "data"), str(jar), str(tmp_path / "home")]
     done = subprocess.run([sys.executable, "-c", QUERY, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["true"] == 20
-    assert (found["false"] < 20) is pyspark.__version__.startswith("4.0.")
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts["true"] == 20
+    assert (counts["false"] < 20) is pyspark.__version__.startswith("4.0.")

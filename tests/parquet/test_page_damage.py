@@ -256,3 +256,19 @@ def test_encrypted_columns_are_read_whole(tmp_path: Path) -> None:
     metadata, _ = read_struct(read_footer(str(path)), FileMetaData)
     metadata.row_groups[0].columns[0].encrypted_column_metadata = b"secret"
     assert find_column(parse_footer(write_struct(metadata)), 0, 0, reader_of(path)) is None
+
+
+def test_an_index_beyond_the_dictionary_is_an_error(tmp_path: Path) -> None:
+    """pyarrow does not check the indexes of a column that it reads as a dictionary."""
+    path, rows = tmp_path / "x.parquet", 40_000
+    texts = pa.array([["x", "yy", "zzz"][i % 3] for i in range(rows)])
+    pq.write_table(pa.table({"a": texts}), path, compression="none")
+    chunk, data = pq.read_metadata(path).row_group(0).column(0), bytearray(path.read_bytes())
+    start = chunk.data_page_offset + chunk.total_compressed_size // 4
+    data[start : start + 8] = b"\xff" * 8  # the index 3, in two bits
+    path.write_bytes(data)
+    around = range(rows // 4 - 500, rows // 4 + 500)
+    values = [read_damaged(path, 0, np.array([row]), by_index=False) for row in around]
+    assert None in values, "a named error"
+    for row, value in zip(around, values, strict=True):
+        assert value is None or value.to_pylist() == [texts[row].as_py()]

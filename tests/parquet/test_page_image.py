@@ -169,10 +169,10 @@ def test_values_of_a_dictionary_have_the_type_of_the_column(kind: pa.DataType, t
     pq.write_table(pa.table({"a.b": values, "n": [1] * len(values)}), path)
     pages, read = find_column(footer_of(path), 0, 0, reader_of(path)), reader_of(path)
     assert pages is not None
-    found = read_rows(pages, np.array([0, 1, 2_999]), read)
-    assert found is not None
-    assert found.type == kind
-    assert found.to_pylist() == [values[i].as_py() for i in (0, 1, 2_999)]
+    rows = read_rows(pages, np.array([0, 1, 2_999]), read)
+    assert rows is not None
+    assert rows.type == kind
+    assert rows.to_pylist() == [values[i].as_py() for i in (0, 1, 2_999)]
 
 
 @pytest.mark.parametrize("options", [{}, {"write_page_index": True}])

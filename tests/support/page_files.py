@@ -200,9 +200,9 @@ def check_lookups(path: Path | str) -> None:
                             bp.And(where, bp.GtEq("int64", least)),
                             pc.and_(mask, pc.greater_equal(number, least)),
                         )
-                    found = bp.read_table(path, where)
-                    expected = whole.filter(mask).cast(found.schema)  # INT96 is shown with a zone
-                    assert found.to_pylist() == expected.to_pylist(), (path, where)
+                    rows = bp.read_table(path, where)
+                    expected = whole.filter(mask).cast(rows.schema)  # INT96 is shown with a zone
+                    assert rows.to_pylist() == expected.to_pylist(), (path, where)
 
 
 def _neighbour(value: Any) -> Any:

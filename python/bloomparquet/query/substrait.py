@@ -200,7 +200,8 @@ class _Reader:
 
 
 def _kinds(column: pa.DataType) -> frozenset[str]:
-    """The kinds of literals that have the type of a column. A Python integer in a list is an i64."""
+    """The kinds of literals that have the type of a column. A Python integer in a list is an i64. UINT64 is
+    user-defined."""
     if pa.types.is_integer(column):
         signed = ("i8", "i16", "i32", "i64")
         return frozenset((*signed, "user_defined") if pa.types.is_uint64(column) else signed)

@@ -14,7 +14,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _GAPS = 4
-_FEW_ROWS = 8  # one of so many: columns are read apart where fewer rows match
+_FEW_ROWS = 8  # one row of so many: while fewer match, the columns of the condition are read first
 _LEAST_COLUMN = 16 << 10
 _LEAST_SEARCHED = 512 << 10
 _MOST_SEARCHED = 4

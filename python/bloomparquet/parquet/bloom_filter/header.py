@@ -37,7 +37,7 @@ MAX_BITSET_BYTES = 128 * 1024 * 1024
 """The largest bitset that parquet-java and Arrow write or read."""
 
 # The header that known writers write: num_bytes, and three unions whose only member is an empty struct.
-_USUAL = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])(?:\x1c\x1c\0\0){3}\0", re.DOTALL)
+_USUAL = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])(?:\x1c\x1c\0\0){3}\0")
 
 
 def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:

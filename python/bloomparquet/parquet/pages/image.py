@@ -177,28 +177,36 @@ def read_rows(column: ColumnPages, rows: Rows, read: ReadBytes) -> pa.Array | No
         return None
     parts: list[bytes | memoryview] = [MAGIC]  # pyarrow ignores a dictionary page at byte 0
     total = int((choice.ends - choice.starts).sum())
-    chunks: list[ColumnChunk] = []
-    repeats = len(column.chunks[0].leaf.path) == 1
-    for chunk, pages, is_required in zip(column.chunks, choice.pages, column.form.required, strict=True):
-        chosen = [chunk.read(page, read) for page in pages.tolist()]
-        repeats &= all(header.uses_dictionary for header, _ in chosen)
-        chunks.append(_append_pages(parts, chunk, pages, chosen, choice, read, is_required))
-    # Texts that are all in the dictionary are made for `rows` only; pyarrow reads other types as always.
-    texts = list(column.chunks[0].leaf.path) if repeats else None
+    chosen = [
+        [chunk.read(page, read) for page in pages.tolist()]
+        for chunk, pages in zip(column.chunks, choice.pages, strict=True)
+    ]
+    chunks = [
+        _append_pages(parts, chunk, pages, read_pages, choice, read, is_required)
+        for chunk, pages, read_pages, is_required in zip(
+            column.chunks, choice.pages, chosen, column.form.required, strict=True
+        )
+    ]
+    path = column.chunks[0].leaf.path
+    is_dictionary = len(path) == 1 and all(header.uses_dictionary for header, _ in chosen[0])
     try:
         metadata = image_metadata(column.form.skeleton, chunks, total + 1)
-        source = pa.BufferReader(_join(parts))
-        image = pq.ParquetFile(source, metadata=metadata, read_dictionary=texts, coerce_int96_timestamp_unit="us")
+        image = pq.ParquetFile(
+            pa.BufferReader(_join(parts)), metadata=metadata, coerce_int96_timestamp_unit="us",
+            read_dictionary=list(path) if is_dictionary else None,  # of text; pyarrow reads other types as always
+        )  # fmt: skip
         values = image.read_row_group(0, use_threads=False).column(0)
         if len(values) != total:
             raise FormatError(f"the pages have {len(values)} rows; expected {total}")
         taken = _take(values, choice.positions(rows))
-        return _decoded(taken, metadata.schema.to_arrow_schema().field(0).type) if repeats else taken
+        return _decoded(taken, metadata) if is_dictionary else taken
     except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
         raise FormatError(first_line(error)) from error
 
 
-def _decoded(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _decoded(values: pa.Array, metadata: pq.FileMetaData) -> pa.Array:
+    """`values` without the dictionary in which they were read. So only the texts of the wanted rows are made."""
+    kind = metadata.schema.to_arrow_schema().field(0).type
     is_plain = pa.types.is_dictionary(kind) or not pa.types.is_dictionary(values.type)
     return values if is_plain else values.dictionary_decode().cast(kind)
 
