@@ -343,6 +343,15 @@ def test_explain_says_why_as_text_and_as_json(run: Run, users: str) -> None:
     assert json.loads(run("explain", users, "--json").out)["where"] is None
 
 
+def test_explain_reads_and_says_what_was_read(run: Run, users: str) -> None:
+    explained = run("explain", users, "--where", "id = 7").out
+    assert run("explain", users, "--where", "id = 7", "--read").out.startswith(
+        f"{explained}\nwhat was read:\n  rows: 1\n  row groups: 1 of 10\n  "
+    )
+    read = json.loads(run("explain", users, "--where", "id = 7", "--read", "--json").out)["read"]
+    assert {**read["columns"], "day": None}.keys() == set(bp.read_table(users).column_names)
+
+
 def test_plan_names_conditions_that_are_not_used(run: Run, users: str) -> None:
     where = "id = 7 AND length(name) = 3"
     lines = run("plan", users, "--where", where).out.splitlines()

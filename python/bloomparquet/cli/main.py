@@ -136,24 +136,34 @@ def plan(
 @cli.command()
 @paths
 @_predicate
+@click.option("--read", "reads", is_flag=True, help="Read the matching rows, and say what was read of each column.")
 @html_option
 @json_option
-def explain(path: tuple[str, ...], report: str | None, as_json: bool, **predicate: Any) -> None:
+def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: bool, **predicate: Any) -> None:
     """Say why row groups are skipped, and why not more of them.
 
     For each part of the predicate: which evidence skips how many row groups, which does not, for which reason, and what
-    to do about it. Reads no data.
+    to do about it. Reads no data without --read.
     """
     import bloomparquet as bp
+    from bloomparquet.reading.amounts import ReadAmounts
+    from bloomparquet.reading.scan import read_plan
 
     scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
     write_report(report, path, scan_plan)
     explanation = scan_plan.explain()
+    amounts = ReadAmounts()
+    if reads:
+        for _ in read_plan(scan_plan, None, scan_plan.options, amounts=amounts):
+            pass
     if as_json:
         values = explanation.to_dict() | ({"where": None} if scan_plan.where is None else {})
-        echo(json.dumps(values, ensure_ascii=False))
-    else:
-        echo_folded(str(explanation))
+        echo(json.dumps(values | ({"read": amounts.to_dict()} if reads else {}), ensure_ascii=False))
+        return
+    echo_folded(str(explanation))
+    if reads:
+        lines = amounts.describe(scan_plan.unit, len(scan_plan.table)).split("; ")
+        echo("\n".join(["", "what was read:", *(f"  {line}" for line in lines)]))
 
 
 @cli.command()

@@ -1,8 +1,9 @@
-"""Counts what a scan reads, for the log."""
+"""Counts what a scan reads."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from bloomparquet.errors import shorten
 from bloomparquet.storage.forks import new_lock
@@ -41,3 +42,11 @@ class ReadAmounts:
         for name, size in sorted(self._page_bytes.items()):
             parts.append(f"{shorten(name)}: {size:,} bytes (pages: {self._pages[name]:,})")
         return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The amounts as values that ``json.dumps`` takes."""
+        columns = {
+            name: {"whole_bytes": self._whole[name], "pages": self._pages[name], "page_bytes": self._page_bytes[name]}
+            for name in sorted(self._whole | self._page_bytes)
+        }
+        return {"rows": self.rows, "units": self.units, "columns": columns}

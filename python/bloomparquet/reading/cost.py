@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bloomparquet.storage.files import Storage
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _GAPS = 4
-_FEW_ROWS = 8  # one row of so many: while fewer match, the columns of the condition are read first
+_FEW_ROWS = 128  # one row of so many: while fewer match, the columns of the condition are read first
+_PAGE = 1 << 20
+_MOST_PAGES = 0.9
 _LEAST_COLUMN = 16 << 10
 _LEAST_SEARCHED = 512 << 10
 _MOST_SEARCHED = 4
@@ -31,15 +36,17 @@ def reads_condition_first(other_bytes: int, storage: Storage) -> bool:
 
 
 class MatchedShare:
-    """Whether many rows of the row group that was filtered last matched. Threads may share it: a lost update costs only
-    time."""
+    """Whether many rows of the row group that was filtered last matched, and most pages held one of them: then all its
+    columns would have been read sooner together. Threads may share it: a lost update costs only time."""
 
     def __init__(self) -> None:
         self.is_large = False
 
-    def note(self, matches: int, rows: int) -> None:
-        """Note that `matches` of `rows` rows matched."""
-        self.is_large = matches * _FEW_ROWS > rows
+    def note(self, matches: NDArray[np.int64], rows: int, column_bytes: int) -> None:
+        """Note the positions of the `matches` among `rows` rows, whose other columns have about `column_bytes` each."""
+        pages = max(column_bytes // _PAGE, 1)
+        is_frequent = len(matches) * _FEW_ROWS > rows
+        self.is_large = is_frequent and len(np.unique(matches * pages // rows)) > _MOST_PAGES * pages
 
 
 def reads_pages(size: int, columns: int) -> bool:

@@ -108,7 +108,7 @@ class FileScan:
             stored_batches = self._reader.read_rows(unit, names, possible)
         else:
             return
-        end = n_matches = 0
+        matched, end = [np.zeros(0, np.int64)], 0
         for stored in stored_batches:
             start, end = end, end + stored.num_rows
             rows = np.arange(start, end) if possible is None else possible[start:end]
@@ -124,11 +124,12 @@ class FileScan:
                 if matches.true_count == 0:
                     continue
                 batch, rows = batch.filter(matches), rows[to_bools(matches)]
-                n_matches += len(rows)
+                matched.append(rows)
             if batch.num_rows:
                 yield batch, rows
-        if self._condition is not None and possible is None:
-            self._condition.matched.note(n_matches, end)
+        if self._condition is not None and possible is None and end:
+            size = self._reader.size_of(unit, self._other_names) // max(len(self._other_names), 1)
+            self._condition.matched.note(np.concatenate(matched), end, size)
 
     def _find_rows(self, unit: int) -> NDArray[np.int64] | None:
         """The rows that may match; see :meth:`FileReader.find_rows`."""

@@ -172,13 +172,17 @@ def read_plan(
     *,
     merge_schema: bool = False,
     for_spark: bool = False,
+    amounts: ReadAmounts | None = None,
 ) -> pa.RecordBatchReader:
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`.
 
-    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition.
+    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition. `amounts`:
+    counts what is read.
     """
     check_names(columns)
-    scan = _Scan(plan, columns, merge_schema, options, for_spark)
+    if amounts is None and log.isEnabledFor(logging.INFO):
+        amounts = ReadAmounts()
+    scan = _Scan(plan, columns, merge_schema, options, for_spark, amounts)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
@@ -217,12 +221,12 @@ class _Scan:
         merge_schema: bool,
         options: PlanOptions,
         for_spark: bool,
+        amounts: ReadAmounts | None,
     ) -> None:
         for error in plan.unreadable.values():  # the rows of this file might match
             raise error
         self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
-        self._for_spark = for_spark
-        self._amounts = ReadAmounts() if log.isEnabledFor(logging.INFO) else None
+        self._for_spark, self._amounts = for_spark, amounts
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)
         # A plan that opened no file does not know their format.
