@@ -206,7 +206,6 @@ WRITES: dict[str, Write] = {
         .partitionBy("p")
         .save(str(path))
     ),
-    "a committer of the user's": save("overwrite", **{"mapreduce.fileoutputcommitter.algorithm.version": "2"}),
     "CTAS": statement("CREATE TABLE t USING {source} LOCATION '{path}/new' AS SELECT * FROM rows"),
     "saveAsTable": lambda frame, source, path: (
         frame.write.format(source).option("path", str(path / "new")).saveAsTable("t")

@@ -87,17 +87,18 @@ def test_partitions_and_compression_equal_parquets(jar_spark: SparkSession, tmp_
     )
 
 
-@pytest.mark.parametrize("option", [True, False], ids=["by option", "by the session"])
-def test_dynamic_partition_overwrite_keeps_other_partitions(
-    jar_spark: SparkSession, tmp_path: Path, option: bool
-) -> None:
+@pytest.mark.parametrize("by", ["an option", "the session", "the session's option"])
+def test_dynamic_partition_overwrite_keeps_other_partitions(jar_spark: SparkSession, tmp_path: Path, by: str) -> None:
+    setting = "spark.sql.sources.partitionOverwriteMode"
     results = []
     for name in FORMATS:
         path = str(tmp_path / name)
         jar_spark.range(6).selectExpr("id", "id % 3 AS p").write.format(name).partitionBy("p").save(path)
         writer = jar_spark.sql("SELECT 100L AS id, 1L AS p").write.format(name).mode("overwrite").partitionBy("p")
-        with conf(jar_spark, {} if option else {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
-            (writer.option("partitionOverwriteMode", "dynamic") if option else writer).save(path)
+        if by == "the session's option" and name == "bloomparquet":
+            setting = "spark.datasource.bloomparquet.partitionOverwriteMode"
+        with conf(jar_spark, {} if by == "an option" else {setting: "dynamic"}):
+            (writer.option("partitionOverwriteMode", "dynamic") if by == "an option" else writer).save(path)
         results.append(rows(jar_spark.read.parquet(path)))
     assert results[0] == results[1] == sorted([(0, 0), (3, 0), (100, 1), (2, 2), (5, 2)], key=repr)
 

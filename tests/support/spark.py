@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,15 +81,6 @@ def forget_sources(session: SparkSession) -> None:
     notes = hadoop.getClass().getDeclaredField("updatingResource")
     notes.setAccessible(True)
     notes.set(hadoop, context._jvm.java.util.Collections.synchronizedMap(one))
-
-
-def wait_for_tasks(spark: SparkSession) -> None:
-    """Wait until no task runs. Those of a failed job are told to stop, and end later than the job."""
-    tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # type: ignore[union-attr]
-    deadline = time.monotonic() + 60
-    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
-        assert time.monotonic() < deadline, "a task still runs after a minute"
-        time.sleep(0.01)
 
 
 @contextmanager

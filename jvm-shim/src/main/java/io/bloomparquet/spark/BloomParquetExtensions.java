@@ -2,11 +2,10 @@ package io.bloomparquet.spark;
 
 import io.bloomparquet.spark.files.ConnectorsRule;
 import io.bloomparquet.spark.load.LoadRule;
-import io.bloomparquet.spark.load.LoadedFilesRule;
 import io.bloomparquet.spark.plain.EarlyLook;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.support.DriverSettings;
-import io.bloomparquet.spark.write.WriteRule;
+import io.bloomparquet.spark.write.WriteStrategy;
 import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -16,7 +15,7 @@ import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import scala.runtime.BoxedUnit;
 
 /**
- * Prunes Spark's own scans of Parquet and ORC files, and makes overwrites safe. Spark finds this class by itself if the
+ * Prunes Spark's own scans of Parquet and ORC files, and checks overwrites. Spark finds this class by itself if the
  * jar is on the class path when a session starts; {@code spark.sql.extensions} may name it too.
  */
 public final class BloomParquetExtensions implements SparkSessionExtensionsProvider {
@@ -35,8 +34,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
       extensions.injectOptimizerRule(session -> new LoadRule()); // the others look for Spark's relations
       extensions.injectOptimizerRule(EarlyLook::new);
       extensions.injectOptimizerRule(PlainScans::install);
-      extensions.injectOptimizerRule(WriteRule::new);
-      extensions.injectOptimizerRule(session -> new LoadedFilesRule());
+      extensions.injectPlannerStrategy(WriteStrategy::new);
     }
     return BoxedUnit.UNIT;
   }

@@ -82,7 +82,7 @@ record LoadPredicate(StructType schema, Map<ExprId, Integer> positions, Expressi
   }
 
   /** Whether a task can evaluate {@code expression} as it is. */
-  static boolean isEvaluable(Expression expression) {
+  private static boolean isEvaluable(Expression expression) {
     boolean itself = !(expression instanceof Unevaluable) || expression instanceof Attribute;
     return itself && Scala.list(expression.children()).stream().allMatch(LoadPredicate::isEvaluable);
   }

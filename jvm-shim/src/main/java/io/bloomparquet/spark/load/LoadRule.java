@@ -21,13 +21,9 @@ public final class LoadRule extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return replaceLoads(plan);
-  }
-
-  static LogicalPlan replaceLoads(LogicalPlan plan) {
     return plan instanceof DataSourceV2Relation load && load.table() instanceof LoadedTable table
         ? relation(load, table)
-        : plan.mapChildren(LoadRule::replaceLoads);
+        : plan.mapChildren(this::apply);
   }
 
   private static LogicalPlan relation(DataSourceV2Relation load, LoadedTable table) {

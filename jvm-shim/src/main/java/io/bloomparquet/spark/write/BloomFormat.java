@@ -27,15 +27,6 @@ public interface BloomFormat {
   /** The filters of a write. Checks the values of its options, and throws {@link IllegalArgumentException}. */
   FilterOptions newFilterOptions(Map<String, String> options, StructType schema);
 
-  /** Whether {@code conf} leaves the format's committer as it is by default, so that ours can replace it. */
-  boolean hasDefaultCommitter(Configuration conf);
-
-  /** The files that this write replaces, as {@link WriteRule} decided; null before that, and for streams. */
-  Overwrite overwrite();
-
-  /** This format for one write. */
-  org.apache.spark.sql.execution.datasources.FileFormat with(Overwrite overwrite);
-
   /**
    * Checks the options of a write, and throws {@link IllegalArgumentException}.
    *
@@ -72,11 +63,7 @@ public interface BloomFormat {
     TableLog.refuseWriting(FileOutputFormat.getOutputPath(job), false, conf);
     FilterOptions filters = filters(session, options, schema, conf);
     filters.applyTo(conf);
-    OutputWriterFactory writers = filters.withFilters(superPrepareWrite.get(), conf);
-    if (overwrite() != null && overwrite().replaced() != null) {
-      ReplacingCommitter.prepare(conf, overwrite()); // Spark's preparation sets another committer
-    }
-    return writers;
+    return filters.withFilters(superPrepareWrite.get(), conf);
   }
 
   /** Checks the options of a read that has no {@code where}: of a table, a stream, or a path query. */

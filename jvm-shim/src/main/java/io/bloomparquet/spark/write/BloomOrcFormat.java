@@ -18,40 +18,14 @@ import org.apache.spark.sql.types.StructType;
 public final class BloomOrcFormat extends OrcFileFormat implements BloomFormat {
   private static final long serialVersionUID = 1L;
 
-  private final transient Overwrite overwrite;
-
-  /** Called by Spark. */
-  public BloomOrcFormat() {
-    this(null);
-  }
-
-  private BloomOrcFormat(Overwrite overwrite) {
-    this.overwrite = overwrite;
-  }
-
   @Override
   public FileFormat format() {
     return FileFormat.ORC;
   }
 
   @Override
-  public Overwrite overwrite() {
-    return overwrite;
-  }
-
-  @Override
-  public BloomOrcFormat with(Overwrite overwrite) {
-    return new BloomOrcFormat(overwrite);
-  }
-
-  @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
     return new OrcWriteOptions(options, schema);
-  }
-
-  @Override
-  public boolean hasDefaultCommitter(Configuration conf) {
-    return true;
   }
 
   @Override

@@ -6,14 +6,11 @@ import io.bloomparquet.spark.support.FileFormat;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.Job;
-import org.apache.parquet.hadoop.ParquetOutputCommitter;
-import org.apache.parquet.hadoop.ParquetOutputFormat;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 
@@ -21,54 +18,14 @@ import org.apache.spark.sql.types.StructType;
 public final class BloomParquetFormat extends ParquetFileFormat implements BloomFormat {
   private static final long serialVersionUID = 1L;
 
-  /** parquet-java's older name for {@link ParquetOutputFormat#JOB_SUMMARY_LEVEL}. */
-  private static final String SUMMARY = "parquet.enable.summary-metadata";
-
-  private final transient Overwrite overwrite;
-
-  /** Called by Spark. */
-  public BloomParquetFormat() {
-    this(null);
-  }
-
-  private BloomParquetFormat(Overwrite overwrite) {
-    this.overwrite = overwrite;
-  }
-
   @Override
   public FileFormat format() {
     return FileFormat.PARQUET;
   }
 
   @Override
-  public Overwrite overwrite() {
-    return overwrite;
-  }
-
-  @Override
-  public BloomParquetFormat with(Overwrite overwrite) {
-    return new BloomParquetFormat(overwrite);
-  }
-
-  @Override
   public FilterOptions newFilterOptions(Map<String, String> options, StructType schema) {
     return new BloomWriteOptions(options, schema);
-  }
-
-  @Override
-  public boolean hasDefaultCommitter(Configuration conf) {
-    return ParquetOutputCommitter.class
-            .getName()
-            .equals(conf.get(SQLConf.PARQUET_OUTPUT_COMMITTER_CLASS().key(), ParquetOutputCommitter.class.getName()))
-        && !summarizes(conf);
-  }
-
-  /** Whether the committer writes a summary of all files in the directory. It would cover the old files too. */
-  private static boolean summarizes(Configuration conf) {
-    String level = conf.get(ParquetOutputFormat.JOB_SUMMARY_LEVEL);
-    return level == null
-        ? conf.getBoolean(SUMMARY, false)
-        : !level.equalsIgnoreCase(ParquetOutputFormat.JobSummaryLevel.NONE.name());
   }
 
   @Override

@@ -1,5 +1,5 @@
 /**
- * Spark's file formats, which also write Bloom filters, and which delete the files that they overwrite last.
+ * Spark's file formats, which also write Bloom filters, and the checks before an overwrite.
  *
  * <p>Must not know scans and plans.
  */
