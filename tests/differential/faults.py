@@ -102,8 +102,8 @@ FAULTS = [
     ),
     Fault(
         "planning: a column that a file lacks is not NULL there", f"{_CORE}/planning/judge.py",
-        "verdicts[self._table.members(i)] = value_for_null(leaf) is True",
-        "verdicts[self._table.members(i)] = False",
+        "codes[self._table.members(i)] = KEPT if value_for_null(leaf) is True else Decision.NULLS.code",
+        "codes[self._table.members(i)] = Decision.NULLS.code",
     ),
     Fault(
         "planning: an index speaks for files that changed", f"{_CORE}/planning/index/file_positions.py",

@@ -16,10 +16,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Eq, In, Or, Predicate
+from bloomparquet.query.verdict import Decision
 from tests.differential import oracle, writers
 from tests.differential.cases import Data, cases, data_sets
 from tests.differential.kinds import ORC_NAMES

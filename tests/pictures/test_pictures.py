@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import bloomparquet as bp
 from bloomparquet.pictures.show import show_in_notebooks
-from bloomparquet.planning.decisions import DECISIONS, Decision
+from bloomparquet.query.verdict import DECISIONS, Decision
 from bloomparquet.reading.inspect import FILTER_SCHEMA
 from bloomparquet.report.cells import binned
 from bloomparquet.report.html import document, text

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision
+from bloomparquet.planning.decisions import WHOLE_FILE
+from bloomparquet.query.verdict import DECISIONS, Decision
 from tests.support.files import write_groups
 from tests.support.orc_rewriting import write as write_orc
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
 from bloomparquet.query.sql.parse import parse_where
+from bloomparquet.query.verdict import Decision
 from tests.planning.test_why_not import EVEN, unreadable
 from tests.support.files import write, write_groups
 from tests.support.orc_rewriting import write as write_orc

@@ -18,6 +18,7 @@ from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.variants import VariantField
+from bloomparquet.query.verdict import Decision
 from bloomparquet.storage.files import ReadCount
 from tests.support.files import hive
 
@@ -35,12 +36,11 @@ def dataset(tmp_path: Path) -> bp.Dataset:
 def verdicts(dataset: bp.Dataset, leaf: Predicate, strict: bool = True, **options: object) -> list[bool] | None:
     evidence = PartitionEvidence(dataset, PlanOptions(**options))  # type: ignore[arg-type]
     by_file, alive = evidence.verdicts(leaf, strict), np.array([True, False, True])
-    if by_file is None:
-        assert evidence.verdicts_or_keep(leaf, alive, strict) is alive
-        return None
-    assert by_file.dtype == np.bool_
-    assert evidence.verdicts_or_keep(leaf, alive, strict).tolist() == by_file.tolist()
-    return by_file.tolist()
+    codes = evidence.codes(leaf, alive, strict)
+    assert codes.tolist() == [
+        0 if keep else Decision.PARTITION.code for keep in ([True] * 3 if by_file is None else by_file)
+    ]
+    return None if by_file is None else by_file.tolist()
 
 
 NOON = "2026-07-02T00:00:00+00:00"

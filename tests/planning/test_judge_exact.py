@@ -3,33 +3,32 @@ skipped, and everything else that the evidence excludes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
-from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.judge import (
     HAS_FILTER,
     NO_FILTER,
     Errors,
+    Judgement,
     Request,
     RowCondition,
-    decide,
     judge,
 )
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT, REASONS
+from bloomparquet.planning.plan import KEPT
 from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import And, Predicate, leaves
-from bloomparquet.query.verdict import Reason, might_match
+from bloomparquet.query.predicate import Always, Junction, Predicate
+from bloomparquet.query.verdict import DECISIONS, Decision
 from bloomparquet.storage.files import ReadCount
 from tests.support.evidence import (
     FILES,
@@ -49,7 +48,7 @@ from tests.support.evidence import (
 )
 from tests.support.files import hive
 
-STATISTICS, BLOOM = (REASONS.index(reason) for reason in (Reason.STATISTICS, Reason.BLOOM))
+NULLS, BOUNDS, BLOOM = Decision.NULLS.code, Decision.BOUNDS.code, Decision.BLOOM.code
 
 
 def make_request(dataset: bp.Dataset, **options: Any) -> Request:
@@ -78,32 +77,59 @@ def cases(seed: int, *, in_parts: bool) -> Iterator[tuple[list[Range], list[Pred
 
 def judged(
     ranges: list[Range], conditions: list[Predicate], request: Request, **options: Any
-) -> tuple[FakeRanges, NDArray[np.uint8], Any]:
+) -> tuple[FakeRanges, Judgement]:
     table = FakeRanges(ranges, **options)
     units: Any = table
-    codes, counts = judge(units, [RowCondition(each, strict=True) for each in conditions], request)
-    assert codes.dtype == np.uint8
-    return table, codes, counts
+    judgement = judge(units, [RowCondition(each, strict=True) for each in conditions], request)
+    assert judgement.codes.dtype == np.uint8
+    return table, judgement
 
 
-def expected_code(each: Range, conditions: list[Predicate], oracle: Oracle) -> int:
-    if not each.rows or not all(holds(condition, each, oracle.by_statistics) for condition in conditions):
-        return STATISTICS
-    if not all(holds(condition, each, oracle.by_filters) for condition in conditions):
-        return BLOOM
-    return KEPT
+def codes_of(*arguments: Any, **options: Any) -> list[int]:
+    return judged(*arguments, **options)[1].codes.tolist()
+
+
+def evidence_up_to(decision: Decision, oracle: Oracle) -> Judge:
+    """What the evidence says of a leaf predicate that is not more expensive than `decision`."""
+    return {
+        Decision.CONSTANT: lambda leaf, each: True,
+        Decision.PARTITION: oracle.by_partition,
+        Decision.NULLS: oracle.by_nulls,
+        Decision.BOUNDS: oracle.by_statistics,
+        Decision.INDEX: lambda leaf, each: (
+            oracle.by_filters(leaf, each)
+            or (oracle.by_statistics(leaf, each) and not each.chunks[column_of(leaf)].in_index)
+        ),
+        Decision.BLOOM: oracle.by_filters,
+    }[decision]
+
+
+def is_kept(each: Range, conditions: list[Predicate], judge_leaf: Judge) -> bool:
+    return bool(each.rows) and all(holds(condition, each, judge_leaf) for condition in conditions)
+
+
+def assert_decided(code: int, each: Range, conditions: list[Predicate], oracle: Oracle) -> None:
+    """What the evidence excludes is skipped, and the decision names evidence that suffices. For a single leaf
+    predicate, it is the cheapest one: of the others, not every part is asked."""
+    assert (code == KEPT) == is_kept(each, conditions, oracle.by_filters), (conditions, each)
+    assert code == KEPT or not has_match(conditions, each), (conditions, each)
+    if code == KEPT or not each.rows:
+        assert code in (KEPT, *map(attrgetter("code"), (Decision.NULLS, Decision.CONSTANT, Decision.PARTITION)))
+        return
+    assert not is_kept(each, conditions, evidence_up_to(DECISIONS[code], oracle)), (conditions, each)
+    if len(conditions) == 1 and not isinstance(conditions[0], Junction | Always):
+        assert is_kept(each, conditions, evidence_up_to(DECISIONS[code - 1], oracle)), (conditions, each)
 
 
 @SEEDS
 def test_evidence_skips_exactly_what_it_excludes(seed: int, dataset: bp.Dataset) -> None:
     for ranges, conditions in cases(seed, in_parts=False):
         request = make_request(dataset)
-        table, codes, counts = judged(ranges, conditions, request)
-        assert counts is None
+        table, judgement = judged(ranges, conditions, request)
+        assert judgement.counts is None
         oracle = Oracle()
-        assert codes.tolist() == [expected_code(each, conditions, oracle) for each in ranges], conditions
-        for each, code in zip(ranges, codes.tolist(), strict=True):
-            assert code == KEPT or not has_match(conditions, each), (conditions, each)
+        for each, code in zip(ranges, judgement.codes.tolist(), strict=True):
+            assert_decided(code, each, conditions, oracle)
         assert request.filter_reads.requests == len(table.asked)
         for member, _ in table.asked:
             alive = [holds(condition, ranges[member], oracle.by_statistics) for condition in conditions]
@@ -120,94 +146,35 @@ def test_evidence_skips_exactly_what_it_excludes(seed: int, dataset: bp.Dataset)
 def test_stripes_are_judged_by_their_row_groups(seed: int, dataset: bp.Dataset) -> None:
     for ranges, conditions in cases(seed, in_parts=True):
         request, oracle = make_request(dataset), Oracle()
-        _, codes, counts = judged(ranges, conditions, request)
-        expected, of_parts = [], []
-        for stripe in ranges:
-            of_stripe = [expected_code(part, conditions, oracle) for part in stripe.parts]
-            if expected_code(stripe, conditions, oracle) != KEPT:
-                of_stripe = [STATISTICS] * len(of_stripe)
-            assert KEPT in of_stripe or not any(has_match(conditions, part) for part in stripe.parts)
-            # The order of reasons is kept, statistics, Bloom filters: one row group decides about its stripe.
-            expected.append(KEPT if KEPT in of_stripe else BLOOM if BLOOM in of_stripe else STATISTICS)
-            of_parts += of_stripe
-        assert codes.tolist() == expected, conditions
-        reasons = [of_parts.count(code) for code in (KEPT, STATISTICS, BLOOM)]
-        assert list(counts) == [len(of_parts), *reasons]
+        _, judgement = judged(ranges, conditions, request)
+        by_statistics, kept = [], []
+        for i, (stripe, code) in enumerate(zip(ranges, judgement.codes.tolist(), strict=True)):
+            of_parts = judgement.codes_of_ranges[judgement.owner == i].tolist()
+            if of_parts:
+                for part, of_part in zip(stripe.parts, of_parts, strict=True):
+                    assert_decided(of_part, part, conditions, oracle)
+                assert code == (KEPT if KEPT in of_parts else max(of_parts))
+            else:
+                assert not is_kept(stripe, conditions, oracle.by_statistics)
+                assert not is_kept(stripe, conditions, evidence_up_to(DECISIONS[code], oracle))
+            assert code == KEPT or not any(has_match(conditions, part) for part in stripe.parts)
+            is_excluded = not is_kept(stripe, conditions, oracle.by_statistics)
+            by_statistics += [is_excluded or not is_kept(p, conditions, oracle.by_statistics) for p in stripe.parts]
+            kept += [not is_excluded and is_kept(part, conditions, oracle.by_filters) for part in stripe.parts]
+        skipped = len(kept) - sum(kept)
+        assert judgement.counts == (len(kept), sum(kept), sum(by_statistics), skipped - sum(by_statistics))
 
 
-def known_leaves(ranges: Sequence[Range], conditions: Sequence[Predicate], oracle: Oracle) -> set[int]:
-    """The ids of the leaf predicates that statistics are asked about."""
-    asked: set[int] = set()
-    alive = np.array([each.rows > 0 for each in ranges], np.bool_)
-
-    def judge_leaf(leaf: Predicate, _: Any) -> NDArray[np.bool_]:
-        asked.add(id(leaf))
-        return np.array([oracle.by_statistics(leaf, each) for each in ranges], np.bool_)
-
-    for condition in conditions:
-        alive = might_match(condition, alive, judge_leaf)
-    return asked
-
-
-def expected_decisions(
-    ranges: list[Range], codes: list[int], conditions: list[Predicate], oracle: Oracle
-) -> Iterator[Decision]:
-    by_bloom = [each for each, code in zip(ranges, codes, strict=True) if code == BLOOM]
-    asked = [part for each in by_bloom for part in each.parts] or ranges
-    of_filters = {leaf for condition in conditions for leaf in known_leaves(asked, [condition], oracle)}
-    judged_leaves = known_leaves(ranges, conditions, oracle)
-
-    def might_hold(each: Range, judge_leaf: Judge) -> bool:
-        """By evidence about the leaf predicates that the plan judged."""
-
-        def judge_known(leaf: Predicate, each: Range) -> bool:
-            return id(leaf) not in judged_leaves or judge_leaf(leaf, each)
-
-        return all(holds(condition, each, judge_known) for condition in conditions)
-
-    for each, code in zip(ranges, codes, strict=True):
-        if code == KEPT:
-            yield Decision.READ
-        elif each in by_bloom:
-            filters = (
-                part.chunks[column_of(leaf)].in_index
-                for leaf in leaves(And(*conditions))
-                for part in each.parts or (each,)
-                if id(leaf) in of_filters and oracle.asks(leaf, part)
-            )
-            yield Decision.INDEX if any(filters) else Decision.BLOOM
-        elif not each.rows:
-            yield Decision.NULLS
-        elif not might_hold(each, lambda leaf, _: True):
-            yield Decision.CONSTANT
-        elif not might_hold(each, oracle.by_partition):
-            yield Decision.PARTITION
-        else:
-            yield Decision.BOUNDS if might_hold(each, oracle.by_nulls) else Decision.NULLS
-
-
-@SEEDS
 @pytest.mark.parametrize("in_parts", [False, True], ids=["row groups", "stripes"])
-def test_decisions_name_the_cheapest_evidence(in_parts: bool, seed: int, dataset: bp.Dataset) -> None:
-    """And asking for them reads nothing."""
-    for ranges, conditions in cases(seed, in_parts=in_parts):
-        request = make_request(dataset)
-        table, codes, _ = judged(ranges, conditions, request)
-        before = repr((request.footer_reads, request.filter_reads, request.errors.errors, request.watch.seconds))
-        units: Any = table
-        decisions = decide(units, [RowCondition(each, strict=True) for each in conditions], request, codes)
-        assert (
-            repr((request.footer_reads, request.filter_reads, request.errors.errors, request.watch.seconds)) == before
-        )
-        expected = list(expected_decisions(ranges, codes.tolist(), conditions, Oracle()))
-        assert [DECISIONS[code] for code in decisions.tolist()] == expected, conditions
-
-
-def test_what_a_plan_keeps_is_read(dataset: bp.Dataset) -> None:
-    """Also if it has no rows: a plan keeps the row groups of files that changed meanwhile."""
-    table: Any = FakeRanges([Range(0, {name: Chunk(()) for name in "abc"}), *simple(0)])
-    conditions, codes = [RowCondition(bp.Eq("a", 9), strict=True)], np.full(2, KEPT, np.uint8)
-    assert decide(table, conditions, make_request(dataset), codes).tolist() == [DECISIONS.index(Decision.READ)] * 2
+def test_only_what_is_alive_is_looked_at(in_parts: bool, dataset: bp.Dataset) -> None:
+    """And the rest is kept: explaining leaves out files that changed meanwhile."""
+    for ranges, conditions in cases(3, in_parts=in_parts):
+        table: Any = FakeRanges(ranges)
+        alive = np.arange(len(ranges)) % 2 == 0
+        of_all = [RowCondition(each, strict=True) for each in conditions]
+        judgement = judge(table, of_all, make_request(dataset), alive)
+        is_kept_by_all = judge(table, of_all, make_request(dataset)).codes == KEPT
+        assert ((judgement.codes == KEPT) == (is_kept_by_all | ~alive)).all()
 
 
 def simple(*files: int) -> list[Range]:
@@ -217,34 +184,34 @@ def simple(*files: int) -> list[Range]:
 
 def test_a_column_that_the_reader_converts_excludes_nothing(dataset: bp.Dataset) -> None:
     """Also where a file lacks it."""
-    for column, expected in (("a", [KEPT, KEPT]), ("x", [3, 3])):
+    for column, expected in (("a", [KEPT, KEPT]), ("x", [BLOOM, BLOOM])):
         request = make_request(dataset, reader_types={(column,): "other", ("x",): "bigint"})
-        assert judged(simple(0, 1), [bp.Eq("a", 3)], request)[1].tolist() == expected
+        assert codes_of(simple(0, 1), [bp.Eq("a", 3)], request) == expected
     request = make_request(dataset, reader_types={("b",): "other"})
-    assert judged(simple(0, 1), [bp.Eq("b", 9)], request)[1].tolist() == [KEPT, KEPT]
+    assert codes_of(simple(0, 1), [bp.Eq("b", 9)], request) == [KEPT, KEPT]
 
 
 def test_an_unknown_column_excludes_nothing(dataset: bp.Dataset) -> None:
     """An unknown column is no column that some files lack: such columns are NULL there."""
     request = make_request(dataset)
-    assert judged(simple(0, 1), [bp.Eq("x", 3)], request)[1].tolist() == [2, 2]
+    assert codes_of(simple(0, 1), [bp.Eq("x", 3)], request) == [NULLS, NULLS]
     request = replace(request, unknown=frozenset({("x",)}))
-    assert judged(simple(0, 1), [bp.Eq("x", 3)], request)[1].tolist() == [KEPT, KEPT]
+    assert codes_of(simple(0, 1), [bp.Eq("x", 3)], request) == [KEPT, KEPT]
 
 
 def test_names_in_another_case(dataset: bp.Dataset) -> None:
-    for case_sensitive, expected in ((True, KEPT), (False, 3)):
+    for case_sensitive, expected in ((True, KEPT), (False, BLOOM)):
         request = make_request(dataset, case_sensitive=case_sensitive)
-        assert judged(simple(0), [bp.Eq("A", 3)], request)[1].tolist() == [expected]
+        assert codes_of(simple(0), [bp.Eq("A", 3)], request) == [expected]
 
 
 def test_a_strict_literal_of_the_wrong_type_is_an_error(dataset: bp.Dataset) -> None:
     table: Any = FakeRanges(simple(0, 1))
     conditions = [RowCondition(bp.Eq("a", "x"), strict=False), RowCondition(bp.Eq("b", 9), strict=True)]
-    assert judge(table, conditions, make_request(dataset))[0].tolist() == [2, 2]
-    assert judge(table, conditions[:1], make_request(dataset))[0].tolist() == [KEPT, KEPT]
+    assert judge(table, conditions, make_request(dataset)).codes.tolist() == [BOUNDS, NULLS]
+    assert judge(table, conditions[:1], make_request(dataset)).codes.tolist() == [KEPT, KEPT]
     partition = RowCondition(bp.Eq("p", "x"), strict=False)
-    assert judge(table, [partition], make_request(dataset))[0].tolist() == [KEPT, KEPT]
+    assert judge(table, [partition], make_request(dataset)).codes.tolist() == [KEPT, KEPT]
     for column in "ap":
         with pytest.raises(bp.PlanError, match="'x'"):
             judge(table, [RowCondition(bp.Eq(column, "x"), strict=True)], make_request(dataset))
@@ -276,8 +243,8 @@ def test_columns_are_read_once_and_those_without_filters_known(dataset: bp.Datas
 
 
 def test_a_filter_is_asked_once(dataset: bp.Dataset) -> None:
-    table, codes, _ = judged(simple(0, 0), [bp.And(bp.Eq("a", 2), bp.In("b", [2, 3]))], make_request(dataset))
-    assert codes.tolist() == [KEPT, KEPT]
+    table, judgement = judged(simple(0, 0), [bp.And(bp.Eq("a", 2), bp.In("b", [2, 3]))], make_request(dataset))
+    assert judgement.codes.tolist() == [KEPT, KEPT]
     assert table.asked == [(0, 0), (1, 0), (0, 1), (1, 1)]
 
 

@@ -18,14 +18,14 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
-from bloomparquet.planning import explain
+from bloomparquet.planning import explain, judge
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks
 from bloomparquet.planning.judge import Equality, LeafVerdicts
 from bloomparquet.planning.leaf_reasons import explain_kept
 from bloomparquet.query.like import Like
 from bloomparquet.query.predicate import Gt, GtEq, IsNotNull, IsNull, Lt, LtEq, Not, NotEq, NotIn, Predicate, StartsWith
-from bloomparquet.query.verdict import Verdicts
+from bloomparquet.query.verdict import Codes, Verdicts
 from bloomparquet.query.why_not import WhyNot
 from tests.planning.test_narrow_integers import INT_8, INT_16, write
 from tests.support.core import empty_filters
@@ -50,16 +50,15 @@ class Recorder(LeafVerdicts):
     judged: list[Recorder]
     kept: list[Verdicts]
 
-    def __init__(self, table: Any, condition: Any, request: Any, *up_to: Any) -> None:
-        super().__init__(table, condition, request, *up_to)
+    def __init__(self, table: Any, condition: Any, request: Any) -> None:
+        super().__init__(table, condition, request)
         self.record = ["there are nulls"] * len(table)  # unless the file has the column
-        if not up_to:
-            Recorder.judged.append(self)
+        Recorder.judged.append(self)
 
     def _judge_chunks(
-        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, verdicts: Verdicts
+        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, codes: Codes
     ) -> None:
-        super()._judge_chunks(leaf, test, chunks, conclusive, verdicts)
+        super()._judge_chunks(leaf, test, chunks, conclusive, codes)
         for i, row in enumerate(chunks.members.tolist()):
             self.record[row] = OTHERWISE
             if not chunks.shown_as_stored[i]:
@@ -73,7 +72,7 @@ class Recorder(LeafVerdicts):
             elif _is_compared(leaf, chunks, i):
                 self.record[row] = "the bounds overlap"
 
-    def _ask(self, equality: Equality, verdicts: Verdicts) -> None:
+    def _ask(self, equality: Equality, alive: Verdicts, codes: Codes) -> None:
         asked = equality.candidates.filters.check
 
         def check(question: Any) -> Any:
@@ -85,7 +84,7 @@ class Recorder(LeafVerdicts):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(equality.candidates.filters), "check", lambda _, question: check(question))
-            super()._ask(equality, verdicts)
+            super()._ask(equality, alive, codes)
 
 
 def _is_compared(leaf: Any, chunks: Chunks, i: int) -> bool:
@@ -159,7 +158,6 @@ def test_each_reason_is_what_was_recorded_while_judging(files: str, monkeypatch:
         Recorder.kept.append(kept)
         return explain_kept(units, leaf, kept, *rest)
 
-    monkeypatch.setattr(explain, "LeafVerdicts", Recorder)
     monkeypatch.setattr(explain, "explain_kept", recorded)
     rng, seen, leaves = random.Random(12), Counter[str](), 0
     while leaves < LEAVES:
@@ -169,7 +167,10 @@ def test_each_reason_is_what_was_recorded_while_judging(files: str, monkeypatch:
         except PlanError:  # a literal of the wrong type, such as NaN among booleans
             continue
         Recorder.judged, Recorder.kept = [], []
-        for leaf in plan.explain().leaves():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(judge, "LeafVerdicts", Recorder)
+            explanation = plan.explain()
+        for leaf in explanation.leaves():
             if leaf.predicate in ("TRUE", "FALSE"):
                 continue
             leaves += 1

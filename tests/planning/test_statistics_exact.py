@@ -21,6 +21,7 @@ from bloomparquet.query.like import Like
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point, ValueOrder, objects
 from bloomparquet.query.predicate import Predicate
+from bloomparquet.query.verdict import Decision
 
 ZONE = "Asia/Tokyo"
 COUNTS = [(0, 3), (1, 3), (3, 3), (-1, 3), (0, -1), (2, -1), (-1, -1), (0, 0)]  # of nulls, and of values with nulls
@@ -114,8 +115,13 @@ IDS = [f"{name}-{literal!r}" for name, (_, literals) in zip(NAMES, LITERALS, str
 
 
 def judged(leaf: Predicate, chunks: FakeChunks, upwards: bool | None = None) -> tuple[NDArray[np.bool_], Any]:
+    """The verdicts, and the candidates. Null counts decide wherever they suffice, and bounds elsewhere."""
     chunks.upwards = upwards
-    return judge_leaf(leaf, chunks, ZONE)
+    codes, candidates = judge_leaf(leaf, chunks, ZONE)
+    assert codes.dtype == np.uint8
+    assert ((codes == Decision.NULLS.code) == ~judge_nulls(leaf, chunks)).all()
+    assert set(codes.tolist()) <= {0, Decision.NULLS.code, Decision.BOUNDS.code}
+    return codes == 0, candidates
 
 
 @pytest.mark.parametrize(("chunks", "literal"), CASES, ids=IDS)

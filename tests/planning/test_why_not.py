@@ -14,12 +14,12 @@ import pyarrow.orc as pa_orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.explanation import Explanation
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql.parse import parse_where
+from bloomparquet.query.verdict import Decision
 from bloomparquet.query.why_not import WhyNot
 from tests.planning import test_narrow_integers as narrow
 from tests.support import encrypted_table

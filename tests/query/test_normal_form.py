@@ -36,7 +36,7 @@ from bloomparquet.query.predicate import (
     RowTest,
     StartsWith,
 )
-from bloomparquet.query.verdict import might_match
+from bloomparquet.query.verdict import DECISIONS, Decision, cheapest, decide, greatest
 from bloomparquet.query.why_not import WhyNot
 
 ROWS = pa.table(
@@ -102,37 +102,46 @@ def test_the_same_rows_are_selected() -> None:
         assert normalize(normal) == weaken(normal) == normal
 
 
-def test_no_verdict_loses_a_row() -> None:
-    """With row groups of one row each, verdicts are exact."""
+def test_no_decision_loses_a_row() -> None:
+    """With row groups of one row each, decisions are exact."""
     alive = np.arange(len(ROWS)) % 5 != 2
     before = alive.copy()
 
-    def judge(leaf: Predicate, undecided: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def judge(leaf: Predicate, undecided: NDArray[np.bool_]) -> NDArray[np.uint8]:
         assert undecided.any()
         assert not (undecided & ~before).any()
-        return np.array(selected(leaf))
+        return np.where(np.array(selected(leaf)), np.uint8(0), np.uint8(Decision.BOUNDS.code))
 
     for tree in TREES:
-        kept = might_match(normalize(tree), alive, judge)
-        assert kept.tolist() == (np.array(selected(tree)) & before).tolist(), tree
+        kept = decide(normalize(tree), alive, judge) == 0
+        assert (kept & before).tolist() == (np.array(selected(tree)) & before).tolist(), tree
+        assert not (~kept & np.array(selected(tree))).any(), "no proof is wrong, also of what is not alive"
         assert alive.tolist() == before.tolist(), "the argument is not written to"
 
 
 def test_children_are_asked_about_undecided_row_groups_only() -> None:
-    verdicts = {1: [True, True, False, False], 2: [True, False, True, False], 3: [False, False, False, True]}
+    codes = {1: [0, 0, 3, 3], 2: [0, 4, 0, 4], 3: [6, 6, 6, 0]}
     asked: list[tuple[Any, list[bool]]] = []
 
-    def judge(leaf: Predicate, undecided: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def judge(leaf: Predicate, undecided: NDArray[np.bool_]) -> NDArray[np.uint8]:
         assert isinstance(leaf, Eq)
         asked.append((leaf.value, undecided.tolist()))
-        return np.array(verdicts[leaf.value])
+        return np.array(codes[leaf.value], np.uint8)
 
     every, (one, two, three) = np.ones(4, np.bool_), (Eq("x", i) for i in (1, 2, 3))
-    assert might_match(And(one, two, three, one), every, judge).tolist() == [False] * 4
-    assert asked == [(1, [True] * 4), (2, verdicts[1]), (3, [True, False, False, False])]
+    assert decide(And(one, two, three, one), every, judge).tolist() == [6, 4, 3, 3]
+    assert asked == [(1, [True] * 4), (2, [True, True, False, False]), (3, [True, False, False, False])]
     asked.clear()
-    assert might_match(Or(one, two, three, one), every, judge).tolist() == [True] * 4
+    assert decide(Or(one, two, three, one), every, judge).tolist() == [0] * 4
     assert asked == [(1, [True] * 4), (2, [False, False, True, True]), (3, [False, False, False, True])]
+
+
+def test_and_takes_the_cheapest_proof_and_or_the_most_expensive_of_all() -> None:
+    codes = np.arange(len(DECISIONS), dtype=np.uint8)
+    pairs = [(a, b) for a in codes.tolist() for b in codes.tolist()]
+    left, right = (np.array(each, np.uint8) for each in zip(*pairs, strict=True))
+    assert cheapest(left, right).tolist() == [min(filter(None, pair), default=0) for pair in pairs]
+    assert greatest(left, right).tolist() == [max(pair) if all(pair) else 0 for pair in pairs]
 
 
 @pytest.mark.parametrize(

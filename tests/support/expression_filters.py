@@ -23,7 +23,7 @@ class FilterOfExpression:
         self.asked: list[int] = []
         cells = [[cell for cell in groups[i] if cell is not None] for i in chunks.members.tolist()]
         present = [all(map(str.isascii, group)) and i not in missing for i, group in enumerate(cells)]
-        self.present = np.array(present, np.bool_)
+        self.present = self.in_index = np.array(present, np.bool_)
         mapped = [[getattr(cell.encode(), case)().decode() for cell in group if cell.isascii()] for group in cells]
         self._hashes = [set(_hashes(chunks, group)) for group in mapped]
 

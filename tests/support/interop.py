@@ -185,7 +185,7 @@ def filtered_columns(path: str) -> set[str]:
 
 def reasons(path: str, predicate: bp.Predicate | str) -> list[str | None]:
     """The reason of `bp.plan` to skip each row group, None where it is kept; cheaper than `ScanPlan.row_groups`."""
-    return [reason and reason.value for reason in (REASONS[code] for code in bp.plan(path, predicate).codes.tolist())]
+    return [REASONS[code] for code in bp.plan(path, predicate).codes.tolist()]
 
 
 def leaf_of(path: str, column: str) -> tuple[LeafColumn, WriterTraits]:

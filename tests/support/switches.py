@@ -18,13 +18,13 @@ import numpy as np
 
 from bloomparquet.planning import judge, partition_evidence, planner
 from bloomparquet.planning import open as opening
-from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
+from bloomparquet.query.verdict import Decision
 
 EVIDENCE = ("partitions", "statistics", "bloom")
 SWITCHES = (*EVIDENCE, "index", "caches", "planning")
@@ -99,7 +99,11 @@ def _without_partitions() -> _Patches:
         return None if by_file is None else np.ones_like(by_file)
 
     yield partition_evidence.PartitionEvidence, "verdicts", keep
-    yield planner, "might_match", lambda predicate, alive, verdicts: alive  # opens all files
+    yield planner, "decide", _exclude_nothing  # opens all files
+
+
+def _exclude_nothing(predicate: Any, alive: Any, judge_leaf: Any) -> Any:
+    return np.zeros(len(alive), np.uint8)
 
 
 class _Blind:
@@ -118,8 +122,8 @@ def _without_statistics() -> _Patches:
     judge_by_statistics = statistics.judge_leaf
 
     def keep(leaf: Any, chunks: Any, timezone: str | None) -> Any:
-        verdicts, candidates = judge_by_statistics(leaf, _Blind(chunks), timezone)  # type: ignore[arg-type]
-        return np.ones_like(verdicts), candidates
+        codes, candidates = judge_by_statistics(leaf, _Blind(chunks), timezone)  # type: ignore[arg-type]
+        return np.zeros_like(codes), candidates
 
     def unknown_if_absent(find: Callable[..., Any]) -> Callable[..., Any]:
         def found(*arguments: Any, **options: Any) -> Any:
@@ -129,7 +133,6 @@ def _without_statistics() -> _Patches:
         return found
 
     yield statistics, "judge_leaf", keep
-    yield statistics, "judge_nulls", lambda _, chunks: np.ones(len(chunks.members), np.bool_)
     yield judge, "find_leaf_of", unknown_if_absent(find_leaf_of)
     yield judge, "find_typed_chunks", unknown_if_absent(find_typed_chunks)
 
@@ -160,7 +163,7 @@ def _without_caches() -> _Patches:
 
 
 def _without_planning() -> _Patches:
-    yield planner, "might_match", lambda predicate, alive, verdicts: alive
+    yield planner, "decide", _exclude_nothing
     yield planner, "judge", lambda table, conditions, request: (np.full(len(table), KEPT, np.uint8), None)
 
 

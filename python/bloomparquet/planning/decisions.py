@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-
-class Decision(str, Enum):
-    """Why a row group, a stripe or a file is read or skipped: the cheapest evidence that sufficed.
-
-    `CONSTANT` stands for a predicate that is TRUE for no row of any file, `NULLS` for null counts and row counts,
-    `INDEX` for a Bloom filter that is in an index, and `BLOOM` for one in the file itself.
-    """
-
-    READ = "read"
-    CONSTANT = "constant"
-    PARTITION = "partition"
-    NULLS = "nulls"
-    BOUNDS = "min/max"
-    INDEX = "index"
-    BLOOM = "bloom"
-
-
-DECISIONS: tuple[Decision, ...] = tuple(Decision)
+from bloomparquet.query.verdict import DECISIONS, Codes, Decision
 
 WHOLE_FILE = -1
 """The row group of a file that is one entry, because its footer was not read."""
 
 
-def count_decisions(decision: NDArray[np.uint8]) -> dict[Decision, int]:
+def count_decisions(decision: Codes) -> dict[Decision, int]:
     """The number of row groups with each decision; decisions without one are left out.
 
     `decision` are indexes into :data:`DECISIONS`.
@@ -52,7 +34,7 @@ class Decisions(NamedTuple):
 
     file: NDArray[np.int64]
     row_group: NDArray[np.int64]
-    decision: NDArray[np.uint8]
+    decision: Codes
 
     def counts(self) -> dict[Decision, int]:
         """The number of row groups with each decision; decisions without one are left out."""

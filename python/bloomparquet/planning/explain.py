@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,10 +17,9 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.changed import EvidenceReads
-from bloomparquet.planning.decisions import DECISIONS, Decision, count_decisions
-from bloomparquet.planning.evidence.interface import RowRanges, Units
+from bloomparquet.planning.decisions import count_decisions
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
-from bloomparquet.planning.judge import NO_FILTER, LeafVerdicts, Request, RowCondition, decide
+from bloomparquet.planning.judge import NO_FILTER, Request, RowCondition, judge
 from bloomparquet.planning.leaf_reasons import Why, explain_kept
 from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
@@ -42,15 +42,11 @@ from bloomparquet.query.predicate import (
     to_sql,
 )
 from bloomparquet.query.resolve import merge_values, rename
-from bloomparquet.query.verdict import Reason, might_match
+from bloomparquet.query.verdict import Codes, Decision, cheapest, greatest
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.storage.staleness import changed_files
 
 _MAX_VALUES = 20
-_READ = DECISIONS.index(Decision.READ)
-_STEPS = (Decision.PARTITION, Decision.NULLS, Decision.BOUNDS)
-
-Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +58,6 @@ class JudgedConditions:
     normalized: tuple[RowCondition, ...]
     paths: dict[Column, Column]
     request: Request
-
-    def decide(self, plan: ScanPlan) -> Codes:
-        """Per row group of ``plan.table``, an index into DECISIONS."""
-        return decide(units_of(plan.table, plan.dataset.columns), self.judged, self.request, plan.codes)
 
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
@@ -84,7 +76,7 @@ class JudgedConditions:
 
     def without_filters(self, plan: ScanPlan) -> dict[str, int]:
         """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
-        kept = plan.codes != REASONS.index(Reason.STATISTICS)
+        kept = np.array([reason != "statistics" for reason in REASONS])[plan.codes]
         counts = {
             ".".join(column): int(np.count_nonzero(kept & (filters == NO_FILTER)))
             for column, filters in self.request.filters.items()
@@ -126,7 +118,7 @@ class _Explainer:
         where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
         return Explanation(
             where or (parts[0].predicate if parts else "no predicate"), plan.unit, self._total,
-            plan.kept - len(plan.unreadable), count_decisions(self._judged.decide(plan)), tuple(parts),
+            plan.kept - len(plan.unreadable), count_decisions(plan.codes), tuple(parts),
             tuple(self._about_the_scan()), sum(read.requests for read in reads), sum(read.bytes for read in reads),
             len(plan.excluded), len(plan.unreadable), len(plan.table.files), tuple(plan.not_understood()),
         )  # fmt: skip
@@ -152,10 +144,10 @@ class _Explainer:
         if isinstance(predicate, Junction):
             return self._judge_junction(predicate)
         why: list[tuple[Why, int]] = []
-        decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
+        decided, excluded = np.full(self._total, KEPT, np.uint8), np.zeros_like(self._unopened)
         if isinstance(predicate, Always):
             if not predicate.value:
-                decided[:], excluded = DECISIONS.index(Decision.CONSTANT), self._unopened
+                decided[:], excluded = Decision.CONSTANT.code, self._unopened
             why = [(Why(WhyNot.ALWAYS_TRUE), self._total)] if predicate.value else []
         elif isinstance(opaque := predicate.child if isinstance(predicate, Not) else predicate, Opaque):
             why = [(Why(opaque.reason), self._total)]
@@ -171,19 +163,13 @@ class _Explainer:
         children = [self._judge(child) for child in predicate.children]
         decided = np.stack([child.decided for child in children])
         excluded = np.stack([child.excluded for child in children])
-        skipped = decided != _READ
-        # An OR is skipped by the most expensive evidence that one of its halves needs, an AND by the cheapest.
-        if isinstance(predicate, Or):
-            combined = np.where(skipped.all(axis=0), decided.max(axis=0), _READ).astype(np.uint8)
-            operator: Literal["and", "or"] = "or"
-        else:
-            combined = np.where(skipped, decided, len(DECISIONS)).min(axis=0).astype(np.uint8)
-            combined[~skipped.any(axis=0)] = _READ
-            operator = "and"
+        skipped = decided != KEPT
+        is_or = isinstance(predicate, Or)
+        combined = reduce(greatest if is_or else cheapest, decided)
         parts = tuple(child.part for child in children)
-        not_used = list(self._keeping_halves(parts, skipped)) if operator == "or" else []
-        unopened = (np.logical_and if operator == "or" else np.logical_or).reduce(excluded, axis=0)
-        return self._describe(predicate, operator, combined, unopened, not_used, parts)
+        not_used = list(self._keeping_halves(parts, skipped)) if is_or else []
+        unopened = (np.logical_and if is_or else np.logical_or).reduce(excluded, axis=0)
+        return self._describe(predicate, "or" if is_or else "and", combined, unopened, not_used, parts)
 
     def _keeping_halves(self, parts: Sequence[Part], skipped: NDArray[np.bool_]) -> Iterator[NotUsed]:
         """The parts of an OR that keep row groups which others of its parts skip. ``skipped[i]``: which row groups
@@ -207,7 +193,7 @@ class _Explainer:
         not_used: Sequence[NotUsed],
         parts: tuple[Part, ...],
     ) -> _JudgedPart:
-        skipped = int(np.count_nonzero(decided != _READ))
+        skipped = int(np.count_nonzero(decided != KEPT))
         text = to_sql(predicate, max_values=_MAX_VALUES)
         files = int(np.count_nonzero(excluded))
         used = tuple(self._used(decided, files))
@@ -217,66 +203,27 @@ class _Explainer:
     def _judge_leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """The evidence that would decide if `leaf` were the whole predicate; the unopened files that partition values
         exclude; and why the other row groups are kept, with their number."""
-        table, request = self._table, self.request
-        decided, excluded = np.full(self._total, _READ, np.uint8), np.zeros_like(self._unopened)
+        request, excluded = self.request, np.zeros_like(self._unopened)
         asked = to_element_conditions(leaf)
         if isinstance(asked, Always):
-            return decided, excluded, [(Why(WhyNot.NEGATION), self._total)]
-        condition = RowCondition(asked, strict=False)
+            return np.full(self._total, KEPT, np.uint8), excluded, [(Why(WhyNot.NEGATION), self._total)]
         by_file = None if not isinstance(asked, Leaf | Not) else request.partitions.verdicts(asked, False)
         if by_file is not None:
             excluded = ~by_file & self._unopened
-        alive = np.asarray((table.rows > 0) & ~self._changed, np.bool_)
-        decided[(table.rows == 0) & ~self._changed] = DECISIONS.index(Decision.NULLS)
-        alive = self._narrow(table, condition, alive, decided)
-        parts = table.row_groups_within(np.flatnonzero(alive))
-        units: RowRanges = table if parts is None else parts
-        owner = np.arange(self._total) if parts is None else parts.stripe_index
-        kept = alive if parts is None else np.asarray(parts.rows > 0, np.bool_)
-        verdicts = LeafVerdicts(units, condition, request)
-        kept = might_match(asked, kept, verdicts.judge_by_statistics)
-        alive = self._exclude_others(decided, alive, owner[kept], Decision.BOUNDS)
-        in_index = np.zeros(self._total, np.bool_)
-        if verdicts.equalities:
-            kept = might_match(asked, kept, verdicts.judge_by_filters)
-            for members in verdicts.asked_in_index():
-                in_index[owner[members]] = True
-            before = alive
-            alive = self._exclude_others(decided, alive, owner[kept], Decision.BLOOM)
-            decided[before & ~alive & in_index] = DECISIONS.index(Decision.INDEX)
+        judged = judge(self._table, [RowCondition(asked, strict=False)], request, ~self._changed)
+        alive = (judged.codes == KEPT) & ~self._changed
         if by_file is not None:
             count = int(np.count_nonzero(alive))
-            return decided, excluded, [(self._why_partition(leaf), count)] if count else []
-        reasons = explain_kept(units, asked, kept & alive[owner], verdicts.asked, request)
-        return decided, excluded, _count_reasons(reasons, owner, self._total)
+            return judged.codes, excluded, [(self._why_partition(leaf), count)] if count else []
+        kept = (judged.codes_of_ranges == KEPT) & alive[judged.owner]
+        reasons = explain_kept(judged.ranges, asked, kept, judged.evidence[0].asked, request)
+        return judged.codes, excluded, _count_reasons(reasons, judged.owner, self._total)
 
     def _why_partition(self, leaf: Predicate) -> Why:
         (column,) = columns(leaf)
         can_be_compared = self.request.partitions.can_compare(leaf)
         reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
         return Why(reason, column=column)
-
-    def _narrow(
-        self, table: Units, condition: RowCondition, alive: NDArray[np.bool_], decided: Codes
-    ) -> NDArray[np.bool_]:
-        """The `alive` row groups that evidence other than filters keeps; records in `decided` what decides."""
-        for by in _STEPS:
-            verdicts = LeafVerdicts(table, condition, self.request, by)
-            left = might_match(condition.predicate, alive, verdicts.judge_by_statistics)
-            decided[alive & ~left] = DECISIONS.index(by)
-            alive = left
-        return alive
-
-    @staticmethod
-    def _exclude_others(
-        decided: Codes, alive: NDArray[np.bool_], kept: NDArray[np.int64], by: Decision
-    ) -> NDArray[np.bool_]:
-        """Record in `decided` that `by` excludes the `alive` row groups that are not in `kept`. Returns the others."""
-        left = np.zeros_like(alive)
-        left[kept] = True
-        left &= alive
-        decided[alive & ~left] = DECISIONS.index(by)
-        return left
 
     def _used(self, decided: Codes, files: int) -> list[Used]:
         counts, used = count_decisions(decided), []

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bloomparquet.planning.decisions import Decision
 from bloomparquet.planning.evidence.formats import Unit
+from bloomparquet.query.verdict import Decision
 from bloomparquet.query.why_not import WhyNot
 from bloomparquet.report.html import code, fragment, table, text
 from bloomparquet.report.texts import plural

@@ -1,9 +1,9 @@
-"""Verdicts on the row groups or stripes of one plan: by partition values, then statistics, then Bloom filters."""
+"""Decides about the row groups or stripes of one plan: by partition values, then statistics, then Bloom filters."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -12,21 +12,20 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.decisions import DECISIONS, Decision
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence, column_of
-from bloomparquet.planning.plan import KEPT, REASONS, RowGroupCounts
+from bloomparquet.planning.plan import KEPT, RowGroupCounts
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.nulls import value_for_null
 from bloomparquet.query.predicate import Column, Predicate
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.variants import VariantField
-from bloomparquet.query.verdict import Reason, Verdicts, might_match
+from bloomparquet.query.verdict import Codes, Decision, Verdicts, cheapest, decide
 from bloomparquet.storage.files import ReadCount
 
 NO_FILTER, HAS_FILTER = 1, 2
@@ -97,96 +96,65 @@ class Request:
         return replace(uncounted, watch=Stopwatch(), filters={})
 
 
+class Judgement(NamedTuple):
+    """The decisions about the n units of a plan.
+
+    `codes` (n,): the evidence that decided. `counts`: of the row groups within ORC stripes; None over Parquet files.
+    `ranges`: the row ranges that were judged: the units, or the row groups within the stripes that evidence about whole
+    stripes keeps. ``codes_of_ranges[i]``: what decided about range i. ``owner[i]``: its unit. `evidence`: of each
+    condition.
+    """
+
+    codes: Codes
+    counts: RowGroupCounts | None
+    ranges: RowRanges
+    codes_of_ranges: Codes
+    owner: NDArray[np.int64]
+    evidence: Sequence[LeafVerdicts]
+
+
 def judge(
-    table: Units, conditions: Sequence[RowCondition], request: Request
-) -> tuple[NDArray[np.uint8], RowGroupCounts | None]:
-    """The verdict on each unit of `table`, an index into REASONS; for ORC also the counts of row groups in stripes."""
+    table: Units, conditions: Sequence[RowCondition], request: Request, alive: Verdicts | None = None
+) -> Judgement:
+    """What decides about each unit of `table`: evidence excludes it, or it is read. Only units that are `alive` are
+    looked at; None: all."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
-    alive = _by_statistics(evidence, table)
-    parts = table.row_groups_within(np.flatnonzero(alive))
+    alive = np.ones(len(table), np.bool_) if alive is None else alive
+    codes = _by_statistics(evidence, table, alive)
+    parts = table.row_groups_within(np.flatnonzero(alive & (codes == KEPT)))
     if parts is None:
-        return _codes(alive, _by_filters(evidence, alive)), None
+        codes = _by_filters(evidence, codes, alive)
+        return Judgement(codes, None, table, codes, np.arange(len(table)), evidence)
     evidence = [LeafVerdicts(parts, condition, request) for condition in conditions]
-    alive_parts = _by_statistics(evidence, parts)
-    kept_parts = _by_filters(evidence, alive_parts)
-    alive, kept = np.zeros((2, len(table)), np.bool_)
-    alive[parts.stripe_index[alive_parts]] = True
-    kept[parts.stripe_index[kept_parts]] = True
-    n_alive, n_kept = int(np.count_nonzero(alive_parts)), int(np.count_nonzero(kept_parts))
-    return _codes(alive, kept), RowGroupCounts(parts.total, n_kept, parts.total - n_alive, n_alive - n_kept)
+    every = np.ones(len(parts), np.bool_)
+    of_parts = _by_filters(evidence, _by_statistics(evidence, parts, every), every)
+    # A stripe is excluded by the most expensive evidence that one of its row groups needs.
+    np.maximum.at(codes, parts.stripe_index, of_parts)
+    codes[parts.stripe_index[of_parts == KEPT]] = KEPT
+    kept = int(np.count_nonzero(of_parts == KEPT))
+    by_bloom = int(np.count_nonzero(of_parts >= Decision.INDEX.code))
+    counts = RowGroupCounts(parts.total, kept, parts.total - kept - by_bloom, by_bloom)
+    return Judgement(codes, counts, parts, of_parts, parts.stripe_index, evidence)
 
 
-def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Verdicts:
-    """Verdicts by partition values, null counts and bounds."""
-    alive = np.asarray(table.rows > 0, np.bool_)
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges, alive: Verdicts) -> Codes:
+    """What partition values, null counts and bounds exclude."""
+    codes = np.where(alive & (table.rows == 0), np.uint8(Decision.NULLS.code), np.uint8(KEPT))
     for each in evidence:
-        alive = might_match(each.condition.predicate, alive, each.judge_by_statistics)
+        codes = cheapest(codes, decide(each.condition.predicate, alive & (codes == KEPT), each.judge_by_statistics))
         each.watch.lap("min/max and null counts")
-    return alive
+    codes[~alive] = KEPT
+    return codes
 
 
-def _by_filters(evidence: Sequence[LeafVerdicts], alive: Verdicts) -> Verdicts:
-    """Verdicts by Bloom filters on the units that are `alive`."""
+def _by_filters(evidence: Sequence[LeafVerdicts], codes: Codes, alive: Verdicts) -> Codes:
+    """`codes`, and what Bloom filters exclude of the rest."""
     for each in evidence:
         if each.equalities:
-            alive = might_match(each.condition.predicate, alive, each.judge_by_filters)
+            undecided = alive & (codes == KEPT)
+            found = decide(each.condition.predicate, undecided, each.judge_by_filters)
+            codes = np.where(undecided, found, codes)
             each.watch.lap("Bloom filters")
-    return alive
-
-
-def decide(
-    table: Units, conditions: Sequence[RowCondition], request: Request, codes: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    """The evidence that decided about each unit of `table`: an index into DECISIONS. Asks no filter again.
-
-    `codes`: the result of :func:`judge`.
-    """
-    decisions = np.full(len(table), DECISIONS.index(Decision.READ), np.uint8)
-    undecided = codes == REASONS.index(Reason.STATISTICS)
-    alive = np.asarray(table.rows > 0, np.bool_)
-    decisions[undecided & ~alive] = DECISIONS.index(Decision.NULLS)
-    undecided &= alive
-    request = request.uncounted_copy()
-    # Only leaves that the plan judged: for another leaf, a column might have to be read.
-    judged = [LeafVerdicts(table, each, request) for each in conditions]
-    _by_statistics(judged, table)
-    only = frozenset(leaf for each in judged for leaf in each.verdicts)
-    for by in (Decision.CONSTANT, Decision.PARTITION, Decision.NULLS):
-        if undecided.any():
-            left = undecided & _by_statistics(
-                [LeafVerdicts(table, each, request, by, only) for each in conditions], table
-            )
-            decisions[undecided & ~left] = DECISIONS.index(by)
-            undecided = left
-    decisions[undecided] = DECISIONS.index(Decision.BOUNDS)
-    by_filter = codes == REASONS.index(Reason.BLOOM)
-    if by_filter.any():
-        decisions[by_filter] = DECISIONS.index(Decision.BLOOM)
-        decisions[by_filter & _asked_in_index(table, conditions, request, by_filter)] = DECISIONS.index(Decision.INDEX)
-    return decisions
-
-
-def _asked_in_index(
-    table: Units, conditions: Sequence[RowCondition], request: Request, some: Verdicts
-) -> NDArray[np.bool_]:
-    """Whether each unit has a filter in an index, on a column that a plan asked about.
-
-    The answer is right for the units `some`; it may be False for others.
-    """
-    parts = table.row_groups_within(np.flatnonzero(some))
-    in_index = np.zeros(len(table), np.bool_)
-    for condition in conditions:
-        verdicts = LeafVerdicts(table if parts is None else parts, condition, request)
-        _by_statistics([verdicts], table if parts is None else parts)
-        for members in verdicts.asked_in_index():
-            in_index[members if parts is None else parts.stripe_index[members]] = True
-    return in_index
-
-
-def _codes(alive: Verdicts, kept: Verdicts) -> NDArray[np.uint8]:
-    codes = np.full(len(alive), KEPT, np.uint8)
-    codes[~alive] = REASONS.index(Reason.STATISTICS)
-    codes[alive & ~kept] = REASONS.index(Reason.BLOOM)
     return codes
 
 
@@ -202,69 +170,49 @@ class Equality(NamedTuple):
 
 
 class LeafVerdicts:
-    """Verdicts on the leaf predicates of one condition. The verdict by statistics is computed once for each leaf.
+    """What evidence says of the leaf predicates of one condition. Statistics are judged once for each leaf."""
 
-    `up_to`: the last kind of evidence that :meth:`judge_by_statistics` uses, in the order of :class:`Decision`. `only`:
-    the ids of the leaves that are judged; None judges all.
-    """
-
-    def __init__(
-        self,
-        table: RowRanges,
-        condition: RowCondition,
-        request: Request,
-        up_to: Decision = Decision.BOUNDS,
-        only: frozenset[int] | None = None,
-    ) -> None:
-        self._table, self.condition, self._request, self._up_to, self._only = table, condition, request, up_to, only
+    def __init__(self, table: RowRanges, condition: RowCondition, request: Request) -> None:
+        self._table, self.condition, self._request = table, condition, request
         self.watch = request.watch
         self.equalities: dict[int, list[Equality]] = {}  # by id of leaf
-        self.verdicts: dict[int, Verdicts] = {}  # by id of leaf
+        self._codes: dict[int, Codes] = {}  # by id of leaf
         self.asked = np.zeros(len(table), np.bool_)
         """The row ranges of which a usable filter was asked."""
         self._chunks: dict[tuple[int, int], Chunks] = {}  # the table may not cache them
 
-    def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        """Verdicts by everything but filters, on all row ranges, also on those that are not `alive`: a column's arrays
-        hold all of them, and :meth:`judge_by_filters` asks again for other ones."""
-        verdicts = self.verdicts.get(id(leaf))
-        if verdicts is None:
-            verdicts = self.verdicts[id(leaf)] = self._judge(leaf)
-        return verdicts
+    def judge_by_statistics(self, leaf: Predicate, alive: Verdicts) -> Codes:
+        """What everything but filters excludes, of all row ranges, also of those that are not `alive`: a column's
+        arrays hold all of them, and :meth:`judge_by_filters` asks again for other ones."""
+        codes = self._codes.get(id(leaf))
+        if codes is None:
+            codes = self._codes[id(leaf)] = self._judge(leaf)
+        return codes
 
-    def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Verdicts:
-        """Verdicts by all evidence. Reads the filters of the row ranges that are `alive` only."""
-        verdicts = self.judge_by_statistics(leaf, alive)
-        equalities = self.equalities.get(id(leaf), ())
-        if equalities:
-            verdicts = verdicts & alive
+    def judge_by_filters(self, leaf: Predicate, alive: Verdicts) -> Codes:
+        """What all evidence excludes. Reads the filters of the row ranges that are `alive` only."""
+        codes = self.judge_by_statistics(leaf, alive)
+        if equalities := self.equalities.get(id(leaf)):
+            codes = codes.copy()
             for equality in equalities:
-                self._ask(equality, verdicts)
-        return verdicts
+                self._ask(equality, alive, codes)
+        return codes
 
-    def asked_in_index(self) -> Iterator[NDArray[np.int64]]:
-        """The row ranges with a filter in an index that answers an equality: for each equality, their positions."""
-        for equality in (each for of_leaf in self.equalities.values() for each in of_leaf):
-            yield equality.chunks.members[equality.candidates.filters.in_index]
-
-    def _judge(self, leaf: Predicate) -> Verdicts:
+    def _judge(self, leaf: Predicate) -> Codes:
         request, column = self._request, column_of(leaf)
-        if self._up_to is Decision.CONSTANT or (self._only is not None and id(leaf) not in self._only):
-            return np.ones(len(self._table), np.bool_)
+        codes = np.zeros(len(self._table), np.uint8)
         by_file = request.partitions.verdicts(leaf, self.condition.strict)
         if by_file is not None:
-            return by_file[request.file_positions][self._table.file]
-        verdicts = np.ones(len(self._table), np.bool_)
-        if self._up_to is Decision.PARTITION:
-            return verdicts
+            codes[~by_file[request.file_positions][self._table.file]] = Decision.PARTITION.code
+            return codes
         is_nested = isinstance(leaf, ElementIn | VariantField)
         if column in request.unknown or (is_nested and not self._table.format.has_element_evidence):
-            return verdicts
+            return codes
         case_sensitive, reader_types = request.options.case_sensitive, request.options.reader_types
         reader_type = reader_types.get((*column, leaf.part) if isinstance(leaf, ElementIn) else column)
         for i, schema in enumerate(self._table.schemas):
             if isinstance(leaf, VariantField):
-                self._judge_variant(leaf, i, schema, verdicts)
+                self._judge_variant(leaf, i, schema, codes)
                 continue
             stored = find_leaf_of(schema, leaf, case_sensitive=case_sensitive)
             leaf_column = None if isinstance(stored, NoLeaf) else stored
@@ -272,21 +220,21 @@ class LeafVerdicts:
                 continue
             if leaf_column is None:
                 # The file lacks the column, so every value is NULL.
-                verdicts[self._table.members(i)] = value_for_null(leaf) is True
+                codes[self._table.members(i)] = KEPT if value_for_null(leaf) is True else Decision.NULLS.code
             else:
                 chunks = self._chunks_of(i, leaf_column)
-                self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), verdicts)
-        return verdicts
+                self._judge_chunks(leaf, leaf, chunks, np.ones(len(chunks.members), np.bool_), codes)
+        return codes
 
-    def _judge_variant(self, field: VariantField, profile: int, schema: FileSchema, verdicts: Verdicts) -> None:
+    def _judge_variant(self, field: VariantField, profile: int, schema: FileSchema, codes: Codes) -> None:
         typed = find_typed_chunks(
             field, schema, lambda leaf: self._chunks_of(profile, leaf), self._table.rows,
             case_sensitive=self._request.options.case_sensitive,
         )  # fmt: skip
         if typed is NoLeaf.ABSENT:
-            verdicts[self._table.members(profile)] = False
+            codes[self._table.members(profile)] = Decision.NULLS.code
         if not isinstance(typed, NoLeaf) and typed.conclusive.any():
-            self._judge_chunks(field, typed.test, typed.chunks, typed.conclusive, verdicts)
+            self._judge_chunks(field, typed.test, typed.chunks, typed.conclusive, codes)
 
     def _chunks_of(self, profile: int, leaf_column: LeafColumn) -> Chunks:
         key = profile, leaf_column.index
@@ -295,26 +243,23 @@ class LeafVerdicts:
         return self._chunks[key]
 
     def _judge_chunks(
-        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, verdicts: Verdicts
+        self, leaf: Predicate, test: Predicate, chunks: Chunks, conclusive: Verdicts, codes: Codes
     ) -> None:
-        """Judge `leaf` by evidence about `test`, a predicate on the values of `chunks`. Writes into `verdicts`.
+        """Judge `leaf` by evidence about `test`, a predicate on the values of `chunks`. Writes into `codes`.
 
         ``conclusive[i]``: whether `leaf` is TRUE for no row of chunk i if `test` is TRUE for none of its values.
         """
         conclusive = conclusive & chunks.shown_as_stored
-        if self._up_to is Decision.NULLS:
-            verdicts[chunks.members] = statistics.judge_nulls(test, chunks) | ~conclusive
-            return
         self._request.errors.add(chunks.unreadable)
         try:
-            answers, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
+            excluded_by, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError as error:
             if not self.condition.strict:
                 return
             if not len(chunks.members):
                 raise
             raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None  # files may differ in the type
-        verdicts[chunks.members] = answers | ~conclusive
+        codes[chunks.members] = np.where(conclusive, excluded_by, np.uint8(KEPT))
         if candidates is not None:
             self._record_filters(column_of(leaf), chunks.members, candidates.filters.present)
             if candidates.filters.present.any():
@@ -332,29 +277,31 @@ class LeafVerdicts:
         position = int(self._request.file_positions[self._table.file[row_range]])
         return self._request.dataset.files[position].path
 
-    def _ask(self, equality: Equality, verdicts: Verdicts) -> None:
-        """Ask the filters of the chunks that `verdicts` keeps. Writes the answers into `verdicts`.
+    def _ask(self, equality: Equality, alive: Verdicts, codes: Codes) -> None:
+        """Ask the filters of the `alive` chunks that `codes` keeps. Writes what they exclude into `codes`.
 
         Of many values, a sample of the filters is asked first. If all of these say maybe, no other filter is asked.
         """
         chunks, candidates, conclusive = equality
         filters, _, first, last = candidates
-        asked = np.flatnonzero(verdicts[chunks.members] & conclusive & filters.present)
+        is_open = (alive & (codes == KEPT))[chunks.members]
+        asked = np.flatnonzero(is_open & conclusive & filters.present)
         if len(asked) > _SAMPLE and int((last - first)[asked].sum()) > _MANY_PAIRS:
             sample = np.sort(np.random.default_rng(0).choice(asked, _SAMPLE, replace=False))
-            if self._check(chunks, candidates, sample, verdicts).all():
+            if self._check(chunks, candidates, sample, codes).all():
                 return  # the others would most probably say maybe too, in a time that the query notices
             asked = np.setdiff1d(asked, sample)
         if len(asked):
-            self._check(chunks, candidates, asked, verdicts)
+            self._check(chunks, candidates, asked, codes)
 
     def _check(
-        self, chunks: Chunks, candidates: Candidates, asked: NDArray[np.int64], verdicts: Verdicts
+        self, chunks: Chunks, candidates: Candidates, asked: NDArray[np.int64], codes: Codes
     ) -> NDArray[np.bool_]:
         filters, hashes, first, last = candidates
         storage, reads = self._request.dataset.storage, self._request.filter_reads
         answers, n_unusable = filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
-        verdicts[chunks.members[asked]] = answers
+        excluded = asked[~answers]
+        codes[chunks.members[excluded]] = np.where(filters.in_index[excluded], Decision.INDEX.code, Decision.BLOOM.code)
         self.asked[chunks.members[asked]] = True
         if n_unusable:
             self.asked[chunks.members[[i for i in asked.tolist() if i in filters.errors]]] = False

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError, PlanError
 from bloomparquet.planning.evidence.interface import ChunkFilters, Chunks, Question, RowRanges
-from bloomparquet.planning.evidence.statistics import Candidates, judge_leaf, may_hold_nan
+from bloomparquet.planning.evidence.statistics import Candidates, judge_bounds, may_hold_nan
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.judge import Request
 from bloomparquet.query.case_mapping import CaseIn
@@ -151,7 +151,7 @@ class _ChunkReasons:
             yield kept, self._why(WhyNot.NEGATION)
         else:
             try:
-                _, candidates = judge_leaf(leaf, chunks, self._request.options.timezone)
+                _, candidates = judge_bounds(leaf, chunks, self._request.options.timezone)
             except PlanError as error:
                 yield kept, self._why(WhyNot.LITERAL_TYPE, str(error))
                 return

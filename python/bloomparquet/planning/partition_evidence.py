@@ -14,7 +14,7 @@ from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.predicate import Column, ElementPredicate, Predicate, columns
 from bloomparquet.query.resolve import find_partition
 from bloomparquet.query.variants import VariantField
-from bloomparquet.query.verdict import Verdicts
+from bloomparquet.query.verdict import Codes, Decision, Verdicts
 
 
 class PartitionEvidence:
@@ -24,11 +24,13 @@ class PartitionEvidence:
         self._dataset, self._case_sensitive, self._timezone = dataset, options.case_sensitive, options.timezone
         self._values: pa.Table | None = None
 
-    def verdicts_or_keep(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Verdicts:
-        """The :meth:`verdicts` on `leaf`; `alive` unchanged if it is not about a partition column, because it then
-        excludes no file."""
-        verdicts = self.verdicts(leaf, strict)
-        return alive if verdicts is None else verdicts
+    def codes(self, leaf: Predicate, alive: Verdicts, strict: bool) -> Codes:
+        """One decision per file of the data set, also of those that are not `alive`. A leaf that is not about a
+        partition column excludes no file."""
+        verdicts, codes = self.verdicts(leaf, strict), np.zeros(len(self._dataset.files), np.uint8)
+        if verdicts is not None:
+            codes[~verdicts] = Decision.PARTITION.code
+        return codes
 
     def verdicts(self, leaf: Predicate, strict: bool) -> Verdicts | None:
         """One verdict per file of the data set; None if `leaf` is not about a partition column."""

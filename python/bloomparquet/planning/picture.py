@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Decisions
+from bloomparquet.planning.decisions import WHOLE_FILE, Decisions
 from bloomparquet.planning.plan import ScanPlan, describe_index
+from bloomparquet.query.verdict import DECISIONS, Decision
 from bloomparquet.report import cells, marks
 from bloomparquet.report.cells import Codes
 from bloomparquet.report.counts import Count, counts
@@ -26,7 +27,7 @@ _MARKS = {
     Decision.BLOOM: marks.BLOOM,
 }
 _BY_CODE = [_MARKS[decision] for decision in DECISIONS]
-_READ = DECISIONS.index(Decision.READ)
+_READ = Decision.READ.code
 
 _MOST_LINES = 40  # files of a grid
 _MOST_PER_FILE = 480  # cells of a file in a grid

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.decisions import DECISIONS, WHOLE_FILE, Decision, Decisions
+from bloomparquet.planning.decisions import WHOLE_FILE, Decisions
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
@@ -22,7 +22,7 @@ from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.query.names import valid_text
 from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
-from bloomparquet.query.verdict import Reason
+from bloomparquet.query.verdict import Codes, Decision
 from bloomparquet.report.texts import plural
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.forks import lazy_property
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 KEPT = 0
-REASONS: tuple[Reason | None, ...] = (None, Reason.PARTITION, Reason.STATISTICS, Reason.BLOOM)
+_PARTITION, _STATISTICS, _BLOOM = "partition", "statistics", "bloom"
+REASONS = (None, _STATISTICS, _PARTITION, _STATISTICS, _STATISTICS, _BLOOM, _BLOOM)
+"""By decision: the name of the evidence in counts and in :class:`RowGroup`; None if the row group is read."""
 
 
 class RowGroupCounts(NamedTuple):
@@ -50,7 +52,7 @@ class RowGroupCounts(NamedTuple):
 
 def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "row group") -> str:
     """``3 of 256 row groups kept; 90 skipped by statistics, 163 by Bloom filter``."""
-    names = {Reason.STATISTICS.value: "by statistics", Reason.BLOOM.value: "by Bloom filter"}
+    names = {_STATISTICS: "by statistics", _BLOOM: "by Bloom filter"}
     reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
     return f"{kept} of {total} {unit}s kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
 
@@ -67,9 +69,6 @@ def describe_without_filters(counts: Mapping[str, int], total: int, unit: Unit =
 
 class Judged(Protocol):
     """The evidence of a plan, which is looked up again when somebody asks why."""
-
-    def decide(self, plan: ScanPlan) -> NDArray[np.uint8]:
-        """Per row group of ``plan.table``, an index into DECISIONS."""
 
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
@@ -127,7 +126,7 @@ class ScanPlan:
     seconds: float
     errors: tuple[BloomParquetError, ...]
     table: Table = field(repr=False)
-    codes: NDArray[np.uint8] = field(repr=False)  # per row group of `table`, an index into REASONS
+    codes: Codes = field(repr=False)  # per row group of `table`
     excluded: tuple[FileInfo, ...] = field(repr=False)  # by partition values; not in `table`
     file_positions: NDArray[np.int64] = field(repr=False)  # per file of `table`, its index in `dataset.files`
     footer_reads: ReadCount
@@ -166,7 +165,7 @@ class ScanPlan:
         return (
             (dataset.storage.key, dataset.files, dataset.partition_names, dataset.partition_values),
             (self.unit, self.row_group_counts, self.file_positions.tobytes()),
-            (self.table.file.tobytes(), self.table.index.tobytes(), self.codes.tobytes()),
+            (self.table.file.tobytes(), self.table.index.tobytes(), tuple(REASONS[i] for i in self.codes.tolist())),
             (self.excluded, tuple(self.unreadable)),
             (dataset.columns, dataset.deletes),
         )
@@ -187,11 +186,13 @@ class ScanPlan:
     @property
     def skipped(self) -> Counter[str]:
         """Skipped row groups, counted by ``"statistics"`` and ``"bloom"``; and files, by ``"partition"``."""
-        counts = np.bincount(self.codes, minlength=len(REASONS))
-        counts[REASONS.index(Reason.PARTITION)] += len(self.excluded)
-        return Counter(
-            {reason.value: int(count) for reason, count in zip(REASONS, counts, strict=True) if reason and count}
-        )
+        counts = Counter[str]()
+        for reason, count in zip(REASONS, np.bincount(self.codes, minlength=len(REASONS)).tolist(), strict=True):
+            if reason and count:
+                counts[reason] += count
+        if self.excluded:
+            counts[_PARTITION] += len(self.excluded)
+        return counts
 
     @property
     def indexed(self) -> int:
@@ -227,19 +228,16 @@ class ScanPlan:
 
     def decisions(self) -> Decisions:
         """The evidence that decided about each row group, the skipped ones too: arrays in the order of
-        :attr:`row_groups`.
-
-        Statistics in memory are judged again, when this is called; Bloom filters are not asked again.
-        """
+        :attr:`row_groups`."""
         table, files = self.table, self.dataset.files
         entries = (*self.excluded, *self.unreadable)
         positions = {file: i for i, file in enumerate(files)} if entries else {}
         unopened = np.array([positions[file] for file in entries], np.int64)
-        by = (Decision.PARTITION,) * len(self.excluded) + (Decision.READ,) * len(self.unreadable)
+        by = [Decision.PARTITION.code] * len(self.excluded) + [KEPT] * len(self.unreadable)
         return Decisions(
             np.concatenate([self.file_positions[table.file], unopened]),
             np.concatenate([table.index, np.full_like(unopened, WHOLE_FILE)]),
-            np.concatenate([self.judged.decide(self), np.array([DECISIONS.index(each) for each in by], np.uint8)]),
+            np.concatenate([self.codes, np.array(by, np.uint8)]),
         )
 
     def explain(self) -> Explanation:
@@ -318,11 +316,11 @@ class ScanPlan:
         for i, start, length in zip(units.tolist(), starts.tolist(), lengths.tolist(), strict=True):
             path, index, rows = table.paths[table.file[i]], int(table.index[i]), int(table.rows[i])
             reason = REASONS[self.codes[i]]
-            yield RowGroup(path, index, rows, start, length, reason is None, reason.value if reason else None)
+            yield RowGroup(path, index, rows, start, length, reason is None, reason)
         files = (*self.excluded, *self.unreadable)
         for i in positions[len(units) :].tolist():
             file, kept = files[i - len(table)], i >= self.total - len(self.unreadable)
-            yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else Reason.PARTITION.value)
+            yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else _PARTITION)
 
     def _repr_html_(self) -> str:
         """The picture of the plan that notebooks show."""

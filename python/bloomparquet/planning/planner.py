@@ -26,7 +26,7 @@ from bloomparquet.planning.judge import Errors, Request, RowCondition, Stopwatch
 from bloomparquet.planning.open import open_table, scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
+from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import to_element_conditions
@@ -44,7 +44,7 @@ from bloomparquet.query.resolve import (
 from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.variants import to_provable_conditions
-from bloomparquet.query.verdict import Reason, might_match
+from bloomparquet.query.verdict import Decision, decide
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import OnTableLog
@@ -176,7 +176,7 @@ def _plan(
     codes, row_group_counts = np.full(len(table), KEPT, np.uint8), None
     if conditions:
         try:
-            codes, row_group_counts = judge(units, provable, request)
+            codes, row_group_counts, *_ = judge(units, provable, request)
         finally:
             changed = evidence_reads.find_changed_files(table)
         codes[np.isin(table.file, changed)] = KEPT
@@ -260,9 +260,8 @@ def _judge_files(
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
         for condition in conditions:
-            wanted = might_match(
-                condition.predicate, wanted, partial(partitions.verdicts_or_keep, strict=condition.strict)
-            )
+            codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
+            wanted &= codes == KEPT
     return wanted
 
 
@@ -276,7 +275,7 @@ def plan_row_groups(
     """
     began, footer_reads, filter_reads = time.perf_counter(), ReadCount(), ReadCount()
     table = open_table(dataset, dataset.files, footer_reads, cache=options.cache)
-    codes = np.full(len(table), REASONS.index(Reason.STATISTICS), np.uint8)
+    codes = np.full(len(table), Decision.BOUNDS.code, np.uint8)
     first = np.searchsorted(table.file, np.arange(len(dataset.files)))
     for start, kept in zip(first.tolist(), row_groups, strict=True):
         codes[[start + row_group for row_group in kept]] = KEPT

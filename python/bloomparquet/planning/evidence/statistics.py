@@ -1,6 +1,6 @@
-"""Verdicts on leaf predicates by min, max and null counts.
+"""Decisions about leaf predicates by min, max and null counts.
 
-Each function answers, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
+Verdicts answer, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
 Bounds may be wider than the values, because writers truncate long strings. They are never narrower, with one exception:
 bounds of floats ignore NaN, which Spark orders above every number. So they prove nothing about >, >=, <> and NOT IN,
 unless a count says that there is no NaN.
@@ -37,7 +37,9 @@ from bloomparquet.query.predicate import (
     Predicate,
     StartsWith,
 )
-from bloomparquet.query.verdict import Verdicts
+from bloomparquet.query.verdict import Codes, Decision, Verdicts
+
+_NULLS, _BOUNDS = np.uint8(Decision.NULLS.code), np.uint8(Decision.BOUNDS.code)
 
 _Compare = Callable[[Any, Any], Any]
 
@@ -87,45 +89,52 @@ def may_hold_nan(chunks: Chunks) -> Verdicts:
     return np.ones(len(chunks.members), np.bool_) if chunks.bounds is None else chunks.bounds.may_hold_nan
 
 
-def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
-    """Verdicts (n,) on `leaf` for n `chunks`; and the candidates for their filters if `leaf` is an equality.
+def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Codes, Candidates | None]:
+    """The evidence that excludes each of n `chunks`, shape (n,); and the candidates for their filters if `leaf` is an
+    equality.
 
     Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
     """
-    has_values = judge_nulls(leaf, chunks)
+    verdicts, candidates = judge_bounds(leaf, chunks, timezone)
+    return np.where(judge_nulls(leaf, chunks), np.where(verdicts, np.uint8(0), _BOUNDS), _NULLS), candidates
+
+
+def judge_bounds(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Verdicts, Candidates | None]:
+    """Verdicts (n,) on the values of `chunks` that are not NULL, by their bounds; and the candidates."""
+    keep = np.ones(len(chunks.members), np.bool_)
     if isinstance(leaf, IsNull | IsNotNull):
-        return has_values, None
+        return keep, None
     if isinstance(leaf, CaseIn):
         require_text(leaf, chunks.family, chunks.family)
-        return has_values, _case_candidates(leaf, chunks, timezone)
+        return keep, _case_candidates(leaf, chunks, timezone)
     if isinstance(leaf, Like):
-        return has_values & _starts_with(StartsWith(leaf.column, leaf.prefix), chunks, timezone), None
+        return _starts_with(StartsWith(leaf.column, leaf.prefix), chunks, timezone), None
     if isinstance(leaf, Not):  # in negation normal form, around EqNullSafe, StartsWith, Like and CaseIn only
         inner = leaf.child
         if isinstance(inner, CaseIn):
-            return judge_leaf(inner, chunks, timezone)[0], None
+            return judge_bounds(inner, chunks, timezone)[0], None
         if isinstance(inner, Like):
-            return has_values, None
+            return keep, None
         if isinstance(inner, EqNullSafe):
-            differs, _ = judge_leaf(NotEq(inner.column, inner.value), chunks, timezone)
+            differs, _ = judge_bounds(NotEq(inner.column, inner.value), chunks, timezone)
             return (chunks.nulls != 0) | differs, None
         assert isinstance(inner, StartsWith)
-        return has_values & _starts_with(inner, chunks, timezone, negated=True), None
+        return _starts_with(inner, chunks, timezone, negated=True), None
     if isinstance(leaf, StartsWith):
-        return has_values & _starts_with(leaf, chunks, timezone), None
+        return _starts_with(leaf, chunks, timezone), None
     values = equality_values(leaf)
     if values is not None or isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(_compared_values(leaf), timezone)
         if encoded is None:
             only_nan = chunks.family == "float" and values is not None and all(map(is_nan, values))
-            return has_values & may_hold_nan(chunks) if only_nan else has_values, None
+            return may_hold_nan(chunks) if only_nan else keep, None
         if values is None:
-            return has_values & _other_than(encoded, chunks), None
-        first, last = _within_bounds(encoded, chunks.bounds, len(has_values))
+            return _other_than(encoded, chunks), None
+        first, last = _within_bounds(encoded, chunks.bounds, len(keep))
         candidates = None if encoded.hashes is None else Candidates(chunks.filters, encoded.hashes, first, last)
-        return has_values & (first < last), candidates
+        return first < last, candidates
     assert isinstance(leaf, Lt | LtEq | Gt | GtEq)
-    return has_values & _compare(leaf, chunks, timezone), None
+    return _compare(leaf, chunks, timezone), None
 
 
 def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Candidates | None:
