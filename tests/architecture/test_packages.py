@@ -60,7 +60,7 @@ TOP_PACKAGES = {
     "pyspark_bloomparquet.jar": {"public", "errors", "report", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
     "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
-    "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "reading", "tables"},
+    "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "tables"},
     "pyspark_bloomparquet.retrofit": {"public", "errors", "storage", "query", "parquet", "planning", "writing"},
 }
 # Packages within a package, from the bottom up. The package's own modules come where it is named.
@@ -98,7 +98,7 @@ INNER_PACKAGES = {
         "jobs": set[str](),
         "indexing": {"jobs"},
         "retrofit": {"options", "jobs"},
-        "tables": {"read"},
+        "tables": {"options", "read"},
         "pyspark_bloomparquet": {"options", "read", "jar", "jobs", "indexing", "retrofit", "tables"},
     },
 }

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.reading.calendars import require_gregorian
 from tests.support.files import write, write_groups
 
 
@@ -55,3 +56,10 @@ def test_conditions_on_days_of_the_julian_calendar_are_refused(tmp_path: Path, k
                     bp.read_table(path, where, case_sensitive=False)
             else:
                 assert bp.read_table(path, where, case_sensitive=False).num_rows > 0, where
+
+
+def test_the_calendars_agree_from_1582_10_15() -> None:
+    first = dt.date(1582, 10, 15)
+    require_gregorian(pa.array([first]), "c", "")
+    with pytest.raises(bp.UnsupportedError, match="calendar of Spark 2"):
+        require_gregorian(pa.array([first - dt.timedelta(days=1)]), "c", "")

@@ -53,7 +53,8 @@ def parts(path: str, **options: str) -> list[tuple[str, int]]:
     """The row groups in the plan of a load."""
     reader = make_reader(Options.parse({"path": path, **options}), SCHEMA)
     splits = pickle.loads(pickle.dumps(reader)).partitions()
-    return [(Path(part.path).name, group) for split in splits for part in split.files for group in part.row_groups]
+    files = (pair for split in splits for pair in zip(split.dataset.files, split.row_groups, strict=True))
+    return [(Path(file.path).name, group) for file, groups in files for group in groups]
 
 
 def test_where_skips_by_encrypted_filters(shipped: SparkSession, table: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,10 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read import reader as reader_module
 from pyspark_bloomparquet.read.reader import BloomParquetReader, PushingReader, make_reader
-from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
+from pyspark_bloomparquet.read.splits import Piece, Split, group_pieces
 from tests.support import files
 
 ID = T.StructType([T.StructField("id", T.LongType())])
@@ -30,55 +30,44 @@ def options(path: str, **given: str) -> Options:
     return Options.parse({"path": path, **given})
 
 
-def splits_of(pieces: list[Piece], cores: int = 2, most: int = 128 * MB, cost: int = 4 * MB) -> list[Split]:
-    return make_splits(pieces, {}, max_partition_bytes=most, open_cost=cost, min_partitions=cores)
-
-
-def piece(file: int, group: int, length: int) -> Piece:
-    return Piece(FileInfo(f"{file}.parquet", 1, 0), group, length, ())
+def group(pieces: list[Piece], cores: int = 2) -> list[list[Piece]]:
+    return group_pieces(pieces, max_partition_bytes=128 * MB, open_cost=4 * MB, min_partitions=cores)
 
 
 def test_every_row_group_is_in_one_split_in_order() -> None:
-    pieces = [piece(file, group, (file * 7 + group * 3) % 11 * MB) for file in range(50) for group in range(3)]
-    splits = splits_of(pieces)
-    assert [(part.path, group) for split in splits for part in split.files for group in part.row_groups] == [
-        (each.file.path, each.row_group) for each in pieces
-    ]
+    pieces = [Piece(file, number, (file * 7 + number * 3) % 11 * MB) for file in range(50) for number in range(3)]
+    assert list(chain(*group(pieces))) == pieces
 
 
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
         ([], 0),
-        ([piece(0, 0, 1)], 1),
-        ([piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
-        ([piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
-        ([piece(0, group, 128 * MB) for group in range(10)], 10),
-        ([piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
-        ([piece(0, group, MB) for group in range(1280)], 11),
-        ([piece(0, 0, 500 * MB), *(piece(1, group, MB) for group in range(9))], 2),
-        ([piece(file, 0, 8 * MB) for file in range(3)], 2),
+        ([Piece(0, 0, 1)], 1),
+        ([Piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
+        ([Piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
+        ([Piece(0, group, 128 * MB) for group in range(10)], 10),
+        ([Piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
+        ([Piece(0, group, MB) for group in range(1280)], 11),
+        ([Piece(0, 0, 500 * MB), *(Piece(1, group, MB) for group in range(9))], 2),
+        ([Piece(file, 0, 8 * MB) for file in range(3)], 2),
     ],
 )
 def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
-    splits = splits_of(pieces)
-    assert len(splits) == expected
-    lengths = {(each.file.path, each.row_group): each.length for each in pieces}
-    sizes = [sum(lengths[part.path, group] for part in split.files for group in part.row_groups) for split in splits]
-    assert all(
-        size <= 128 * MB or sum(len(part.row_groups) for part in split.files) == 1
-        for size, split in zip(sizes, splits, strict=True)
-    )
+    groups = group(pieces)
+    assert len(groups) == expected
+    assert all(len(some) == 1 or sum(piece.length for piece in some) <= 128 * MB for some in groups)
 
 
-def test_a_pickled_split_is_small() -> None:
-    (split,) = splits_of([piece(0, group, 1) for group in range(1000)], cores=1)
+def test_a_pickled_split_is_small(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "t.parquet", {"id": range(1000)}, rows_per_group=1)
+    (split,) = make_reader(options(path, pushFilters="off", minPartitionNum="1"), ID).partitions()
     assert len(pickle.dumps(split)) < 6000
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:
     """The splits that have row groups."""
-    return [split for split in reader.partitions() if isinstance(split, Split) and split.files]
+    return [split for split in reader.partitions() if isinstance(split, Split) and split.row_groups]
 
 
 def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:

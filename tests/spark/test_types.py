@@ -255,12 +255,3 @@ def test_nulls_in_a_not_null_column_are_an_error() -> None:
         {"s": None},
         {"s": {"a": 1}},
     ]
-
-
-def test_days_before_the_gregorian_calendar_are_refused() -> None:
-    def read(days: int) -> pa.Array:
-        return cast(pa.array([days], pa.int32()).cast(pa.date32()), T.DateType(), legacy_calendar=["c"])
-
-    assert read(-141427).cast(pa.int32()).to_pylist() == [-141427]
-    with pytest.raises(UnsupportedError, match="calendar of Spark 2"):
-        read(-141428)

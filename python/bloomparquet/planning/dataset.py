@@ -185,6 +185,20 @@ class Dataset:
         """A copy of this data set that is decrypted with `keys`; this data set itself if `keys` is None."""
         return self if keys is None else replace(self, keys=keys)
 
+    def select(self, positions: Sequence[int]) -> Self:
+        """A copy of this data set with the files at `positions` only."""
+
+        def pick(items: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(items[i] for i in positions) if items else ()
+
+        return replace(
+            self,
+            files=pick(self.files),
+            partition_values=pick(self.partition_values),
+            deletes=pick(self.deletes),
+            fallbacks=pick(self.fallbacks),
+        )
+
     def partition_table(self, timezone: str) -> pa.Table:
         """The partition columns, one row per file. Timestamps without a time zone are in `timezone`."""
         table = self._partition_tables.get(timezone)

@@ -25,8 +25,8 @@ _FIRST_INSTANT = np.datetime64("1900-01-01")  # from then on, instants are equal
 NO_CONDITION = "read the rows in Spark, or without a condition on the column"
 """The remedy for a column that a condition compares."""
 
-NOT_SHOWN = "read the table by the format of its own in Spark, or name the other columns with columns="
-"""The remedy for a column of a table that Spark shows."""
+NOT_SHOWN = "use Spark's own reader of this format, or leave the column out"
+"""The remedy for a column that Spark shows."""
 
 
 def legacy_calendar_columns(footer: Footer) -> frozenset[str]:

@@ -187,21 +187,6 @@ def _noting(sizes: list[int], read: ReadBytes) -> ReadBytes:
     return read_noted
 
 
-def read_row_groups(
-    storage: Storage, path: str, footer: Footer, row_groups: Sequence[int], columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Some row groups of the Parquet file at `path` as record batches. One row group is decoded at a time.
-
-    `columns` names top-level columns. INT96 is read as ``timestamp[us, UTC]``, as Spark does.
-
-    Raises EncryptionError for a column whose key is missing, and for data that was altered; FormatError for a column of
-    which pyarrow reads fewer rows than the row group has, and for a struct without leaf columns, which it leaves out.
-    """
-    reader = ParquetFileReader(storage, path, footer)
-    for row_group in row_groups:  # one at a time: over several, pyarrow cannot decode dictionaries inside structs
-        yield from reader.read(row_group, columns)
-
-
 def _all_rows(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
     """The batches of one row group. FormatError unless pyarrow reads as many `rows` as the row group has.
 

@@ -24,7 +24,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
-from bloomparquet.query.names import Names, Positions, check_names
+from bloomparquet.query.names import Names, Positions, check_names, fold
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
@@ -176,8 +176,8 @@ def read_plan(
 ) -> pa.RecordBatchReader:
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`.
 
-    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition. `amounts`:
-    counts what is read.
+    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition; and one row
+    group is read at a time, as Spark runs tasks side by side and bounds their memory. `amounts`: counts what is read.
     """
     check_names(columns)
     if amounts is None and log.isEnabledFor(logging.INFO):
@@ -275,6 +275,10 @@ class _Scan:
             known_names = Names(whole.names, self._case_sensitive)
             others = unify(self._reader.schemas(), names, case_sensitive=self._case_sensitive)
             known += [field for field in others if field.name not in known_names]
+        # A missing name with a dot must not find a field of a struct.
+        dotted = {fold(column[0], self._case_sensitive): column[0] for column in columns_of(where) if "." in column[0]}
+        known_names = Names((field.name for field in known), self._case_sensitive)
+        known += [pa.field(name, pa.null()) for name in dotted.values() if name not in known_names]
         columns = pa.schema([field for field in known if field.name in names])
         stored = [name for name in columns.names if name not in self._partitions.column_names]
         return Condition(
@@ -325,7 +329,7 @@ class _Scan:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         parts = list(self._parts())
-        is_serial = self._condition is None or sum(len(part.jobs) for part in parts) < 2
+        is_serial = self._for_spark or self._condition is None or sum(len(part.jobs) for part in parts) < 2
         threads = 1 if is_serial else threads_for(sum(part.size for part in parts), self._plan.dataset.storage)
         if threads == 1:  # without a condition, pyarrow decodes columns side by side
             for jobs, _ in self._reads(parts):

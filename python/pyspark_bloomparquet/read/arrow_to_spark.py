@@ -9,7 +9,7 @@ Spark's own reader refuses.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from bloomparquet.errors import UnsupportedError
-from bloomparquet.reading.calendars import require_gregorian
 from pyspark_bloomparquet.read.spark_schema import resolve
 
 
@@ -35,17 +34,14 @@ def to_spark_batch(
     partition_values: Mapping[str, pa.Scalar],
     *,
     case_sensitive: bool = False,
-    legacy_calendar: Collection[str] = (),
     path: str = "",
 ) -> pa.RecordBatch:
     """Convert `batch` to the columns of `schema`, in the order of `schema` and in Spark's Arrow types.
 
     A column of `partition_values` is that constant. A column that is missing from the batch is null. Timestamps without
-    a zone that Spark reads as TIMESTAMP are in UTC. `legacy_calendar` names the columns whose dates or timestamps were
-    written in the calendar of Spark 2. `path` begins the messages of errors.
+    a zone that Spark reads as TIMESTAMP are in UTC. `path` begins the messages of errors.
 
-    Raises UnsupportedError for a conversion that Spark's reader does not have, and for values of `legacy_calendar` from
-    the time when the calendars differ, because they would be other days.
+    Raises UnsupportedError for a conversion that Spark's reader does not have.
     """
     target = arrow_schema(schema)
     columns = []
@@ -56,8 +52,6 @@ def to_spark_batch(
             column = _repeat(partition_values[partition], arrow_field.type, batch.num_rows)
         elif (name := resolve(batch.schema.names, field.name, case_sensitive=case_sensitive)) is not None:
             column = convert(batch.column(name), field.dataType, arrow_field.type, label, case_sensitive)
-            if name in legacy_calendar:
-                require_gregorian(column, label, "use spark.read.parquet, or give a schema without the column")
         else:
             column = pa.nulls(batch.num_rows, arrow_field.type)
         if not arrow_field.nullable and column.null_count:

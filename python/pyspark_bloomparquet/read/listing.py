@@ -49,24 +49,20 @@ class LoadListing:
                 f"{join_names(options.paths)}: pathGlobFilter, modifiedBefore and modifiedAfter exclude all "
                 f"{len(dataset.files)} files; expected at least one"
             )
-        names = dataset.partition_names
+        dataset = dataset.select(kept)
+        infer = infer_type if options.infer_partition_types else lambda values: pa.string()
         self.dataset = dataclasses.replace(
             dataset,
             format=FileFormat.PARQUET,
-            partition_types=None if options.infer_partition_types else (pa.string(),) * len(names),
-            files=tuple(dataset.files[i] for i in kept),
-            partition_values=tuple(dataset.partition_values[i] for i in kept),
+            partition_types=tuple(
+                infer(dict.fromkeys(values)) for values in zip(*dataset.partition_values, strict=True)
+            ),
         )
 
-    @lazy_property
+    @property
     def partition_types(self) -> dict[str, pa.DataType]:
         """The type of each partition column, which Spark infers from all of its values."""
-        columns = zip(*self.dataset.partition_values, strict=True)
-        infer = self.options.infer_partition_types
-        return {
-            name: infer_type(values) if infer else pa.string()
-            for name, values in zip(self.dataset.partition_names, columns, strict=False)
-        }
+        return dict(zip(self.dataset.partition_names, self.dataset.partition_types or (), strict=True))
 
     @lazy_property
     def partition_fields(self) -> list[StructField]:

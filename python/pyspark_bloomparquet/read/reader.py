@@ -20,7 +20,6 @@ from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.plan import skipped_local_files
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.elements import ElementIn, to_element_conditions
 from bloomparquet.query.literals import coerce
@@ -32,7 +31,7 @@ from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, filters_to_predicate
 from pyspark_bloomparquet.read.spark_schema import resolve
-from pyspark_bloomparquet.read.splits import Piece, Split, make_splits
+from pyspark_bloomparquet.read.splits import Split, make_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,14 +94,13 @@ class BloomParquetReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the row groups to read, as splits. Spark calls this on the driver, once for each query plan."""
-        listing = LoadListing(self.options)
-        plan = self._plan(listing)
+        plan, options = self._plan(), self.options
         if any(isinstance(error, EncryptionError) for error in plan.errors):
-            invalidate(self.options.key_provider)
-        if plan.unreadable:  # their rows may match, and cannot be read
-            raise plan.errors[0]
+            invalidate(options.key_provider)
+        for error in plan.unreadable.values():  # their rows may match, and cannot be read
+            raise error
         if (
-            self.options.push_filters == "auto"
+            options.push_filters == "auto"
             and self._where is None
             and plan.total > 1
             and not filters_stay_in_their_scan()
@@ -110,13 +108,10 @@ class BloomParquetReader(DataSourceReader):
             _warn_that_nothing_is_skipped()
         return [
             *make_splits(
-                pieces_of(plan),
-                listing.partition_types,
-                max_partition_bytes=self.options.max_partition_bytes,
-                open_cost=self.options.open_cost_in_bytes,
-                min_partitions=self.options.min_partition_num or os.cpu_count() or 1,
-                where=plan.where,
-                skipped=skipped_local_files(plan),
+                plan,
+                max_partition_bytes=options.max_partition_bytes,
+                open_cost=options.open_cost_in_bytes,
+                min_partitions=options.min_partition_num or os.cpu_count() or 1,
             )
         ]
 
@@ -128,8 +123,8 @@ class BloomParquetReader(DataSourceReader):
 
         return read_split(partition, self.schema, self.options)
 
-    def _plan(self, listing: LoadListing) -> ScanPlan:
-        options = self.options
+    def _plan(self) -> ScanPlan:
+        options, listing = self.options, LoadListing(self.options)
         pushed = filters_to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
         # Values of pushed filters have Spark's types. Where a file's type differs, the planner keeps its row groups.
         reader_types = {} if pushed is None else _reader_types(pushed, self.schema)
@@ -171,16 +166,6 @@ class PushingReader(BloomParquetReader):
         """Keep `filters` for the plan, and return all of them, so that Spark applies them to the rows."""
         self._filters = list(filters)
         return filters
-
-
-def pieces_of(plan: ScanPlan) -> Iterator[Piece]:
-    """The kept row groups, with the partition values of their files."""
-    file_index = {path: i for i, path in enumerate(plan.table.paths)}
-    for row_group in plan.kept_row_groups():
-        if row_group.index is not None:
-            i = file_index[row_group.path]
-            values = plan.dataset.partition_values[int(plan.file_positions[i])]
-            yield Piece(plan.table.files[i], row_group.index, row_group.length, values)
 
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: LoadListing) -> None:

@@ -11,28 +11,16 @@ from __future__ import annotations
 import pickle
 import socket
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
-import pyarrow as pa
+import numpy as np
 from pyspark.sql.datasource import InputPartition
 
+from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.plan import ScanPlan, skipped_local_files
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.storage.files import FileInfo
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """Row groups of one file. `file` is the version that was planned; `values` are its raw partition values."""
-
-    file: FileInfo
-    row_groups: tuple[int, ...]
-    values: tuple[str | None, ...]
-
-    @property
-    def path(self) -> str:
-        return self.file.path
 
 
 @dataclass(frozen=True)
@@ -55,52 +43,73 @@ class SkippedFiles:
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """The part of a scan that one task reads.
+    """The part of a scan that one task reads: ``row_groups[i]`` of ``dataset.files[i]``.
 
-    `partition_types` are the partition columns with their inferred types. `where` is the load's predicate with its
-    columns resolved. `host` is the machine of the planner: inodes mean nothing on another. The first split of a plan
-    also has the `skipped` files, and checks that they are unchanged.
+    `dataset` has no keys: a task asks for its own. `where` is the load's predicate with its columns resolved. `host` is
+    the machine of the planner. The first split of a plan also has the `skipped` files, and checks that they are
+    unchanged.
     """
 
-    files: tuple[FilePart, ...]
-    partition_types: dict[str, pa.DataType] = field(default_factory=dict)
+    dataset: Dataset
+    row_groups: tuple[tuple[int, ...], ...]
     where: Predicate | None = None
-    host: str = field(default_factory=socket.gethostname)
     skipped: SkippedFiles | None = None
+    host: str = field(default_factory=socket.gethostname)
 
-    def comparable(self, file: FileInfo) -> FileInfo:
-        """`file`; on another machine than the planner's, without inode and change time, which mean nothing there."""
-        return file if self.host == socket.gethostname() else file._replace(inode=0, ctime_ns=0)
+    def comparable(self, files: Sequence[FileInfo]) -> list[FileInfo]:
+        """`files`; on another machine than the planner's, without inodes and change times, which mean nothing there."""
+        is_here = self.host == socket.gethostname()
+        return [file if is_here else file._replace(inode=0, ctime_ns=0) for file in files]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One row group to assign to a split. `length` is in bytes."""
+    """One row group to assign to a split: number `row_group` of the file at `position` of the data set. `length` is in
+    bytes."""
 
-    file: FileInfo
+    position: int
     row_group: int
     length: int
-    values: tuple[str | None, ...]
 
 
-def make_splits(
-    pieces: Iterable[Piece],
-    partition_types: dict[str, pa.DataType],
-    *,
-    max_partition_bytes: int,
-    open_cost: int,
-    min_partitions: int,
-    where: Predicate | None = None,
-    skipped: Sequence[FileInfo] = (),
-) -> list[Split]:
-    """Splits of about equal cost that hold every piece once, in order. The first has the `skipped` files.
+def make_splits(plan: ScanPlan, *, max_partition_bytes: int, open_cost: int, min_partitions: int) -> list[Split]:
+    """Splits of about equal cost that hold every kept row group of `plan` once, in order; see :func:`group_pieces`."""
+    dataset, skipped = replace(plan.dataset, keys=None), skipped_local_files(plan)
+    groups = group_pieces(
+        list(_pieces(plan)),
+        max_partition_bytes=max_partition_bytes,
+        open_cost=open_cost,
+        min_partitions=min_partitions,
+    )
+    splits = [_make_split(dataset, plan.where, pieces) for pieces in groups or [[]] * bool(skipped)]
+    return [replace(splits[0], skipped=SkippedFiles.of(skipped)), *splits[1:]] if skipped else splits
 
-    The row groups of a split have at most `max_partition_bytes`, unless there is only one. Each file adds `open_cost`
-    (bytes) to the cost, so that many tiny files make few splits.
+
+def _pieces(plan: ScanPlan) -> Iterator[Piece]:
+    for file_index, row_groups in plan.kept_by_file():
+        first, position = int(np.searchsorted(plan.table.file, file_index)), int(plan.file_positions[file_index])
+        _, lengths = plan.table.extents_of(np.array(row_groups) + first)
+        for row_group, length in zip(row_groups, lengths.tolist(), strict=True):
+            yield Piece(position, row_group, length)
+
+
+def _make_split(dataset: Dataset, where: Predicate | None, pieces: list[Piece]) -> Split:
+    row_groups: dict[int, list[int]] = {}
+    for piece in pieces:
+        row_groups.setdefault(piece.position, []).append(piece.row_group)
+    return Split(dataset.select(list(row_groups)), tuple(map(tuple, row_groups.values())), where)
+
+
+def group_pieces(
+    pieces: Sequence[Piece], *, max_partition_bytes: int, open_cost: int, min_partitions: int
+) -> list[list[Piece]]:
+    """Groups of about equal cost that hold every piece once, in order.
+
+    A group has at most `max_partition_bytes`, unless it is a single row group. Each file adds `open_cost` (bytes) to
+    the cost, so that many tiny files make few groups.
     """
-    pieces = list(pieces)
     costs = [
-        piece.length + (open_cost if i == 0 or pieces[i - 1].file != piece.file else 0)
+        piece.length + (open_cost if i == 0 or pieces[i - 1].position != piece.position else 0)
         for i, piece in enumerate(pieces)
     ]
     total = sum(costs)
@@ -109,19 +118,11 @@ def make_splits(
     groups: list[list[Piece]] = []
     current, size, before = -1, 0, 0
     for piece, cost in zip(pieces, costs, strict=True):
-        number = int((before + cost / 2) / share)  # of the split that the middle of the piece falls into
+        number = int((before + cost / 2) / share)  # of the group that the middle of the piece falls into
         if number > current or size + piece.length > max_partition_bytes:
             groups.append([])
             current, size = number, 0
         groups[-1].append(piece)
         size += piece.length
         before += cost
-    if skipped and not groups:
-        groups.append([])
-    splits = [Split(_by_file(group), partition_types, where) for group in groups]
-    return [replace(splits[0], skipped=SkippedFiles.of(skipped)), *splits[1:]] if skipped else splits
-
-
-def _by_file(pieces: list[Piece]) -> tuple[FilePart, ...]:
-    files = ((file, list(group)) for file, group in groupby(pieces, key=lambda piece: piece.file))
-    return tuple(FilePart(file, tuple(each.row_group for each in group), group[0].values) for file, group in files)
+    return groups
