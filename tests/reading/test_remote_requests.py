@@ -162,12 +162,12 @@ def test_a_file_replaced_at_any_request_gives_one_version(
         forget()
         if index == "auto":
             bp.build_index(path, filesystem=s3.filesystem)
-        options = PlanOptions(index=index)
-        plan = plan_dataset(bp.Dataset.open(path, filesystem=s3.filesystem), f"id = {key}", options)
+        dataset = bp.Dataset.open(path, filesystem=s3.filesystem)
+        plan = plan_dataset(dataset, f"id = {key}", PlanOptions(index=index))
         with monkeypatch.context() as patch:
             patch.setattr(s3, "fault", choose)
             try:
-                result = read_plan(plan, None, options).read_all()
+                result = read_plan(plan, None).read_all()
             except (bp.FileChangedError, bp.FormatError, OSError) as error:
                 ends[type(error).__name__] += 1
             else:

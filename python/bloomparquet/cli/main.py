@@ -48,7 +48,6 @@ from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
-    from bloomparquet.planning.options import OnFilterError
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
@@ -65,7 +64,13 @@ def _predicate(command: _Command) -> _Command:
         click.option(
             "--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."
         ),
-        click.option("--ignore-case", is_flag=True, help="Ignore case in column names, as Spark does by default."),
+        click.option(
+            "--ignore-case",
+            "case_sensitive",
+            is_flag=True,
+            callback=lambda _, __, is_set: not is_set,
+            help="Ignore case in column names, as Spark does by default.",
+        ),
         click.option(
             "--on-filter-error",
             type=click.Choice(["keep", "fail"]),
@@ -116,7 +121,7 @@ def plan(
     import bloomparquet as bp
     from bloomparquet.cli import render
 
-    scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
+    scan_plan = bp.plan(one_or_many(path), **predicate, storage_options=storage_options())
     write_report(report, path, scan_plan)
     if as_json:
         echo(json.dumps(render.plan_to_json(scan_plan), ensure_ascii=False))
@@ -149,12 +154,12 @@ def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: boo
     from bloomparquet.reading.amounts import ReadAmounts
     from bloomparquet.reading.scan import read_plan
 
-    scan_plan = bp.plan(one_or_many(path), **_planning(**predicate))
+    scan_plan = bp.plan(one_or_many(path), **predicate, storage_options=storage_options())
     write_report(report, path, scan_plan)
     explanation = scan_plan.explain()
     amounts = ReadAmounts()
     if reads:
-        for _ in read_plan(scan_plan, None, scan_plan.options, amounts=amounts):
+        for _ in read_plan(scan_plan, None, amounts=amounts):
             pass
     if as_json:
         values = explanation.to_dict() | ({"where": None} if scan_plan.where is None else {})
@@ -191,8 +196,9 @@ def read(
     from bloomparquet.cli.json_rows import write_json_lines
 
     names = dotted(split_names(columns))
-    planning = _planning(**predicate)
-    reader = bp.scan_batches(one_or_many(path), columns=names, merge_schema=merge_schema, **planning)
+    reader = bp.scan_batches(
+        one_or_many(path), columns=names, merge_schema=merge_schema, **predicate, storage_options=storage_options()
+    )
     batches = render.head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
@@ -350,37 +356,14 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
-def _planning(
-    where: str | None,
-    timezone: str,
-    ignore_case: bool,
-    on_filter_error: OnFilterError,
-    index: str,
-    skip_corrupt: bool,
-    keys: Keys | None,
-    table_log: OnTableLog,
-) -> dict[str, Any]:
-    return {
-        "where": where,
-        "timezone": timezone,
-        "case_sensitive": not ignore_case,
-        "on_filter_error": on_filter_error,
-        "index": index,
-        "skip_corrupt": skip_corrupt,
-        "keys": keys,
-        "table_log": table_log,
-        "storage_options": storage_options(),
-    }
-
-
 def _same_predicate(
-    where: str, timezone: str, ignore_case: bool, index: str, skip_corrupt: bool, table_log: OnTableLog, **_: Any
+    where: str, timezone: str, case_sensitive: bool, index: str, skip_corrupt: bool, table_log: OnTableLog, **_: Any
 ) -> list[str]:
     """The options with which another command plans the same."""
     zone = [] if timezone == "UTC" else ["--timezone", timezone]
     other_index = [] if index == "auto" else ["--index", index]
     flags = {
-        "--ignore-case": ignore_case,
+        "--ignore-case": not case_sensitive,
         "--skip-corrupt": skip_corrupt,
         "--ignore-table-log": table_log == "ignore",
     }

@@ -81,10 +81,10 @@ def read_table(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
-    return first_rows(batches, limit)
+    return _first_rows(batches, limit)
 
 
-def first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
+def _first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
     """The first `limit` rows, or all of them if that is None. No batch is read after that."""
     if limit is None:
         return batches.read_all()
@@ -162,13 +162,12 @@ def scan_batches(
     if isinstance(path, Dataset) and dataset.columns is None:
         # The data set may have been listed long ago, and the evidence may be from a cache or an index.
         require_skipped_unchanged(plan)
-    return read_plan(plan, columns, options, merge_schema=merge_schema)
+    return read_plan(plan, columns, merge_schema=merge_schema)
 
 
 def read_plan(
     plan: ScanPlan,
     columns: Sequence[str] | None,
-    options: PlanOptions,
     *,
     merge_schema: bool = False,
     for_spark: bool = False,
@@ -182,7 +181,7 @@ def read_plan(
     check_names(columns)
     if amounts is None and log.isEnabledFor(logging.INFO):
         amounts = ReadAmounts()
-    scan = _Scan(plan, columns, merge_schema, options, for_spark, amounts)
+    scan = _Scan(plan, columns, merge_schema, for_spark, amounts)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
@@ -219,13 +218,13 @@ class _Scan:
         plan: ScanPlan,
         columns: Sequence[str] | None,
         merge_schema: bool,
-        options: PlanOptions,
         for_spark: bool,
         amounts: ReadAmounts | None,
     ) -> None:
         for error in plan.unreadable.values():  # the rows of this file might match
             raise error
-        self._plan, self._options, self._case_sensitive = plan, options, options.case_sensitive
+        options = self._options = plan.options
+        self._plan, self._case_sensitive = plan, options.case_sensitive
         self._for_spark, self._amounts = for_spark, amounts
         zone = options.timezone or "UTC"
         self._partitions = plan.dataset.partition_table(zone)

@@ -12,11 +12,11 @@ from bloomparquet.indexing.columns import Columns
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning import dataset as files
 from bloomparquet.planning.dataset import PathLike
-from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
+from bloomparquet.planning.options import OnFilterError
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.planning.planner import Where, plan_dataset
+from bloomparquet.planning.planner import Where, plan
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.reading.scan import count, first_rows, scan_batches
+from bloomparquet.reading.scan import count, read_table, scan_batches
 from bloomparquet.tables.delta import open_delta
 from bloomparquet.tables.iceberg import open_iceberg
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, advise
@@ -95,10 +95,9 @@ class Dataset(files.Dataset):
         index: PathLike = "auto",
     ) -> ScanPlan:
         """Plan a scan of these files; see :func:`bloomparquet.plan`."""
-        options = PlanOptions(
-            timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=index_path(index)
+        return plan(
+            self, where, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, index=index
         )
-        return plan_dataset(self, parse_where(where, partly=True), options)
 
     def read_table(
         self,
@@ -112,11 +111,10 @@ class Dataset(files.Dataset):
         limit: int | None = None,
     ) -> pa.Table:
         """Exactly the rows for which `where` is TRUE; see :func:`bloomparquet.read_table`."""
-        batches = self.scan_batches(
-            where, columns, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error,
-            index=index,
+        return read_table(
+            self, where, columns, timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error,
+            index=index, limit=limit,
         )  # fmt: skip
-        return first_rows(batches, limit)
 
     def count(
         self,

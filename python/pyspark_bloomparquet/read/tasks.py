@@ -75,7 +75,7 @@ def _reads(dataset: Dataset, split: Split, schema: StructType, options: Options)
 def _read_table(dataset: Dataset, split: Split, schema: StructType, options: Options) -> Iterator[pa.RecordBatch]:
     planning = PlanOptions(timezone=options.time_zone, case_sensitive=options.case_sensitive)
     plan = plan_row_groups(dataset, split.where, split.row_groups, planning)
-    for batch in read_plan(plan, schema.names, planning, for_spark=True):
+    for batch in read_plan(plan, schema.names, for_spark=True):
         yield to_spark_batch(batch, schema, {}, case_sensitive=True, path=options.paths[0])
 
 
@@ -94,7 +94,7 @@ def _read_file(
     names = [name for name in dict.fromkeys(find(stored, name) for name in shown) if name is not None]
     raw = dict(zip(dataset.partition_names, dataset.partition_values[0], strict=True))
     values = {name: to_array([raw[name]], kind, zone)[0] for name, kind in partitions if name is not None}
-    for batch in read_plan(plan, names, planning, for_spark=True):
+    for batch in read_plan(plan, names, for_spark=True):
         path = dataset.files[0].path
         yield to_spark_batch(batch, schema, values, case_sensitive=options.case_sensitive, path=path)
 
