@@ -9,26 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.options.load import Options
-from pyspark_bloomparquet.read.reader import make_reader
 from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 
 pytestmark = pytest.mark.slow
-
-
-def test_an_unknown_option_is_an_error_with_a_suggestion(spark: SparkSession, tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": [1]})
-    with pytest.raises(Exception, match="no option 'mergeschemas'; did you mean 'mergeSchema'"):
-        load(spark, path, mergeSchemas="true")
-    with pytest.raises(Exception, match="no option 'were'; did you mean 'where'"):
-        load(spark, path, "id BIGINT", were="id = 1").collect()
-
-
-def test_no_path(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match="no path was given"):
-        spark.read.format("bloomparquet").load()
 
 
 def test_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,10 +121,3 @@ def test_types_that_python_data_sources_cannot_have(spark: SparkSession, tmp_pat
     with pytest.raises(Exception, match="give a schema without the column"):
         load(spark, path).collect()
     assert rows(load(spark, path, "id INT")) == ["(1,)"]
-
-
-def test_a_reader_refuses_types_without_an_arrow_type() -> None:
-    from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
-
-    with pytest.raises(UnsupportedError, match="YearMonthIntervalType"):
-        make_reader(Options.parse({"path": "/x"}), T.StructType([T.StructField("ym", T.YearMonthIntervalType())]))

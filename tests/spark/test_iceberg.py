@@ -1,25 +1,21 @@
-"""`read_iceberg`: the rows that pyiceberg reads, and only the row groups that might match."""
+"""`read_iceberg`: the rows that pyiceberg reads."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, LongType, NestedField, StringType
-from pyspark.errors import PySparkException
+from pyiceberg.types import LongType, NestedField, StringType
 from pyspark.sql import SparkSession
 
-import bloomparquet as bp
 from pyspark_bloomparquet import read_iceberg
 from tests.support import iceberg
 
@@ -76,33 +72,3 @@ def test_rows_are_those_of_pyiceberg(spark: SparkSession, catalog: SqlCatalog) -
     frame = read_iceberg(spark, with_key, columns=["id"])
     assert frame.count() == 6
     assert "hidden" not in frame._jdf.queryExecution().toString(), "plans do not show credentials"
-
-
-def test_row_groups_that_cannot_match_are_not_read(spark: SparkSession, catalog: SqlCatalog) -> None:
-    table = catalog.create_table("db.t", SCHEMA, properties={"format-version": "2"})
-    data = rows(0, 30).cast(iceberg.with_ids(SCHEMA))
-    path = iceberg.add_data_file(
-        table, data, bloom=["name"], row_group_size=10, write_statistics=False, use_dictionary=False
-    )
-    file = iceberg.local(path)
-    column = pq.ParquetFile(file).metadata.row_group(2).column(1)
-    content = bytearray(file.read_bytes())
-    start = column.data_page_offset
-    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
-    file.write_bytes(content)  # a scan that reads the last row group fails
-    assert bp.Dataset.from_iceberg(table).plan("name = 'n15'").skipped == {"bloom": 2}
-    assert as_dicts(read_iceberg(spark, table, where="name = 'n15'")) == [{"id": 15, "name": "n15", "kind": "a"}]
-    with pytest.raises(PySparkException):
-        read_iceberg(spark, table, where="name = 'n25'").collect()
-    with pytest.raises(bp.PlanError, match=r"cannot use 'LENGTH\(name\) = 3' in where"):
-        read_iceberg(spark, table, where="id = 15 AND length(name) = 3")
-
-
-def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, catalog: SqlCatalog) -> None:
-    table = catalog.create_table("db.t", Schema(NestedField(1, "id", LongType()), NestedField(2, "d", DateType())))
-    data = pa.table({"id": [1, 2], "d": pa.array([-200_000, 0], pa.date32())}).cast(iceberg.with_ids(table.schema()))
-    of_spark_2 = {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyDateTime": ""}
-    iceberg.add_data_file(table, data.replace_schema_metadata(of_spark_2))
-    assert as_dicts(read_iceberg(spark, table, where="id = 2")) == [{"id": 2, "d": dt.date(1970, 1, 1)}]
-    with pytest.raises(PySparkException, match="column d was written in the calendar of Spark 2"):
-        read_iceberg(spark, table).collect()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,14 +261,6 @@ def test_the_index_and_advice_of_a_table(tmp_path: Path) -> None:
     assert [row["advice"] for row in dataset.advise().to_pylist()] == ["none", "add"]
     with pytest.raises(bp.PlanError, match="key"):
         dataset.build_index(["key"])
-
-
-def test_a_missing_package_or_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FileNotFoundError, match="no Delta Lake table"):
-        bp.Dataset.from_delta(tmp_path)
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(bp.UnsupportedError, match="pip install 'deltalake>="):
-        bp.Dataset.from_delta(tmp_path)
 
 
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
