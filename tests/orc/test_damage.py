@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 
-from bloomparquet.errors import BloomParquetError, FormatError
+from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.orc.file_tail import Tail, read_tails
 from bloomparquet.orc.stripe_indexes import (
     StripeId,
@@ -116,7 +116,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_a_format_error(tmp_path: Path) 
     raw = written(path, "zlib")
     storage, files = list_files(path)
     path.write_bytes(raw[: len(raw) // 2])
-    with pytest.raises(FormatError, match="truncated, or changed"):
+    with pytest.raises(FileChangedError, match=r"f\.orc: the file changed"):
         read_tails(storage, files, ReadCount())
 
 

@@ -16,7 +16,7 @@ from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
-from bloomparquet.storage.files import LocalStorage
+from bloomparquet.storage.files import FileInfo, LocalStorage
 from bloomparquet.storage.open import open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
 from tests.support.kms_files import COLUMNS, TABLE, kms_keys, material_path, new_material, write_with_material_file
@@ -100,9 +100,9 @@ def test_a_key_material_file_is_read_once(tmp_path: Path) -> None:
     read: list[str] = []
 
     class Watched(LocalStorage):
-        def read_into(self, path: str, starts: Any, views: Any) -> None:
+        def read_into(self, path: str, starts: Any, views: Any) -> FileInfo:
             read.append(Path(path).name)
-            super().read_into(path, starts, views)
+            return super().read_into(path, starts, views)
 
     kms = Kms()
     path = write_with_material_file(kms, tmp_path)

@@ -165,18 +165,6 @@ def test_stripes_are_judged_by_their_row_groups(seed: int, dataset: bp.Dataset) 
         assert judgement.counts == (len(kept), sum(kept), sum(by_statistics), skipped - sum(by_statistics))
 
 
-@pytest.mark.parametrize("in_parts", [False, True], ids=["row groups", "stripes"])
-def test_only_what_is_alive_is_looked_at(in_parts: bool, dataset: bp.Dataset) -> None:
-    """And the rest is kept: explaining leaves out files that changed meanwhile."""
-    for ranges, conditions in cases(3, in_parts=in_parts):
-        table: Any = FakeRanges(ranges)
-        alive = np.arange(len(ranges)) % 2 == 0
-        of_all = [RowCondition(each, strict=True) for each in conditions]
-        judgement = judge(table, of_all, make_request(dataset), alive)
-        is_kept_by_all = judge(table, of_all, make_request(dataset)).codes == KEPT
-        assert ((judgement.codes == KEPT) == (is_kept_by_all | ~alive)).all()
-
-
 def simple(*files: int) -> list[Range]:
     """Row groups with the values 2 and 4 in each column."""
     return [Range(file, {name: Chunk((2, 4)) for name in "abc"}) for file in files]

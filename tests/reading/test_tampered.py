@@ -155,6 +155,7 @@ def test_no_filter_is_built_without_a_key_or_from_altered_data(secret: Secret) -
     leaf = footer.profile.schema.leaves[1]
     for at in range(start, end, 5):
         path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
+        (file,) = storage.list_files(str(path), recursive=False)
         with pytest.raises(bp.EncryptionError, match=r"twins\.parquet: row group 1, column b: "):
             filter_chunk(storage, file, footer, 1, leaf, Bloom(), ReadCount())
     secret.write(TABLE, COLUMNS, plaintext_footer=True)

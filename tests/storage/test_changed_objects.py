@@ -16,12 +16,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 import bloomparquet as bp
 from bloomparquet.errors import FileChangedError
-from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.files import ArrowStorage, FileInfo
 from bloomparquet.storage.staleness import require_same
 from tests.support import changes, files
 from tests.support.changes import KEPT, SKIPPED, WHERE
 from tests.support.s3 import S3Server, s3_server
 
+REMOTE = ArrowStorage(pyarrow.fs.LocalFileSystem(), "remote")
 ROWS = 300_000
 IDS = np.random.default_rng(1).integers(1, 1 << 40, ROWS)
 KEY = int(IDS[1000])
@@ -150,7 +151,7 @@ def test_versions_are_compared_by_size_and_second(size: int, time: int, same: bo
     for listed_at, opened_at in ((5_000_000_000, time), (time, 5_000_000_000)):
         listed, opened = FileInfo("a", 10, listed_at), FileInfo("a", size, opened_at)
         if same:
-            require_same(listed, opened)
+            require_same(REMOTE, listed, opened)
         else:
             with pytest.raises(FileChangedError):
-                require_same(listed, opened)
+                require_same(REMOTE, listed, opened)

@@ -81,9 +81,9 @@ def test_only_near_ranges_are_merged(files: list[str], wanted: list[tuple[int, i
     class Watched(LocalStorage):
         merge_gap = 1000
 
-        def read_into(self, path: str, starts: Any, views: Any) -> None:
+        def read_into(self, path: str, starts: Any, views: Any) -> FileInfo:
             runs.extend((path, start, start + len(view)) for start, view in zip(starts, views, strict=True))
-            super().read_into(path, starts, views)
+            return super().read_into(path, starts, views)
 
     count = ReadCount()
     read(Watched(), files, wanted, count)
@@ -109,10 +109,10 @@ def test_slow_local_reads_are_made_by_several_threads(
     both, main, reads_in_threads = threading.Barrier(2), threading.get_ident(), itertools.count()
 
     class Recorded(LocalStorage):
-        def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+        def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
             if threading.get_ident() != main and next(reads_in_threads) < 2:
                 both.wait(10)
-            super().read_into(path, offsets, views)
+            return super().read_into(path, offsets, views)
 
     wanted = [(i, 700 * i, 9) for i in range(1000)]
     assert read(Recorded(), [files[i % 3] for i in range(1000)], wanted) == [

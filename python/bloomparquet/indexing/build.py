@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, PlanError, UnsupportedError, join_names
+from bloomparquet.errors import FileChangedError, PlanError, UnsupportedError, join_names
 from bloomparquet.indexing.columns import Columns, ColumnsError, IndexColumns
 from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.located_index import LocatedIndex, locate_index
@@ -255,7 +255,7 @@ def _find_format(dataset: Dataset) -> FileFormat:
     first: Sequence[FileInfo] = dataset.files[:_FILES_OF_A_FORMAT]
     try:
         orc = orc_files(dataset.storage, first, ReadCount())
-    except (FileNotFoundError, FormatError):  # FormatError: a local file that got shorter
+    except (FileNotFoundError, FileChangedError):
         first = [file for file in first if is_unchanged(dataset.storage, file)]
         orc = orc_files(dataset.storage, first, ReadCount())
     return FileFormat.ORC if first and 2 * len(orc) >= len(first) else FileFormat.PARQUET
@@ -309,7 +309,7 @@ def _read_unchanged(
     """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out."""
     try:
         return reader.read_files(storage, files, report)
-    except (FileNotFoundError, FormatError):  # see _find_format
+    except (FileNotFoundError, FileChangedError):
         are_same = list(in_threads(storage.threads, partial(is_unchanged, storage), files))
         if all(are_same):
             raise

@@ -37,8 +37,8 @@ def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport
     kept: list[FileInfo] = []
     tails: list[Tail] = []
     read = opened.table.files
-    for file, tail, is_unchanged in zip(read, opened.table.tails, may_be_cached(storage, read), strict=True):
-        if is_unchanged:
+    for file, tail in zip(read, opened.table.tails, strict=True):
+        if may_be_cached(file):
             kept.append(file)
             tails.append(tail)
         else:

@@ -35,14 +35,14 @@ def _read_files(
     footers = read_footers(storage, files, report.reads, keys=None, left_out={}, undecryptable=undecryptable)
     kept: list[FileInfo] = []
     kept_footers: list[Footer] = []
-    for file, footer, unchanged in zip(files, footers, may_be_cached(storage, files), strict=True):
+    for file, footer in zip(files, footers, strict=True):
         if file in undecryptable:
             report.left_out[file.path] = first_line(undecryptable[file])
         elif footer is None:  # one reason for all, by which they are grouped
             report.left_out[file.path] = "no Parquet file, or its footer is damaged"
         elif footer.crypto is not None:
             report.left_out[file.path] = "encrypted: its filters must not be stored in clear"
-        elif not unchanged:
+        elif not may_be_cached(file):
             report.left_out[file.path] = why_left_out(file)
         else:
             kept.append(file)

@@ -14,7 +14,7 @@ from bloomparquet.planning.evidence.section_file import NewTile, Section, serial
 from bloomparquet.planning.index.manifest import WRITER, SegmentEntry, new_segment_name
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import may_be_cached
+from bloomparquet.storage.staleness import is_unchanged, may_be_cached
 
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
@@ -129,23 +129,21 @@ class SegmentWriter:
                     self.report.left_out[files[0].path] = first_line(error)
                     return None
                 good = [
-                    is_unchanged and self._is_sound(file, footer)
-                    for file, footer, is_unchanged in zip(files, footers, self._are_unchanged(files), strict=True)
+                    is_same and self._is_sound(file, footer)
+                    for file, footer, is_same in zip(files, footers, self._are_unchanged(files), strict=True)
                 ]
                 if all(good):
                     raise
             else:
-                good = self._are_unchanged(files)
-                if all(good):
-                    return _write_file(self.target, contents)
+                return _write_file(self.target, contents)
             files = [file for file, is_good in zip(files, good, strict=True) if is_good]
             footers = [footer for footer, is_good in zip(footers, good, strict=True) if is_good]
         return None
 
     def _are_unchanged(self, files: Sequence[FileInfo]) -> list[bool]:
         """For each of `files`, whether it did not change since it was listed. The report notes the others."""
-        unchanged = may_be_cached(self.storage, files)
-        changed = [file for file, is_unchanged in zip(files, unchanged, strict=True) if not is_unchanged]
+        unchanged = [may_be_cached(file) and is_unchanged(self.storage, file) for file in files]
+        changed = [file for file, is_same in zip(files, unchanged, strict=True) if not is_same]
         self.report.left_out.update((file.path, why_left_out(file)) for file in changed)
         return unchanged
 

@@ -25,7 +25,6 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.statistics import Statistics, parse_statistics
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
-from bloomparquet.storage.staleness import cause_of
 
 MAX_STREAM = 64 * 1024 * 1024
 """The most bytes of an index stream and of a stripe's footer, stored or decompressed."""
@@ -188,7 +187,7 @@ def _parse_or_error(
             raise raw
         return parse(raw)
     except BloomParquetError as error:
-        return cause_of(storage, file, type(error)(f"{file.path}: {what}: {error}"))
+        return type(error)(f"{file.path}: {what}: {error}")
 
 
 def _locate_indexes(tail: Tail, stripe_id: StripeId, raw: bytes) -> StripeIndexes:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
-from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.decisions import count_decisions
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
 from bloomparquet.planning.judge import NO_FILTER, Request, RowCondition, judge
@@ -44,7 +43,6 @@ from bloomparquet.query.predicate import (
 from bloomparquet.query.resolve import merge_values, rename
 from bloomparquet.query.verdict import Codes, Decision, cheapest, greatest
 from bloomparquet.query.why_not import WhyNot
-from bloomparquet.storage.staleness import changed_files
 
 _MAX_VALUES = 20
 
@@ -61,12 +59,7 @@ class JudgedConditions:
 
     def explain(self, plan: ScanPlan) -> Explanation:
         """Why `plan` skips what it skips, and not more."""
-        explainer = _Explainer(plan, self)
-        with EvidenceReads(explainer.request.footer_reads, explainer.request.filter_reads) as reads:
-            try:
-                return explainer.explain()
-            finally:
-                reads.find_changed_files(plan.table)
+        return _Explainer(plan, self).explain()
 
     def draw(self, plan: ScanPlan) -> str:
         """The plan as HTML."""
@@ -103,12 +96,6 @@ class _Explainer:
         self._unopened = np.ones(len(plan.dataset.files), np.bool_)
         self._unopened[plan.file_positions] = False
         self._units = f"{plan.unit}s"
-        kept_files = np.ones(len(plan.table.files), np.bool_)
-        kept_files[plan.table.file[plan.codes != KEPT]] = False
-        candidates = np.flatnonzero(kept_files)
-        files = [plan.table.files[i] for i in candidates.tolist()]
-        self._changed_files = candidates[changed_files(plan.dataset.storage, files)]
-        self._changed = np.isin(plan.table.file, self._changed_files)
 
     def explain(self) -> Explanation:
         plan, request = self._plan, self.request
@@ -128,9 +115,6 @@ class _Explainer:
         plan = self._plan
         if not self._judged.normalized:
             yield self._not_used(Why(WhyNot.NO_PREDICATE), None)
-        if len(self._changed_files):
-            detail = plan.table.paths[int(self._changed_files[0])]
-            yield self._not_used(Why(WhyNot.FILE_CHANGED, detail), int(np.count_nonzero(self._changed)))
         by_reason: dict[WhyNot, list[BloomParquetError]] = {}
         for error in plan.unreadable.values():
             is_key = isinstance(error, EncryptionError)
@@ -210,8 +194,8 @@ class _Explainer:
         by_file = None if not isinstance(asked, Leaf | Not) else request.partitions.verdicts(asked, False)
         if by_file is not None:
             excluded = ~by_file & self._unopened
-        judged = judge(self._table, [RowCondition(asked, strict=False)], request, ~self._changed)
-        alive = (judged.codes == KEPT) & ~self._changed
+        judged = judge(self._table, [RowCondition(asked, strict=False)], request)
+        alive = judged.codes == KEPT
         if by_file is not None:
             count = int(np.count_nonzero(alive))
             return judged.codes, excluded, [(self._why_partition(leaf), count)] if count else []

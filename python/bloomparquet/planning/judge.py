@@ -113,21 +113,16 @@ class Judgement(NamedTuple):
     evidence: Sequence[LeafVerdicts]
 
 
-def judge(
-    table: Units, conditions: Sequence[RowCondition], request: Request, alive: Verdicts | None = None
-) -> Judgement:
-    """What decides about each unit of `table`: evidence excludes it, or it is read. Only units that are `alive` are
-    looked at; None: all."""
+def judge(table: Units, conditions: Sequence[RowCondition], request: Request) -> Judgement:
+    """What decides about each unit of `table`: evidence excludes it, or it is read."""
     evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
-    alive = np.ones(len(table), np.bool_) if alive is None else alive
-    codes = _by_statistics(evidence, table, alive)
-    parts = table.row_groups_within(np.flatnonzero(alive & (codes == KEPT)))
+    codes = _by_statistics(evidence, table)
+    parts = table.row_groups_within(np.flatnonzero(codes == KEPT))
     if parts is None:
-        codes = _by_filters(evidence, codes, alive)
+        codes = _by_filters(evidence, codes)
         return Judgement(codes, None, table, codes, np.arange(len(table)), evidence)
     evidence = [LeafVerdicts(parts, condition, request) for condition in conditions]
-    every = np.ones(len(parts), np.bool_)
-    of_parts = _by_filters(evidence, _by_statistics(evidence, parts, every), every)
+    of_parts = _by_filters(evidence, _by_statistics(evidence, parts))
     # A stripe is excluded by the most expensive evidence that one of its row groups needs.
     np.maximum.at(codes, parts.stripe_index, of_parts)
     codes[parts.stripe_index[of_parts == KEPT]] = KEPT
@@ -137,23 +132,21 @@ def judge(
     return Judgement(codes, counts, parts, of_parts, parts.stripe_index, evidence)
 
 
-def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges, alive: Verdicts) -> Codes:
+def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Codes:
     """What partition values, null counts and bounds exclude."""
-    codes = np.where(alive & (table.rows == 0), np.uint8(Decision.NULLS.code), np.uint8(KEPT))
+    codes = np.where(table.rows == 0, np.uint8(Decision.NULLS.code), np.uint8(KEPT))
     for each in evidence:
-        codes = cheapest(codes, decide(each.condition.predicate, alive & (codes == KEPT), each.judge_by_statistics))
+        codes = cheapest(codes, decide(each.condition.predicate, codes == KEPT, each.judge_by_statistics))
         each.watch.lap("min/max and null counts")
-    codes[~alive] = KEPT
     return codes
 
 
-def _by_filters(evidence: Sequence[LeafVerdicts], codes: Codes, alive: Verdicts) -> Codes:
+def _by_filters(evidence: Sequence[LeafVerdicts], codes: Codes) -> Codes:
     """`codes`, and what Bloom filters exclude of the rest."""
     for each in evidence:
         if each.equalities:
-            undecided = alive & (codes == KEPT)
-            found = decide(each.condition.predicate, undecided, each.judge_by_filters)
-            codes = np.where(undecided, found, codes)
+            alive = codes == KEPT
+            codes = np.where(alive, decide(each.condition.predicate, alive, each.judge_by_filters), codes)
             each.watch.lap("Bloom filters")
     return codes
 

@@ -7,12 +7,12 @@ that turned out to be ORC are remembered, so that they are not read as Parquet a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bloomparquet.errors import BloomParquetError, FormatError, NotParquetError, PlanError, quoted
+from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError, quoted
 from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_partitions
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -23,13 +23,11 @@ from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, with_scheme
 from bloomparquet.storage.forks import new_lock
-from bloomparquet.storage.staleness import checked, require_unchanged_locally
+from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
     from bloomparquet.planning.options import PlanOptions
     from bloomparquet.planning.orc.open import OrcFiles
-
-_Options = ParamSpec("_Options")
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -37,26 +35,6 @@ _orc_files: dict[tuple[Hashable, FileInfo], bool] = {}  # whether a file that is
 _lock = new_lock()
 
 
-def _naming_changes(
-    open_files: Callable[Concatenate[Dataset, Sequence[FileInfo], _Options], Table],
-) -> Callable[Concatenate[Dataset, Sequence[FileInfo], _Options], Table]:
-    """`open_files`, which raises FileChangedError instead of FormatError if one of the local files changed."""
-
-    @wraps(open_files)
-    def opened(
-        dataset: Dataset, files: Sequence[FileInfo], /, *arguments: _Options.args, **options: _Options.kwargs
-    ) -> Table:
-        try:
-            return open_files(dataset, files, *arguments, **options)
-        except FormatError:
-            for file in files:
-                require_unchanged_locally(dataset.storage, file)
-            raise
-
-    return opened
-
-
-@_naming_changes
 def open_table(
     dataset: Dataset,
     files: Sequence[FileInfo],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.changed import EvidenceReads
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, directory_above, open_dataset
 from bloomparquet.planning.evidence.interface import Table, Units
 from bloomparquet.planning.explain import JudgedConditions
@@ -124,24 +122,7 @@ def plan(
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
-    reads = _Reads(ReadCount(), ReadCount(), ReadCount())
-    with EvidenceReads(reads.footers, reads.filters) as evidence_reads:
-        return _plan(dataset, where, options, reads, evidence_reads)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reads:
-    """The reads of a plan. Those of the `index` count as reads of footers in the end. They are apart at first, because
-    the index is not in the data files: after reading it, none of them can have changed."""
-
-    footers: ReadCount
-    filters: ReadCount
-    index: ReadCount
-
-
-def _plan(
-    dataset: Dataset, where: Where, options: PlanOptions, reads: _Reads, evidence_reads: EvidenceReads
-) -> ScanPlan:
+    footer_reads, filter_reads = ReadCount(), ReadCount()  # those of the index count as reads of footers
     began = time.perf_counter()
     watch = Stopwatch()
     predicate = _bind(where, dataset, options)
@@ -151,14 +132,14 @@ def _plan(
     wanted = _judge_files(dataset, conditions, partitions)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
-    table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, reads, watch)
+    table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, footer_reads, watch)
     errors = Errors(options.on_filter_error)
     errors.add(unreadable.values())
     resolved = Resolved({}, [])
     if conditions:
         units = units_of(table, dataset.columns)
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
-        resolved = _resolve(dataset, predicate, units, excluded, options, reads.footers, unknown_allowed)
+        resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
     provable = tuple(
         RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions
     )
@@ -168,19 +149,14 @@ def _plan(
         partitions=partitions,
         file_positions=file_positions,
         unknown=frozenset(resolved.unknown),
-        footer_reads=reads.footers,
-        filter_reads=reads.filters,
+        footer_reads=footer_reads,
+        filter_reads=filter_reads,
         errors=errors,
         watch=watch,
     )
     codes, row_group_counts = np.full(len(table), KEPT, np.uint8), None
     if conditions:
-        try:
-            codes, row_group_counts, *_ = judge(units, provable, request)
-        finally:
-            changed = evidence_reads.find_changed_files(table)
-        codes[np.isin(table.file, changed)] = KEPT
-    reads.footers.add(reads.index)
+        codes, row_group_counts, *_ = judge(units, provable, request)
     return ScanPlan(
         dataset=dataset,
         where=None if predicate is None else rename(predicate, resolved.paths),
@@ -190,8 +166,8 @@ def _plan(
         codes=codes,
         excluded=excluded,
         file_positions=file_positions,
-        footer_reads=reads.footers,
-        filter_reads=reads.filters,
+        footer_reads=footer_reads,
+        filter_reads=filter_reads,
         unreadable=unreadable,
         left_out=left_out,
         judged=JudgedConditions(provable, normalized, resolved.paths, request),
@@ -215,19 +191,17 @@ def _open(
     dataset: Dataset,
     file_positions: NDArray[np.int64],
     options: PlanOptions,
-    reads: _Reads,
+    reads: ReadCount,
     watch: Stopwatch,
 ) -> _Opened:
     """Open the files at `file_positions`, by the index if there is one."""
     is_whole = len(file_positions) == len(dataset.files)
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
-    index = (
-        find_index(dataset.storage, dataset.root, options.index, reads.index, options.index_is_url) if files else None
-    )
+    index = find_index(dataset.storage, dataset.root, options.index, reads, options.index_is_url) if files else None
     left_out: dict[FileInfo, BloomParquetError] = {}
     table = open_table(
-        dataset, files, reads.footers, left_out=left_out if options.skip_corrupt else None, unreadable=unreadable,
+        dataset, files, reads, left_out=left_out if options.skip_corrupt else None, unreadable=unreadable,
         cache=options.cache, index=index,
     )  # fmt: skip
     watch.lap("footers" if index is None else "footers and the index")

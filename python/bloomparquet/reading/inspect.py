@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from bloomparquet.errors import PlanError, join_names, quoted
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
@@ -99,8 +98,7 @@ def inspect(
             if all(name not in names_of(leaf.path) for _, leaf in leaves):
                 raise unknown_column_error((name,) if isinstance(name, str) else name, table.schemas, ())
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
-    with reading(table):
-        rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
+    rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
     records = [{**row._asdict(), "file": valid_text(row.file)} for row in rows]
     return pa.Table.from_pylist(records, FILTER_SCHEMA_OF_ORC if table.format is FileFormat.ORC else FILTER_SCHEMA)
 
@@ -160,8 +158,7 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
     leaves = leaves or []
     reader = reader_of(table)
     file, number = reader.row_groups()
-    with reading(table):
-        might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
+    might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
     answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
     probes = [
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)

@@ -107,7 +107,7 @@ class Storage(Protocol):
         """The file at `path`, for pyarrow's readers."""
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
-        """Fill each of `views` from its offset in the file, and return the version that was opened, if the storage
+        """Fill each of `views` from its offset in the file, and return the version that was read, if the storage
         reports it; its time is 0 if only the size is reported. Raises FormatError if the file ends before."""
 
 
@@ -183,7 +183,7 @@ class LocalStorage:
     def open_file(self, path: str) -> pyarrow.NativeFile:
         return self.filesystem.open_input_file(os.fsencode(path))  # a name need not be UTF-8
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
         # One lookup makes tens of thousands of these reads: keep the loop small.
         read = getattr(os, "preadv", _preadv)
         with open_data(path) as file:
@@ -195,6 +195,7 @@ class LocalStorage:
                     if more == 0:
                         raise ends_early(path, offset + count, offset + len(view))
                     count += more
+            return FileInfo.of(path, os.fstat(descriptor))  # after the reads: a change before them or meanwhile shows
 
 
 def _preadv(descriptor: int, views: Sequence[memoryview], offset: int) -> int:

@@ -13,8 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bloomparquet.errors import FormatError
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import require_same
+from bloomparquet.storage.staleness import require_same, require_unchanged_locally
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -55,7 +56,7 @@ def read_ranges(
 
     All three arrays have the shape (n,), in any order; every length is positive. Ranges of one file that are at most
     ``storage.merge_gap`` apart are read by one request. `reads` counts the requests and their bytes. Raises
-    FileChangedError if a storage says, as it opens a file, that it is another version.
+    FileChangedError if a storage says that what was read is another version.
     """
     if len(file) == 0:
         return Ranges(np.empty(0, np.uint8), np.empty(0, np.int64))
@@ -134,9 +135,13 @@ def _read_runs(
     def read_files(first_file: int) -> None:
         for i in range(first_file, min(first_file + files_per_job, len(read))):
             first, last = bounds[i : i + 2]
-            opened = storage.read_into(read[i].path, starts[first:last], views[first:last])
-            if opened is not None:
-                require_same(read[i], opened)
+            try:
+                opened = storage.read_into(read[i].path, starts[first:last], views[first:last])
+            except FormatError:  # it ends early
+                require_unchanged_locally(storage, read[i])
+                raise
+            if opened is not None and opened != read[i]:
+                require_same(storage, read[i], opened)
 
     if is_local:
         # The page cache answers within microseconds, less than a thread costs. A disk answers several threads at once.

@@ -1,4 +1,4 @@
-"""Checks whether a file is still the one that was listed. Every reader checks after it has read a file.
+"""Checks whether a file is still the one that was listed. Every reader checks what it has read.
 
 A file is unchanged while its path, size and modification time are those of its listing, and on local file systems its
 inode and change time too. One check after the read suffices: a file that is unchanged then was unchanged before.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from bloomparquet.errors import BloomParquetError, FileChangedError
+from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
 
 T = TypeVar("T")
@@ -41,17 +41,10 @@ def wait_for_clock(storage: Storage, files: Iterable[FileInfo]) -> None:
             time.sleep(left / _SECOND)
 
 
-def may_be_cached(storage: Storage, files: Iterable[FileInfo]) -> list[bool]:
-    """For each of `files`, whether what was read of it may be cached. Makes no request to a remote storage.
-
-    A file without a modification time, or with one after 2262, may not be cached. A remote file with another one may:
-    every later use of the cache compares size and time with the listing.
-    """
-    local = isinstance(storage, LocalStorage)
-    return [
-        0 < file.mtime_ns <= _LAST_TIME >= file.ctime_ns and (not local or is_unchanged(storage, file))
-        for file in files
-    ]
+def may_be_cached(file: FileInfo) -> bool:
+    """Whether what was read of `file` may be cached: every later use compares size and time with its listing. A file
+    without a modification time, or with one after 2262, may not be cached."""
+    return 0 < file.mtime_ns <= _LAST_TIME >= file.ctime_ns
 
 
 def changed_files(storage: Storage, files: Sequence[FileInfo]) -> list[bool]:
@@ -101,25 +94,18 @@ def require_unchanged(storage: Storage, file: FileInfo) -> None:
 
 def require_unchanged_locally(storage: Storage, file: FileInfo) -> None:
     """:func:`require_unchanged` of a local file: why its bytes are not what was expected. Of a remote file, the storage
-    says as it opens it that it changed; see :func:`require_same`."""
+    says as it opens it that it changed."""
     if isinstance(storage, LocalStorage):
         require_unchanged(storage, file)
 
 
-def cause_of(storage: Storage, file: FileInfo, error: BloomParquetError) -> BloomParquetError:
-    """`error`, which reading `file` gave; or that the local `file` changed, if it did."""
-    try:
-        require_unchanged_locally(storage, file)
-    except FileChangedError as changed:
-        return changed
-    return error
+def require_same(storage: Storage, file: FileInfo, opened: FileInfo) -> None:
+    """Raise FileChangedError unless `opened`, the version that `storage` has read, is `file`.
 
-
-def require_same(file: FileInfo, opened: FileInfo) -> None:
-    """Raise FileChangedError unless `opened`, the version that a remote storage opened, is `file`. A time of 0 is
-    unknown."""
-    has_times = file.mtime_ns > 0 and opened.mtime_ns > 0
-    if opened.size != file.size or (has_times and not are_same_times(opened.mtime_ns, file.mtime_ns)):
+    An inode or a time of 0 is unknown.
+    """
+    has_versions = (file.inode and opened.inode) or (file.mtime_ns > 0 and opened.mtime_ns > 0)
+    if opened.size != file.size or (has_versions and not are_same(storage, file, opened)):
         raise _changed(file, opened)
 
 

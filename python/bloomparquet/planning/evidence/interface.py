@@ -154,12 +154,8 @@ class Units(RowRanges, Protocol):
 
 
 class Table(Units, Protocol):
-    """The units of `files`. `index` (n,): the position of each unit in its file.
+    """The units of `files`. `index` (n,): the position of each unit in its file."""
 
-    `outdated`: whether a file changed since it was listed. Then what was read for the table serves no later plan.
-    """
-
-    outdated: bool
     storage: Storage
 
     @property

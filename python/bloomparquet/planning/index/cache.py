@@ -42,7 +42,7 @@ from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_pr
 from bloomparquet.planning.index.segments import IndexedTable, Merge, OpenRest, ReadSegment, merge_found
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import clear_in_children, lazy_property, new_lock
-from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
+from bloomparquet.storage.staleness import changed_files, may_be_cached, wait_for_clock
 
 # Bounds of the tables in memory. The last used table is kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
@@ -197,7 +197,7 @@ class PlanCache:
         key = (*scope, files if isinstance(files, tuple) else tuple(files))
         with self._lock:
             cached = self._tables.get(key)
-            if cached is not None and not cached.table.outdated:
+            if cached is not None:
                 self._tables[key] = self._tables.pop(key)
                 cached.uses += 1
                 if cached.uses % _MEASURED_EVERY == 0:
@@ -206,8 +206,7 @@ class PlanCache:
                     cached.stored.setdefault(self._disk.directory, None)
                 table: TableT = cached.table
                 return table
-            of_scope = [each for of, each in reversed(self._tables.items()) if of[:3] == scope]
-        in_memory = [each for each in of_scope if not each.table.outdated]
+            in_memory = [each for of, each in reversed(self._tables.items()) if of[:3] == scope]
         search = _Search[TableT](files)
         search.search(in_memory)
         disk = self._disk
@@ -262,12 +261,9 @@ class PlanCache:
 
         table = to_cache = merge(np.arange(len(files)))
         is_new = others is not None and len(others.files) > 0
-        if others is not None and is_new:
-            unchanged = may_be_cached(storage, others.files)
-            changed = {file for file, is_same in zip(others.files, unchanged, strict=True) if not is_same}
-            if changed:
-                to_cache = merge(np.flatnonzero([file not in changed for file in files]))
-                is_new = len(changed) < len(others.files)
+        if others is not None and not all(map(may_be_cached, others.files)):
+            to_cache = merge(np.flatnonzero(list(map(may_be_cached, files))))
+            is_new = any(map(may_be_cached, others.files))
         if not to_cache.files:
             return table
         cached = next((each for each in search.sources if each.table is to_cache), None) or _Cached(kind, to_cache)
@@ -326,7 +322,7 @@ class PlanCache:
 
     def _store(self, disk: CacheDirectory, key: _Key, cached: _Cached[Any]) -> None:
         table = cached.table
-        if not all(may_be_cached(table.storage, table.files)):
+        if not all(map(may_be_cached, table.files)) or any(changed_files(table.storage, table.files)):
             # The data may be of another file than the listed one.
             with self._lock:
                 self._tables.pop(key, None)
@@ -354,7 +350,7 @@ def _is_worth_storing(cached: _Cached[Any], directory: Path) -> bool:
     """Whether to write the segment of a table. A large one is not written again for a few filters, which are cheaper to
     read again."""
     stored, table = cached.stored[directory], cached.table
-    if table.outdated or not table.is_storable:
+    if not table.is_storable:
         return False
     if stored is None:
         return True

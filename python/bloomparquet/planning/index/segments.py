@@ -25,14 +25,12 @@ log = logging.getLogger("bloomparquet.index")
 
 
 class IndexedTable(Protocol):
-    """A table of `files`. `outdated`: whether one of them changed since it was listed."""
+    """A table of `files`."""
 
     indexed: int
 
     @property
     def files(self) -> Sequence[FileInfo]: ...
-    @property
-    def outdated(self) -> bool: ...
 
 
 TableT = TypeVar("TableT", bound=IndexedTable)
@@ -116,7 +114,7 @@ class IndexedTables(Generic[TableT]):
             last = segments.find(keys, files)
         if last is not None:
             others = rest(last.missing) if last.missing else None
-            if others is last.others and not last.table.outdated:
+            if others is last.others:
                 return last.table
         table, position = segments.positions.find(files)
         missing = [files[i] for i in np.flatnonzero(table < 0).tolist()]

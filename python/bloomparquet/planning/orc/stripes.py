@@ -64,7 +64,6 @@ class Stripes:
         self.storage, self.files, self.tails, self.arrays = storage, files, tails, arrays
         self.profiles, self.stored = profiles, stored
         self.indexed = 0
-        self.outdated = False
         self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts)))  # stripe of each file, and the end

@@ -28,7 +28,6 @@ from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnAr
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, READY, UNREAD, UNUSABLE, FilterFacts
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import Ranges, read_ranges
-from bloomparquet.storage.staleness import cause_of
 
 _FIRST_READ_BYTES = 4096 + MAX_HEADER_BYTES  # a header and a bitset of 4 KiB; bitsets are powers of two
 _SMALL_BYTES = 4 * 4096 + MAX_HEADER_BYTES  # smaller filters are read whole and kept, if all of them fit
@@ -370,7 +369,7 @@ class ParquetFilters(FilterStore):
         for chunk, error in errors.items():
             file = self._files[self._file[chunk]]
             where = f"{file.path}: row group {locations.row_group[chunk]}, column {locations.column}: its Bloom filter"
-            worded[chunk] = cause_of(locations.storage, file, type(error)(f"{where} cannot be used: {error}"))
+            worded[chunk] = type(error)(f"{where} cannot be used: {error}")
         facts = self._facts.changed(np.array(list(errors)), state=UNUSABLE)
         self._facts = replace(facts, errors={**facts.errors, **worded})
         for chunk, error in worded.items():

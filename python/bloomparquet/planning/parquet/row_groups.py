@@ -34,7 +34,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import lazy_property, new_lock
-from bloomparquet.storage.staleness import may_be_cached, require_unchanged
+from bloomparquet.storage.staleness import require_unchanged
 
 _NOT_COMPUTED = -1
 
@@ -109,7 +109,6 @@ class RowGroups:
         self.stored = stored
         self.indexed = 0
         """The number of files that were found in an index."""
-        self.outdated = False
         self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
         self._chunks: dict[ColumnKey, ColumnChunks] = {}
@@ -304,7 +303,6 @@ class RowGroups:
             missing = [file for file in dict.fromkeys(files) if self._footers[file] is None]
             infos = [self.files[file] for file in missing]
             footers = read_footers(self.storage, infos, reads, keys=self.keys) if missing else []
-            self.outdated |= not all(may_be_cached(self.storage, infos))
             for file, footer in zip(missing, footers, strict=True):
                 assert footer is not None
                 if not self._agrees(file, footer):

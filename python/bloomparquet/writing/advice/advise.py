@@ -18,7 +18,6 @@ from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS,
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.codecs import codec_of
 from bloomparquet.parquet.pages.places import has_page_index
-from bloomparquet.planning.changed import reading
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.open import open_table
@@ -120,8 +119,7 @@ def advise(
             f"advise on existing files; {WRITE_ORC}"
         )
     assert isinstance(table, RowGroups)
-    with reading(table):
-        return advise_on(dataset, table, fpp, sample, count)
+    return advise_on(dataset, table, fpp, sample, count)
 
 
 def advise_on(dataset: Dataset, table: RowGroups, fpp: Fpp, sample: int, count: ReadCount) -> pa.Table:
