@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import starmap
 
 import pyarrow as pa
 
 from bloomparquet.errors import FormatError, PlanError, first_line
+from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.parquet.metadata.file_tail import to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.thrift.definitions import FileMetaData, KeyValue
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import SchemaNode
 from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.names import Names, fold
 from bloomparquet.query.nested import map_leaf_types
 
+_STORED_SCHEMA = "ARROW:schema"
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _UUID = pa.uuid()
 _UUID_STORAGE = _UUID.storage_type
@@ -83,18 +90,18 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bo
 
 def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
     """The distinct Arrow schemas of Parquet files, in order of first occurrence."""
-    return map(_arrow_schema, _distinct(footers))
+    return starmap(_arrow_schema, _distinct(footers))
 
 
 def views(footers: Sequence[Footer]) -> set[str]:
     """The columns that pyarrow reads as views of strings or binaries in one of the files."""
-    stored = (field for footer in _distinct(footers) for field in _stored_schema(footer))
+    stored = (field for key in _distinct(footers) for field in _stored_schema(*key))
     return {field.name for field in stored if field.type in _WITHOUT_VIEWS}
 
 
-def _distinct(footers: Sequence[Footer]) -> Iterable[Footer]:
-    distinct = {(footer.profile, footer.key_values.get("ARROW:schema")): footer for footer in reversed(footers)}
-    return reversed(distinct.values())
+def _distinct(footers: Sequence[Footer]) -> Iterable[tuple[FileProfile, str | None]]:
+    """What decides about the Arrow schemas of `footers`."""
+    return dict.fromkeys((footer.profile, footer.key_values.get(_STORED_SCHEMA)) for footer in footers)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -112,18 +119,24 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return map_leaf_types(kind, storage_type)
 
 
-def _stored_schema(footer: Footer) -> pa.Schema:
+def _stored_schema(profile: FileProfile, stored: str | None) -> pa.Schema:
+    """pyarrow's schema of a file. `stored`: the Arrow schema in its footer."""
+    elements = [element for column in profile.elements for element in column]
+    metadata = FileMetaData(version=2, schema=elements, num_rows=0, row_groups=[])
+    if stored is not None:
+        value = stored.encode("utf-8", "surrogateescape")
+        metadata.key_value_metadata = [KeyValue(key=_STORED_SCHEMA.encode(), value=value)]
     try:
-        return footer.to_arrow().schema.to_arrow_schema().remove_metadata()
+        return to_arrow_metadata(write_struct(metadata)).schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, UnicodeError) as error:
         raise FormatError(f"pyarrow cannot read the schema of a file: {first_line(error)}") from error
 
 
-def _arrow_schema(footer: Footer) -> pa.Schema:
-    nodes = {node.name: node for node in footer.profile.schema.root.children}
-    return pa.schema(
-        [field.with_type(scan_type(field.type, nodes.get(field.name))) for field in _stored_schema(footer)]
-    )
+@lru_cache(maxsize=64)
+def _arrow_schema(profile: FileProfile, stored: str | None) -> pa.Schema:
+    nodes = {node.name: node for node in profile.schema.root.children}
+    fields = _stored_schema(profile, stored)
+    return pa.schema([field.with_type(scan_type(field.type, nodes.get(field.name))) for field in fields])
 
 
 def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:

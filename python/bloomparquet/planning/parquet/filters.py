@@ -227,7 +227,8 @@ class ParquetFilters(FilterStore):
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         """Read the missing headers. Blocks and bitsets are read when they are probed."""
         chunks = question.chunks
-        self._read_headers(question.storage, chunks[self._facts.state[chunks] == UNREAD], question.reads)
+        if len(unread := chunks[self._facts.state[chunks] == UNREAD]):
+            self._read_headers(question.storage, unread, question.reads)
         facts = self._facts
         ready = np.flatnonzero(facts.state[chunks] == READY)
         some = question.about(ready)
@@ -297,7 +298,8 @@ class ParquetFilters(FilterStore):
             bloom = SplitBlockBloomFilter.from_bytes(buffer[starts[i] : starts[i] + num_bytes[i]].data)
             middle = min(at[i] + _FIRST_VALUES, last[i])  # a hit saves the rest
             hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
-        self._handle_empty(chunks[~hit & ~facts.not_empty[chunks]])
+        if len(empty := chunks[~hit & ~facts.not_empty[chunks]]):
+            self._handle_empty(empty)
         return hit
 
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
