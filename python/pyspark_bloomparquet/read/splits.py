@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql.datasource import InputPartition
 
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.plan import ScanPlan, skipped_local_files
+from bloomparquet.planning.plan import KEPT, ScanPlan, skipped_local_files
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.storage.files import FileInfo
 
@@ -86,11 +86,10 @@ def make_splits(plan: ScanPlan, *, max_partition_bytes: int, open_cost: int, min
 
 
 def _pieces(plan: ScanPlan) -> Iterator[Piece]:
-    for file_index, row_groups in plan.kept_by_file():
-        first, position = int(np.searchsorted(plan.table.file, file_index)), int(plan.file_positions[file_index])
-        _, lengths = plan.table.extents_of(np.array(row_groups) + first)
-        for row_group, length in zip(row_groups, lengths.tolist(), strict=True):
-            yield Piece(position, row_group, length)
+    kept = np.flatnonzero(plan.codes == KEPT)
+    _, lengths = plan.table.extents_of(kept)
+    positions = plan.file_positions[plan.table.file[kept]]
+    return map(Piece, positions.tolist(), plan.table.index[kept].tolist(), lengths.tolist())
 
 
 def _make_split(dataset: Dataset, where: Predicate | None, pieces: list[Piece]) -> Split:
