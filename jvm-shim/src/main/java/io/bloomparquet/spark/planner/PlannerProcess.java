@@ -57,18 +57,6 @@ final class PlannerProcess {
 
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
-  /**
-   * Seconds in which a working process may neither send a frame nor use the CPU: four signs of life are missing then. A
-   * process that holds Python's global lock, or is starved on a loaded machine, still uses some CPU time.
-   */
-  private static final int MAX_IDLE = 8;
-
-  /** Before the first frame: imports send no signs of life, and may wait for a slow disk. */
-  private static final int MAX_IDLE_AT_START = 20;
-
-  /** Seconds in which a working process may send no frame although it uses the CPU. */
-  private static final int MAX_SILENT = 60;
-
   /** How long the watchdog's seconds are. Tests shorten them. */
   private static final String SECOND_MILLIS = "bloomparquet.planner.secondMillis";
 
@@ -288,15 +276,9 @@ final class PlannerProcess {
     }
   }
 
-  /**
-   * Ends the process when it hangs. Counts its own seconds instead of reading a clock: a pause of this JVM is not
-   * a silence of the planner.
-   */
+  /** Ends the process when it hangs. */
   private void watch() {
-    long framesBefore = 0;
-    Duration cpuBefore = Duration.ZERO;
-    int silent = 0;
-    int idle = 0;
+    Watchdog watchdog = new Watchdog();
     long second = Long.getLong(SECOND_MILLIS, 1000);
     while (ended == null) {
       try {
@@ -305,22 +287,13 @@ final class PlannerProcess {
         return;
       }
       long now = System.nanoTime();
-      if (waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS)) {
-        end("did not answer for " + TimeUnit.NANOSECONDS.toSeconds(STUCK_NANOS) + " s");
-      } else if (waiting.isEmpty() || frames.get() != framesBefore) {
-        framesBefore = frames.get();
-        silent = 0;
-        idle = 0;
-      } else {
-        Duration cpu = cpuTime();
-        silent++;
-        idle = cpu.equals(cpuBefore) ? idle + 1 : 0;
-        cpuBefore = cpu;
-        if (idle >= (framesBefore == 0 ? MAX_IDLE_AT_START : MAX_IDLE)) {
-          end("gave no sign of life for " + silent + " s and used no CPU time; was it stopped?");
-        } else if (silent >= MAX_SILENT && framesBefore > 0) {
-          end("gave no sign of life for " + silent + " s");
-        }
+      boolean isStuck = waiting.values().stream().anyMatch(each -> now - each.since() > STUCK_NANOS);
+      String hung =
+          isStuck
+              ? "did not answer for " + TimeUnit.NANOSECONDS.toSeconds(STUCK_NANOS) + " s"
+              : watchdog.check(!waiting.isEmpty(), frames.get(), this::cpuTime);
+      if (hung != null) {
+        end(hung);
       }
     }
   }
