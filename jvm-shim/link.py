@@ -21,9 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from build import JAR, BuildError, spark_jars
 
-# Classes that the jar loads only where Spark has what they need.
-OPTIONAL = {"io/bloomparquet/spark/scan/PrunedScanBuilder$WithVariantExtraction"}
-
 _JDK = ("java/", "javax/")
 # Types of the JDK with no methods of their own, or with these. Other types of the JDK may have any method.
 _METHODS_OF_THE_JDK = {
@@ -167,7 +164,7 @@ def missing(jar: Path, libraries: list[Path]) -> list[str]:
     lines = []
     for name in names:
         own = classes.read(name)
-        if own is None or name in OPTIONAL:
+        if own is None:
             continue
         absent = [each for each in sorted(own.classes) if not classes.has(each)]
         lines += [f"{name} needs the class {each}" for each in absent]
