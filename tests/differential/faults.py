@@ -116,8 +116,7 @@ FAULTS = [
     ),
     Fault(
         "jar: one side of OR is enough", f"{_JAVA}/planner/PlannerPredicate.java",
-        'return join("or", children(or.left(), or.right()), false);',
-        'return join("or", children(or.left(), or.right()), true);', IN_SPARK,
+        'boolean mayDrop = word.equals("and") == positive;', "boolean mayDrop = true;", IN_SPARK,
     ),
     Fault(
         "jar: every cast keeps every value", f"{_JAVA}/planner/LosslessCast.java",
@@ -129,7 +128,7 @@ FAULTS = [
         "true : true", IN_SPARK,
     ),
     Fault(
-        "jar: a list is compared as one of its elements", f"{_JAVA}/planner/CatalystPredicate.java",
+        "jar: a list is compared as one of its elements", f"{_JAVA}/planner/ConditionTranslator.java",
         "if (!isEquality || (op.equals(\"<=>\") && values.values.contains(null))) {\n      return null;\n    }",
         "if (!isEquality) {\n      op = \"=\";\n    }", IN_SPARK,
     ),

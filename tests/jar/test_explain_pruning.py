@@ -21,7 +21,7 @@ from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
 from tests.support.spark import application_conf, conf
 
-JAVA = Path(__file__).parents[2] / "jvm-shim/src/main/java/io/bloomparquet/spark/planner/ExplainedPredicate.java"
+JAVA = Path(__file__).parents[2] / "jvm-shim/src/main/java/io/bloomparquet/spark/planner/WhyNot.java"
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_spark_connect_is_told_what_to_use() -> None:
 
 
 def test_the_jar_names_reasons_of_the_closed_set() -> None:
-    names = re.findall(r"^    ([A-Z_]+)\(\"", JAVA.read_text(), re.MULTILINE)
+    names = re.findall(r"^  ([A-Z_]+)\(\"", JAVA.read_text(), re.MULTILINE)
     assert len(names) == 11
     assert set(names) <= set(WhyNot.__members__)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from pyspark_bloomparquet.jar.protocol import to_predicate
 from tests.support.files import write_groups
 from tests.support.plain import compare
 from tests.support.spark import conf
@@ -54,79 +55,100 @@ def test_no_row_is_lost_without_rules_of_the_optimizer(where: str, path: str, ja
 
 
 class Planned:
-    """The requests to the planner for predicates, made by hand, on a file with the columns `schema`."""
+    """The requests to the planner for conditions that Spark did not optimize, on a file with the columns `schema`."""
 
     def __init__(self, spark: SparkSession, schema: str) -> None:
         self.jvm: Any = spark._jvm
-        self.api = self.jvm.org.apache.spark.sql.connector.expressions
         self.catalyst = self.jvm.org.apache.spark.sql.catalyst
-        self._gateway: Any = spark.sparkContext._gateway
-        classes = spark._jsparkSession.sharedState().jarClassLoader()
-        parquet = classes.loadClass("io.bloomparquet.spark.support.FileFormat").getEnumConstants()[0]
+        self._spark = spark
+        self._classes: Any = spark._jsparkSession.sharedState().jarClassLoader()
+        parquet = self._classes.loadClass("io.bloomparquet.spark.support.FileFormat").getEnumConstants()[0]
         struct = self.jvm.org.apache.spark.sql.types.StructType
         columns = self.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(struct.fromDDL(schema))
-        (constructor,) = classes.loadClass("io.bloomparquet.spark.planner.PlannerPredicate").getConstructors()
-        given = (spark._jsparkSession, parquet, columns, struct(), None)
-        self._translator = constructor.newInstance(self._array(self.jvm.java.lang.Object, given))
+        self._frame = spark.createDataFrame([], StructType.fromJson(json.loads(columns.json())))
+        readers = self._new("ReaderColumns", spark._jsparkSession, parquet, columns, struct(), None)
+        self._translator = self._new("PredicateTranslator", readers)
 
-    def of_connector(self, tree: tuple[Any, ...]) -> Any:
-        """For a predicate of Spark's connector API: its name and its children. Text is a column, bytes are text."""
-        return self._sent(self._array(self.api.filter.Predicate, [self._expression(tree)]))
+    def of(self, where: str) -> Any:
+        analyzed: Any = self._frame.where(where)._jdf.queryExecution().analyzed()
+        return self.of_catalyst(analyzed.condition())
 
     def of_catalyst(self, expression: Any) -> Any:
-        return self._sent(self.jvm.java.util.List.of(expression))
+        predicate = self._translator.ofAll(self.jvm.java.util.List.of(expression))
+        return None if predicate is None else json.loads(predicate.toJson().toString())
 
-    def _sent(self, given: Any) -> Any:
-        json_node = self._translator.ofAll(given)
-        return None if json_node is None else json.loads(json_node.toString())
-
-    def _expression(self, part: Any) -> Any:
-        if isinstance(part, str):
-            return self.api.FieldReference.apply(part)
-        if isinstance(part, bytes):
-            text = self.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(part.decode())
-            return self.api.LiteralValue(text, self.jvm.org.apache.spark.sql.types.DataTypes.StringType)
-        if not isinstance(part, tuple):
-            return self.api.Expressions.literal(part)
-        name, *children = part
-        array = self._array(self.api.Expression, [self._expression(child) for child in children])
-        kind = self.api.GeneralScalarExpression if name in ("LOWER", "UPPER") else self.api.filter.Predicate
-        return kind(name, array)
-
-    def _array(self, kind: Any, values: Sequence[Any]) -> Any:
-        array = self._gateway.new_array(kind, len(values))
-        for i, value in enumerate(values):
+    def _new(self, name: str, *arguments: Any) -> Any:
+        (constructor,) = self._classes.loadClass(f"io.bloomparquet.spark.planner.{name}").getConstructors()
+        gateway: Any = self._spark.sparkContext._gateway
+        array = gateway.new_array(self.jvm.java.lang.Object, len(arguments))
+        for i, value in enumerate(arguments):
             array[i] = value
-        return array
+        return constructor.newInstance(array)
 
 
-KNOWN, UNKNOWN = ("=", "id", 1), ("UNKNOWN", "id", 1)
+UNKNOWN = "id % 3 = 1"
 ID_IS_1 = {"op": "=", "column": ["id"], "type": "int32", "value": 1}
 NOT_ID_IS_1 = {"not": ID_IS_1}
+ID_IS_NOT_NULL = {"op": "is not null", "column": ["id"]}
+WEAKER = ("array_contains(n, 1)", "exists(n, x -> x = 1)", "n[0] = 1",
+          "CAST(id AS STRING) = '1'", "CAST(id AS DOUBLE) = 1D", "variant_get(v, '$.a', 'int') = 1")  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("given", "sent"),
+    ("where", "sent"),
     [
-        (KNOWN, ID_IS_1),
+        ("id = 1", ID_IS_1),
+        ("1 = id", ID_IS_1),
+        ("1 > id", {"op": "<", "column": ["id"], "type": "int32", "value": 1}),
         (UNKNOWN, None),
-        (("<>", "id", 1), NOT_ID_IS_1),
-        (("AND", KNOWN, UNKNOWN), ID_IS_1),
-        (("OR", KNOWN, UNKNOWN), None),
-        (("NOT", ("AND", KNOWN, UNKNOWN)), None),
-        (("NOT", ("OR", KNOWN, UNKNOWN)), NOT_ID_IS_1),
-        (("NOT", ("NOT", ("AND", KNOWN, UNKNOWN))), {"not": NOT_ID_IS_1}),
-        (("NOT", ("NOT", ("OR", KNOWN, UNKNOWN))), None),
-        (("=", ("LOWER", "s"), b"a"), {"op": "=", "case": "lower", "column": ["s"], "type": "string", "value": "a"}),
-        (("=", ("LOWER", "id"), 1), None),
-        (("=", "s", b"a"), {"op": "=", "column": ["s"], "type": "string", "value": "a"}),
-        (("=", "c", b"a"), None),  # Spark pads what it reads of CHAR
-        (("=", "v", b"a"), None),
+        ("id <> 1", NOT_ID_IS_1),
+        (f"id = 1 AND {UNKNOWN}", ID_IS_1),
+        (f"id = 1 OR {UNKNOWN}", None),
+        (f"NOT (id = 1 AND {UNKNOWN})", None),
+        (f"NOT (id = 1 OR {UNKNOWN})", NOT_ID_IS_1),
+        (f"NOT NOT (id = 1 AND {UNKNOWN})", {"not": NOT_ID_IS_1}),
+        (f"NOT NOT (id = 1 OR {UNKNOWN})", None),
+        (f"id = 1 OR (id IS NOT NULL AND {UNKNOWN})", {"or": [ID_IS_1, ID_IS_NOT_NULL]}),
+        ("b", {"op": "=", "column": ["b"], "type": "boolean", "value": True}),
+        ("NOT b", {"not": {"op": "=", "column": ["b"], "type": "boolean", "value": True}}),
+        ("lower(s) = 'a'", {"op": "=", "case": "lower", "column": ["s"], "type": "string", "value": "a"}),
+        ("upper(s) IN ('A')", {"op": "in", "case": "upper", "column": ["s"], "type": "string", "values": ["A"]}),
+        ("lower(s) < 'a'", None),
+        ("lower(s) IS NULL", None),
+        ("lower(c) = 'a'", None),
+        ("lower(n[0]) = '1'", None),
+        ("startswith(s, 'a')", {"op": "starts with", "column": ["s"], "type": "string", "value": "a"}),
+        ("s = 'a'", {"op": "=", "column": ["s"], "type": "string", "value": "a"}),
+        ("c = 'a'", None),  # Spark pads what it reads of CHAR
+        ("w = 'a'", None),
+        ("c IS NULL", None),
+        *((f"NOT ({condition})", None) for condition in WEAKER),
+        *((f"NOT ({condition} OR id = 1)", NOT_ID_IS_1) for condition in WEAKER),
     ],
 )
-def test_predicates_that_spark_does_not_push(given: tuple[Any, ...], sent: Any, jar_spark: SparkSession) -> None:
+def test_parts_that_are_not_known_are_left_out(where: str, sent: Any, jar_spark: SparkSession) -> None:
     """A part that the planner does not know is left out where that makes the predicate weaker, and only there."""
-    assert Planned(jar_spark, "id INT, s STRING, c CHAR(3), v VARCHAR(3)").of_connector(given) == sent
+    schema = "id INT, s STRING, b BOOLEAN, n ARRAY<INT>, v VARIANT, c CHAR(3), w VARCHAR(3)"
+    assert Planned(jar_spark, schema).of(where) == sent
+
+
+@pytest.mark.parametrize("condition", WEAKER)
+def test_conditions_that_are_only_necessary_are_sent(condition: str, jar_spark: SparkSession) -> None:
+    assert Planned(jar_spark, "id INT, n ARRAY<INT>, v VARIANT").of(condition) is not None
+
+
+@pytest.mark.parametrize(("levels", "is_sent"), [(49, True), (50, False)])
+def test_deeper_predicates_than_the_planner_takes_are_not_sent(
+    levels: int, is_sent: bool, jar_spark: SparkSession
+) -> None:
+    """Each level here is an OR in an AND."""
+    where = "id = 1"
+    for _ in range(levels):
+        where = f"(id < 5 AND (id = 2 OR {where}))"
+    sent = Planned(jar_spark, "id INT").of(where)
+    assert (sent is not None) == is_sent
+    if is_sent:
+        to_predicate(sent)
 
 
 def test_a_default_for_missing_elements_is_in_no_file(jar_spark: SparkSession) -> None:

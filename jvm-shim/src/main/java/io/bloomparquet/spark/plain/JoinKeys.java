@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.plain;
 
-import io.bloomparquet.spark.planner.ExplainedPredicate.Reason;
+import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
@@ -67,9 +67,9 @@ public final class JoinKeys extends Rule<LogicalPlan> {
   }
 
   /** Why the keys of the other side do not prune the left or right side of {@code join}; null if they may. */
-  static Reason obstacle(Join join, boolean isLeft, SQLConf conf) {
+  static WhyNot obstacle(Join join, boolean isLeft, SQLConf conf) {
     if (!(isLeft ? PARTITION_PRUNING.canPruneLeft(join.joinType()) : PARTITION_PRUNING.canPruneRight(join.joinType()))) {
-      return Reason.JOIN_KEEPS_ROWS;
+      return WhyNot.JOIN_KEEPS_ROWS;
     }
     LogicalPlan build = isLeft ? join.right() : join.left();
     // The build side is part of the expression: a chain of sides, each in the next one, would double with each join.
@@ -77,7 +77,7 @@ public final class JoinKeys extends Rule<LogicalPlan> {
         || join.isStreaming()
         || !build.deterministic()
         || PrunableKey.countNested(build) > MAX_NESTED) {
-      return Reason.JOIN_NOT_PUSHED;
+      return WhyNot.JOIN_NOT_PUSHED;
     }
     Option<BuildSide> broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, true, conf);
     if (broadcast.isEmpty()
@@ -86,9 +86,9 @@ public final class JoinKeys extends Rule<LogicalPlan> {
       broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, false, conf);
     }
     if (broadcast.isEmpty()) {
-      return Reason.JOIN_NOT_BROADCAST;
+      return WhyNot.JOIN_NOT_BROADCAST;
     }
-    return broadcast.get() instanceof BuildLeft$ == isLeft ? Reason.JOIN_BROADCASTS_THIS : null;
+    return broadcast.get() instanceof BuildLeft$ == isLeft ? WhyNot.JOIN_BROADCASTS_THIS : null;
   }
 
   private static LogicalPlan prune(

@@ -1,23 +1,20 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.ConditionTranslator;
 import io.bloomparquet.spark.planner.LosslessCast;
-import io.bloomparquet.spark.support.Scala;
-import java.util.ArrayList;
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PredicateTranslator;
+import java.util.Arrays;
 import java.util.List;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import java.util.Objects;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
-import org.apache.spark.sql.connector.expressions.FieldReference;
-import org.apache.spark.sql.connector.expressions.LiteralValue;
-import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
@@ -37,36 +34,13 @@ record KeyColumn(List<String> path, DataType type, DataType keyType) {
     if (column instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       column = cast.child();
     }
-    List<String> path = path(column);
+    List<String> path = ConditionTranslator.path(column);
     return path == null ? null : new KeyColumn(path, column.dataType(), key.dataType());
   }
 
-  private static List<String> path(Expression column) {
-    if (column instanceof AttributeReference attribute) {
-      return List.of(attribute.name());
-    }
-    if (column instanceof GetStructField field && field.child().dataType() instanceof StructType struct) {
-      List<String> parent = path(field.child());
-      if (parent != null) {
-        List<String> path = new ArrayList<>(parent);
-        path.add(struct.fields()[field.ordinal()].name());
-        return path;
-      }
-    }
-    return null;
-  }
-
-  /** {@code column IN (keys)}, without the keys that no value of the column equals. */
-  Predicate in(Object[] keys) {
-    List<org.apache.spark.sql.connector.expressions.Expression> children = new ArrayList<>();
-    children.add(new FieldReference(Scala.seq(path)));
-    for (Object key : keys) {
-      Object value = narrowed(key);
-      if (value != null) {
-        children.add(new LiteralValue<>(value, type));
-      }
-    }
-    return new Predicate("IN", children.toArray(org.apache.spark.sql.connector.expressions.Expression[]::new));
+  /** {@code column IN (keys)}, without the keys that no value of the column equals; null if it cannot be planned. */
+  PlannerPredicate in(Object[] keys, PredicateTranslator predicates) {
+    return predicates.in(path, type, Arrays.stream(keys).map(this::narrowed).filter(Objects::nonNull).toList());
   }
 
   /** The value of the column that equals {@code key}; null if none does. */

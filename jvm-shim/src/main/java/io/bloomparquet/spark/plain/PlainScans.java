@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.plain;
 
-import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PredicateTranslator;
+import io.bloomparquet.spark.planner.ReaderColumns;
 import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
@@ -149,15 +150,16 @@ public final class PlainScans extends SparkStrategy {
    * The translation of predicates on a relation that can be planned. Spark's reader goes by the settings of the session
    * that made the relation, which may not be the session that runs the query.
    */
-  static PlannerPredicate predicates(HadoopFsRelation relation) {
+  static PredicateTranslator predicates(HadoopFsRelation relation) {
     FileFormat format = format(relation);
     SparkSession session = relation.sparkSession();
-    return new PlannerPredicate(
-        session,
-        format,
-        relation.schema(),
-        relation.partitionSchema(),
-        ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options()));
+    return new PredicateTranslator(
+        new ReaderColumns(
+            session,
+            format,
+            relation.schema(),
+            relation.partitionSchema(),
+            ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options())));
   }
 
   /** @param hasKeys whether Spark will plan the predicates by the keys of joins */

@@ -40,7 +40,7 @@ record PrunableKey(Expression column) {
       return false;
     }
     KeyColumn column = KeyColumn.of(key);
-    return column != null && PlainScans.predicates(files).canLookUp(column.path());
+    return column != null && PlainScans.predicates(files).columns().canLookUp(column.path());
   }
 
   /** Whether the keys of {@code build} prune this key already. Spark applies the rule several times. */

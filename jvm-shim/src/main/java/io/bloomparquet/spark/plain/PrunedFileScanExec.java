@@ -1,17 +1,15 @@
 package io.bloomparquet.spark.plain;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.partitions.KeptParts;
 import io.bloomparquet.spark.partitions.UnchangedFiles;
-import io.bloomparquet.spark.planner.ExplainedPredicate;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanMetric;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PlannerPredicate;
-import io.bloomparquet.spark.planner.PredicateText;
+import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
@@ -71,7 +69,7 @@ public final class PrunedFileScanExec extends SparkPlan {
   private transient volatile String notUsed;
 
   /** The predicate and the files of a request, and the planner's answer. {@code files} is null if it was not asked. */
-  private record Outcome(JsonNode predicate, PlanResult result, FileListing files) {}
+  private record Outcome(PlannerPredicate predicate, PlanResult result, FileListing files) {}
 
   /** @param runtime predicates by the keys of a join, which only prune */
   public PrunedFileScanExec(FileSourceScanExec scan, Seq<Expression> runtime) {
@@ -161,7 +159,7 @@ public final class PrunedFileScanExec extends SparkPlan {
 
   private Outcome plan(FileListing files) {
     HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates = PlainScans.predicates(relation);
+    PredicateTranslator predicates = PlainScans.predicates(relation);
     ScanOptions options;
     try {
       options = options(relation);
@@ -171,13 +169,14 @@ public final class PrunedFileScanExec extends SparkPlan {
       }
       return new Outcome(null, Planner.declined(error.getMessage()), null); // a query that does not name us must not fail
     }
-    JsonNode predicate =
+    PlannerPredicate predicate =
         options.pushFilters()
             ? PlannerPredicate.and(
-                predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
-                predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime))))
+                Stream.of(
+                    predicates.ofAll(RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()))),
+                    RuntimeValues.ofKeys(Scala.list(runtime), predicates)))
             : null;
-    PlanResult result = Planner.plan(session(), files, predicates, predicate, options);
+    PlanResult result = Planner.plan(session(), files, predicates.columns(), predicate, options);
     files.rememberFor(relation.location());
     return new Outcome(predicate, result, options.pushFilters() ? files : null);
   }
@@ -232,7 +231,7 @@ public final class PrunedFileScanExec extends SparkPlan {
     if (outcome == null) {
       return node.put("reason", "the query has not run yet, and a subquery or the keys of a join decide what is read");
     }
-    node.put("where", outcome.predicate == null ? null : PredicateText.of(outcome.predicate));
+    node.put("where", outcome.predicate == null ? null : outcome.predicate.toString());
     return node.setAll(outcome.result.toJson());
   }
 
@@ -248,17 +247,17 @@ public final class PrunedFileScanExec extends SparkPlan {
       return node;
     }
     HadoopFsRelation relation = scan.relation();
-    PlannerPredicate predicates = PlainScans.predicates(relation);
-    JsonNode keys = predicates.ofAll(RuntimeValues.ofKeys(Scala.list(runtime)));
-    JsonNode whole = PlannerPredicate.and(explained(predicates, query), keys);
-    PlanResult result = Planner.explain(session(), outcome.files, predicates, whole, options(relation));
+    PredicateTranslator predicates = PlainScans.predicates(relation);
+    PlannerPredicate keys = RuntimeValues.ofKeys(Scala.list(runtime), predicates);
+    PlannerPredicate whole = PlannerPredicate.and(Stream.of(explained(predicates, query), keys));
+    PlanResult result = Planner.explain(session(), outcome.files, predicates.columns(), whole, options(relation));
     return node.setAll(result.toJson());
   }
 
   /** The conditions of the query, also those that the planner cannot judge. */
-  private JsonNode explained(PlannerPredicate predicates, LogicalPlan query) {
+  private PlannerPredicate explained(PredicateTranslator predicates, LogicalPlan query) {
     List<Expression> filters = RuntimeValues.ofSubqueries(Scala.list(scan.dataFilters()));
-    return ExplainedPredicate.of(predicates, filters, ScanJoins.of(query, scan, Scala.list(runtime)));
+    return predicates.explained(filters, ScanJoins.of(query, scan, Scala.list(runtime)));
   }
 
   private boolean awaitsValues() {
@@ -290,11 +289,9 @@ public final class PrunedFileScanExec extends SparkPlan {
   /** The conditions that the planner cannot judge, after {@code title}; empty if there are none. */
   private String notUsed(String title) {
     if (notUsed == null && session() != null) {
-      List<Expression> filters = Scala.list(scan.dataFilters());
-      notUsed =
-          ExplainedPredicate.notUsed(
-              PlainScans.predicates(scan.relation()),
-              filters.stream().filter(each -> RuntimeValues.isOfData(each) && !RuntimeValues.hasSubquery(each)).toList());
+      List<Expression> filters = new ArrayList<>(Scala.list(scan.dataFilters()));
+      filters.removeIf(each -> !RuntimeValues.isOfData(each) || RuntimeValues.hasSubquery(each));
+      notUsed = PlainScans.predicates(scan.relation()).notUsed(filters);
     }
     return notUsed == null || notUsed.isEmpty() ? "" : title + notUsed;
   }
@@ -303,14 +300,17 @@ public final class PrunedFileScanExec extends SparkPlan {
   private String asked() {
     Outcome outcome = latest;
     if (outcome != null) {
-      return PredicateText.of(outcome.predicate);
+      return text(outcome.predicate);
     }
     if (asked == null && session() != null) {
-      PlannerPredicate predicates = PlainScans.predicates(scan.relation());
-      String text = PredicateText.of(predicates.ofAll(Scala.list(scan.dataFilters())));
+      String text = text(PlainScans.predicates(scan.relation()).ofAll(Scala.list(scan.dataFilters())));
       asked = awaitsValues() ? text + ", and values that arrive while the query runs" : text;
     }
     return asked;
+  }
+
+  private static String text(PlannerPredicate predicate) {
+    return predicate == null ? "no predicate" : predicate.toString();
   }
 
   private String kept() {

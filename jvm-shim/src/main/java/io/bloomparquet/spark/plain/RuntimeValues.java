@@ -1,5 +1,7 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.PlannerPredicate;
+import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.List;
@@ -8,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.MetadataAttribute;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
-import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.ScalarSubquery;
 import org.apache.spark.sql.execution.SubqueryAdaptiveBroadcastExec;
@@ -64,19 +65,19 @@ final class RuntimeValues {
         && in.plan() instanceof SubqueryAdaptiveBroadcastExec;
   }
 
-  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys, but not too many. */
-  static Predicate[] ofKeys(List<Expression> runtime) {
-    List<Predicate> predicates = new ArrayList<>();
+  /** {@code column IN (keys)} for each predicate by the keys of a join that has keys, but not too many; null if none. */
+  static PlannerPredicate ofKeys(List<Expression> runtime, PredicateTranslator predicates) {
+    List<PlannerPredicate> known = new ArrayList<>();
     for (Expression each : runtime) {
       if (isOfData(each)
           && each instanceof DynamicPruningExpression dynamic
           && dynamic.child() instanceof InSubqueryExec in) {
         KeyColumn column = KeyColumn.of(in.child());
         if (column != null && in.values().isDefined() && in.values().get().length <= MAX_KEYS) {
-          predicates.add(column.in(in.values().get()));
+          known.add(column.in(in.values().get(), predicates));
         }
       }
     }
-    return predicates.toArray(Predicate[]::new);
+    return PlannerPredicate.and(known.stream());
   }
 }

@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.plain;
 
-import io.bloomparquet.spark.planner.ExplainedPredicate.Reason;
+import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,7 +20,7 @@ import scala.collection.immutable.Seq;
 final class ScanJoins {
   private final FileSourceScanExec scan;
   private final List<Expression> runtime;
-  private final Map<Expression, Reason> joins = new LinkedHashMap<>();
+  private final Map<Expression, WhyNot> joins = new LinkedHashMap<>();
 
   private ScanJoins(FileSourceScanExec scan, List<Expression> runtime) {
     this.scan = scan;
@@ -33,7 +33,7 @@ final class ScanJoins {
    * @param query the optimized plan
    * @param runtime the predicates by keys that arrived at the scan
    */
-  static Map<Expression, Reason> of(LogicalPlan query, FileSourceScanExec scan, List<Expression> runtime) {
+  static Map<Expression, WhyNot> of(LogicalPlan query, FileSourceScanExec scan, List<Expression> runtime) {
     ScanJoins found = new ScanJoins(scan, runtime);
     found.collect(query);
     return found.joins;
@@ -59,27 +59,27 @@ final class ScanJoins {
     if (origin.isDefined()
         && origin.get()._1().references().nonEmpty()
         && origin.get()._1().references().subsetOf(scan.outputSet())) {
-      Reason obstacle = JoinKeys.obstacle(join, isLeft, scan.session().sessionState().conf());
+      WhyNot obstacle = JoinKeys.obstacle(join, isLeft, scan.session().sessionState().conf());
       Expression column = origin.get()._1();
       joins.put(new EqualTo(column, other), obstacle == null ? reason(PrunableKey.of(key, side), side) : obstacle);
     }
   }
 
-  private Reason reason(PrunableKey key, LogicalPlan side) {
+  private WhyNot reason(PrunableKey key, LogicalPlan side) {
     if (key == null) {
-      return Reason.JOIN_KEY;
+      return WhyNot.JOIN_KEY;
     }
     if (!key.isPrunedIn(side)) {
-      return Reason.JOIN_NOT_PUSHED;
+      return WhyNot.JOIN_NOT_PUSHED;
     }
     for (Expression each : runtime) {
       if (each instanceof DynamicPruningExpression dynamic
           && dynamic.child() instanceof InSubqueryExec in
           && in.child().semanticEquals(key.column())) {
         boolean isTooMany = in.values().isDefined() && in.values().get().length > RuntimeValues.MAX_KEYS;
-        return isTooMany ? Reason.JOIN_MANY_KEYS : null;
+        return isTooMany ? WhyNot.JOIN_MANY_KEYS : null;
       }
     }
-    return Reason.JOIN_NOT_BROADCAST; // Spark replaced the keys by TRUE
+    return WhyNot.JOIN_NOT_BROADCAST; // Spark replaced the keys by TRUE
   }
 }

@@ -2,7 +2,7 @@ package io.bloomparquet.spark.plain;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.bloomparquet.spark.planner.ExplainedPredicate;
+import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
 import java.util.List;
@@ -75,7 +75,7 @@ public final class UnprunedScan {
       return "the query has no filter that can skip "
           + format.unit()
           + "s"
-          + ExplainedPredicate.describe(ScanJoins.of(query, scan, List.of()));
+          + WhyNot.describe(ScanJoins.of(query, scan, List.of()));
     }
     return PlainScans.isEnabled(scan.session().sessionState().conf(), scan.relation())
         ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"

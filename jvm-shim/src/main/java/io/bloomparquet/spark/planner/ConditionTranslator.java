@@ -1,14 +1,16 @@
 package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.planner.PlannerPredicate.Column;
+import io.bloomparquet.spark.planner.PlannerPredicate.Leaf;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.expressions.ArrayContains;
 import org.apache.spark.sql.catalyst.expressions.ArrayExists;
 import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
@@ -24,33 +26,40 @@ import org.apache.spark.sql.catalyst.expressions.GetMapValue;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Lower;
 import org.apache.spark.sql.catalyst.expressions.MapKeys;
 import org.apache.spark.sql.catalyst.expressions.MapValues;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.catalyst.expressions.Upper;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 
 /**
- * Translates conditions for which there is no connector predicate, or none that {@link PlannerPredicate} translates: on
- * elements of lists and maps, on fields of VARIANT columns, and on columns that are cast to another type. The result may
- * only stand under And and Or.
- *
- * <p>{@code contains} in the result says that a leaf column holds one of the values. It is necessary, not sufficient;
- * hence never under NOT.
+ * Translates conditions without AND, OR and NOT. Those on elements of lists and maps, on fields of VARIANT columns and
+ * on columns that are cast to another type may become weaker: {@code contains} says that a leaf column holds one of the
+ * values. It is necessary, not sufficient.
  */
-final class CatalystPredicate {
-  private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
+public final class ConditionTranslator {
   private static final String ELEMENT = "element";
   private static final String KEY = "key";
   private static final String VALUE = "value";
 
-  private final PlannerPredicate columns;
+  /** Each comparison, and the one that is equal to it with its sides exchanged. */
+  private static final Map<String, String> FLIPPED =
+      Map.of("=", "=", "<=>", "<=>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
 
-  CatalystPredicate(PlannerPredicate columns) {
+  private static final Set<String> EQUALITIES = Set.of("=", "<=>", "in");
+
+  private final ReaderColumns columns;
+
+  ConditionTranslator(ReaderColumns columns) {
     this.columns = columns;
   }
 
@@ -59,13 +68,18 @@ final class CatalystPredicate {
    *
    * @param part which values of the list or map {@code path} are meant; null for a column that is neither
    * @param key the key whose value is meant; null if it is not known
+   * @param function {@code lower} or {@code upper}; null for the column itself
    * @param variant the field of the VARIANT {@code path}; null for a column that is none
    */
-  private record Access(List<String> path, String part, Values key, VariantField variant) {
+  private record Access(List<String> path, String part, Values key, String function, VariantField variant) {
+    Access(List<String> path, String part, Values key) {
+      this(path, part, key, null, null);
+    }
+
     Access field(String name) {
       List<String> longer = new ArrayList<>(path);
       longer.add(name);
-      return new Access(longer, part, key, null);
+      return new Access(longer, part, key);
     }
   }
 
@@ -79,8 +93,21 @@ final class CatalystPredicate {
   /** The parameter of a lambda function, and what it stands for. */
   private record Parameter(ExprId id, Access access) {}
 
-  /** The JSON of {@code expression}, or of a weaker predicate; null if it cannot be translated. */
-  JsonNode of(Expression expression) {
+  PlannerPredicate in(List<String> path, DataType type, List<Object> values) {
+    return leaf("in", new Access(path, null, null), new Values(type, values));
+  }
+
+  /** The translation of {@code expression}, or of a weaker condition; null if it cannot be translated. */
+  PlannerPredicate of(Expression expression) {
+    if (expression instanceof IsNull test) {
+      return nullTest("is null", path(test.child()));
+    }
+    if (expression instanceof IsNotNull test) {
+      return nullTest(Leaf.IS_NOT_NULL, path(test.child()));
+    }
+    if (expression instanceof StartsWith starts) {
+      return leaf("starts with", access(path(starts.left()), null, null), literal(starts.right()));
+    }
     if (expression instanceof ArrayContains contains) {
       return leaf("=", collection(contains.left()), literal(contains.right()));
     }
@@ -97,10 +124,17 @@ final class CatalystPredicate {
       Access elements = collection(exists.argument());
       return elements == null ? null : comparison(lambda.function(), new Parameter(variable.exprId(), elements));
     }
-    return comparison(expression, null);
+    return expression instanceof Attribute || expression instanceof GetStructField
+        ? leaf("=", access(path(expression), null, null), literal(Literal.TrueLiteral()))
+        : comparison(expression, null);
   }
 
-  private JsonNode comparison(Expression expression, Parameter parameter) {
+  private PlannerPredicate nullTest(String op, List<String> path) {
+    DataType type = path == null ? null : columns.comparable(path, null);
+    return type == null ? null : new Leaf(op, new Column(path, null, null, null, type), null, List.of());
+  }
+
+  private PlannerPredicate comparison(Expression expression, Parameter parameter) {
     if (expression instanceof In in) {
       List<Object> values = new ArrayList<>();
       for (Expression each : Scala.list(in.list())) {
@@ -115,75 +149,55 @@ final class CatalystPredicate {
       List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
       return compared("in", in.child(), new Values(in.child().dataType(), values), parameter);
     }
-    if (!(expression instanceof BinaryComparison comparison) || !PlannerPredicate.FLIPPED.containsKey(comparison.symbol())) {
+    if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {
       return null;
     }
     String op = comparison.symbol();
     return comparison.right() instanceof Literal
         ? compared(op, comparison.left(), literal(comparison.right()), parameter)
-        : compared(PlannerPredicate.FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
+        : compared(FLIPPED.get(op), comparison.right(), literal(comparison.left()), parameter);
   }
 
-  private JsonNode compared(String op, Expression operand, Values values, Parameter parameter) {
+  private PlannerPredicate compared(String op, Expression operand, Values values, Parameter parameter) {
     Access access = item(operand, parameter);
     if (access != null || values == null || !(operand instanceof Cast cast)) {
       return leaf(op, access, values);
     }
     Access column = item(cast.child(), parameter);
-    List<JsonNode> all = new ArrayList<>();
-    for (CastComparison each : CastComparison.of(cast, op, values.values)) {
-      all.add(leaf(each.op(), column, new Values(each.type(), each.values(), true)));
-    }
-    return PlannerPredicate.join("and", all, true);
+    return PlannerPredicate.and(
+        CastComparison.of(cast, op, values.values).stream()
+            .map(each -> leaf(each.op(), column, new Values(each.type(), each.values(), true))));
   }
 
-  private JsonNode leaf(String op, Access access, Values values) {
+  private PlannerPredicate leaf(String op, Access access, Values values) {
     if (access == null || values == null) {
       return null;
     }
-    boolean isEquality = op.equals("=") || op.equals("in") || op.equals("<=>");
+    boolean isEquality = EQUALITIES.contains(op);
     if (access.part == null) {
-      return node(op, access, values);
+      return access.function == null || isEquality ? known(op, access, values) : null;
     }
     if (!isEquality || (op.equals("<=>") && values.values.contains(null))) {
       return null;
     }
-    List<JsonNode> both = new ArrayList<>();
-    both.add(node("contains", access, values));
-    if (access.key != null) {
-      both.add(node("contains", new Access(access.path, KEY, null, null), access.key));
-    }
-    return PlannerPredicate.join("and", both, true);
+    PlannerPredicate value = known("contains", access, values);
+    return access.key == null
+        ? value
+        : PlannerPredicate.and(
+            Stream.of(value, known("contains", new Access(access.path, KEY, null), access.key)));
   }
 
-  private JsonNode node(String op, Access access, Values values) {
+  private Leaf known(String op, Access access, Values values) {
     DataType type = columns.comparable(access.path, access.part);
-    if (type != null && access.variant != null) {
-      type = access.variant.type();
-    }
+    DataType compared = type == null || access.variant == null ? type : access.variant.type();
     String name = PlannerValue.typeName(values.type);
-    if (type == null || name == null || !(values.isOfColumn || LosslessCast.isLossless(type, values.type))) {
+    if (type == null || name == null || !(values.isOfColumn || LosslessCast.isLossless(compared, values.type))) {
       return null;
     }
-    ObjectNode node = JSON.objectNode().put("op", op);
-    access.path.forEach(node.putArray("column")::add);
-    if (access.part != null) {
-      node.put("part", access.part);
-    }
-    if (access.variant != null) {
-      access.variant.addTo(node);
-    }
-    node.put("type", name);
-    ArrayNode translated = JSON.arrayNode(values.values.size());
-    for (Object each : values.values) {
-      JsonNode value = PlannerValue.of(each, values.type);
-      if (value == null) {
-        return null;
-      }
-      translated.add(value);
-    }
-    boolean isList = op.equals("in") || op.equals("contains");
-    return isList ? node.set("values", translated) : node.set("value", translated.get(0));
+    List<JsonNode> translated = values.values.stream().map(each -> PlannerValue.of(each, values.type)).toList();
+    return translated.contains(null)
+        ? null
+        : new Leaf(op, new Column(access.path, access.part, access.function, access.variant, type), name, translated);
   }
 
   private static Values literal(Expression expression) {
@@ -218,7 +232,7 @@ final class CatalystPredicate {
   private static Access item(Expression expression, Parameter parameter) {
     VariantField variant = parameter == null ? VariantField.of(expression) : null;
     if (variant != null) {
-      return new Access(variant.column(), null, null, variant);
+      return new Access(variant.column(), null, null, null, variant);
     }
     if (expression instanceof Cast cast && LosslessCast.isLossless(cast.child().dataType(), cast.dataType())) {
       return item(cast.child(), parameter);
@@ -243,15 +257,19 @@ final class CatalystPredicate {
           struct != null && struct.variant == null && (struct.part == null || struct.part.equals(ELEMENT));
       return isKnown ? struct.field(field.extractFieldName()) : null;
     }
+    if (parameter == null && (expression instanceof Lower || expression instanceof Upper)) {
+      List<String> path = path(expression.children().apply(0));
+      return path == null ? null : new Access(path, null, null, expression instanceof Lower ? "lower" : "upper", null);
+    }
     return parameter == null && expression instanceof Attribute ? access(path(expression), null, null) : null;
   }
 
   private static Access access(List<String> path, String part, Values key) {
-    return path == null ? null : new Access(path, part, key, null);
+    return path == null ? null : new Access(path, part, key);
   }
 
   /** The path of a column, perhaps through a list to a field of its structs; null for other expressions. */
-  static List<String> path(Expression expression) {
+  public static List<String> path(Expression expression) {
     if (expression instanceof Attribute column) {
       return List.of(column.name());
     }

@@ -1,6 +1,5 @@
 package io.bloomparquet.spark.planner;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
@@ -97,42 +96,42 @@ public final class Planner {
     return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
   }
 
-  /** @param predicate that {@code predicates} made, or null */
+  /** @param predicate may be null */
   public static PlanResult plan(
       SparkSession session,
       FileListing files,
-      PlannerPredicate predicates,
-      JsonNode predicate,
+      ReaderColumns columns,
+      PlannerPredicate predicate,
       ScanOptions options) {
-    return plan(session, files, predicates, predicate, options, false);
+    return plan(session, files, columns, predicate, options, false);
   }
 
-  /** A plan with an explanation among its counts. {@code predicate} is an {@link ExplainedPredicate}, or null. */
+  /** A plan with an explanation among its counts. {@code predicate} may be null. */
   public static PlanResult explain(
       SparkSession session,
       FileListing files,
-      PlannerPredicate predicates,
-      JsonNode predicate,
+      ReaderColumns columns,
+      PlannerPredicate predicate,
       ScanOptions options) {
-    return plan(session, files, predicates, predicate, options, true);
+    return plan(session, files, columns, predicate, options, true);
   }
 
   private static PlanResult plan(
       SparkSession session,
       FileListing files,
-      PlannerPredicate predicates,
-      JsonNode predicate,
+      ReaderColumns columns,
+      PlannerPredicate predicate,
       ScanOptions options,
       boolean explain) {
-    FileFormat format = predicates.format();
+    FileFormat format = columns.format();
     if (options.planning().equals(ScanOptions.OFF)) {
       return PlanResult.none("planning is off");
     }
-    if (explain ? predicate == null : !PlannerPredicate.isWorthPlanning(predicate)) {
+    if (predicate == null || !(explain || predicate.isWorthPlanning())) {
       return PlanResult.none(
-          predicates.unplannableReason() == null
+          columns.unplannableReason() == null
               ? "the query has no filter that can skip " + format.unit() + "s"
-              : predicates.unplannableReason());
+              : columns.unplannableReason());
     }
     if (files.count() == 0) {
       return PlanResult.empty();
@@ -141,9 +140,9 @@ public final class Planner {
     request.put("format", format.shortName());
     request.put("explain", explain);
     request.put("execution", execution(session));
-    request.set("predicate", predicate);
-    request.set("readerTypes", predicates.readerTypes(predicate));
-    request.put("caseSensitive", predicates.caseSensitive());
+    request.set("predicate", predicate.toJson());
+    request.set("readerTypes", predicate.readerTypes());
+    request.put("caseSensitive", columns.caseSensitive());
     // Without a zone, a Parquet timestamp that depends on one excludes nothing.
     ReaderZone.addTo(request, format == FileFormat.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate);
     ObjectNode plannerOptions = request.putObject("options");

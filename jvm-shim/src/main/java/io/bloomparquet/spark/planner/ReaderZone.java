@@ -3,7 +3,6 @@ package io.bloomparquet.spark.planner;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.List;
 import java.util.TimeZone;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -40,24 +39,16 @@ final class ReaderZone {
    * Adds the zone's name to a request, and its offset from UTC (ms) at each timestamp of {@code predicate}: the
    * planner's time zone database may be of another version.
    */
-  static void addTo(ObjectNode request, TimeZone zone, JsonNode predicate) {
+  static void addTo(ObjectNode request, TimeZone zone, PlannerPredicate predicate) {
     request.put("timeZone", zone == null ? null : zone.toZoneId().getId());
     ArrayNode offsets = request.putArray("offsets");
     if (zone != null) {
-      addOffsets(zone, predicate, offsets);
-    }
-  }
-
-  private static void addOffsets(TimeZone zone, JsonNode node, ArrayNode offsets) {
-    if (!node.path("type").asText().equals(PlannerValue.typeName(DataTypes.TimestampType))) {
-      node.forEach(part -> addOffsets(zone, part, offsets));
-      return;
-    }
-    for (JsonNode value : node.has("values") ? node.get("values") : List.of(node.get("value"))) {
-      if (!value.isNull()) {
-        long micros = value.asLong();
-        offsets.addArray().add(micros).add(zone.getOffset(Math.floorDiv(micros, 1000)));
-      }
+      predicate.judged()
+          .filter(leaf -> PlannerValue.typeName(DataTypes.TimestampType).equals(leaf.type()))
+          .flatMap(leaf -> leaf.values().stream())
+          .filter(value -> !value.isNull())
+          .mapToLong(JsonNode::asLong)
+          .forEach(micros -> offsets.addArray().add(micros).add(zone.getOffset(Math.floorDiv(micros, 1000))));
     }
   }
 }

@@ -1,6 +1,5 @@
 package io.bloomparquet.spark.planner;
 
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -44,16 +43,12 @@ record VariantField(List<String> column, String path, DataType type) {
     if (expression instanceof GetStructField get) {
       StructField field = ((StructType) get.child().dataType()).fields()[get.ordinal()];
       if (field.metadata().contains(MARK)) {
-        List<String> column = CatalystPredicate.path(get.child());
+        List<String> column = ConditionTranslator.path(get.child());
         String path = field.metadata().getMetadata(MARK).getString("path");
         return column == null ? null : new VariantField(column, path, field.dataType());
       }
     }
-    List<String> column = expression.dataType() instanceof VariantType ? CatalystPredicate.path(expression) : null;
+    List<String> column = expression.dataType() instanceof VariantType ? ConditionTranslator.path(expression) : null;
     return column == null ? null : new VariantField(column, ROOT, expression.dataType());
-  }
-
-  void addTo(ObjectNode leaf) {
-    leaf.putObject("variant").put("path", path).put("type", type.simpleString());
   }
 }
