@@ -22,9 +22,11 @@ def test_endpoint_and_credentials_reach_driver_and_workers(spark: SparkSession, 
         s3.upload(tmp_path / "t", "t")
         options = {"endpoint_override": s3.address, "scheme": "http", "region": "us-east-1"}
         credentials = {"access_key": "test", "secret_key": "test"}
-        load = spark.read.format("bloomparquet").option("where", "id = 1201")
-        rows = load.option("storageOptions", json.dumps(options | credentials)).load("s3://bucket/t").collect()
+        load = spark.read.format("bloomparquet").option("storageOptions", json.dumps(options | credentials))
+        rows = load.option("where", "id = 1201").load("s3://bucket/t").collect()
         assert [row.id for row in rows] == [1201]
+        many = load.option("where", "id >= 100").load("s3://bucket/t").collect()  # row groups are read ahead
+        assert sorted(row.id for row in many) == [*range(100, 2_000)]
         assert {path for method, path in s3.requests if method == "GET"} >= {
             "/bucket/t/0.parquet",
             "/bucket/t/1.parquet",

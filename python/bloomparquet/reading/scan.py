@@ -176,7 +176,7 @@ def read_plan(
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`.
 
     `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition; and one row
-    group is read at a time, as Spark runs tasks side by side and bounds their memory. `amounts`: counts what is read.
+    group of local files is read at a time, as Spark runs tasks side by side. `amounts`: counts what is read.
     """
     check_names(columns)
     if amounts is None and log.isEnabledFor(logging.INFO):
@@ -327,9 +327,10 @@ class _Scan:
             log.info("read %s", amounts.describe(self._plan.unit, len(self._plan.table)))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        parts = list(self._parts())
-        is_serial = self._for_spark or self._condition is None or sum(len(part.jobs) for part in parts) < 2
-        threads = 1 if is_serial else threads_for(sum(part.size for part in parts), self._plan.dataset.storage)
+        parts, storage = list(self._parts()), self._plan.dataset.storage
+        is_serial = self._condition is None or sum(len(part.jobs) for part in parts) < 2
+        is_serial = is_serial or (self._for_spark and storage.threads == 1)
+        threads = 1 if is_serial else threads_for(sum(part.size for part in parts), storage)
         if threads == 1:  # without a condition, pyarrow decodes columns side by side
             for jobs, _ in self._reads(parts):
                 for read in jobs:

@@ -1,6 +1,7 @@
 """Reads one split as Arrow batches for Spark, on executors.
 
-Each batch is converted and handed to Spark before the next one is decoded, so memory holds part of one row group.
+Each batch is converted and handed to Spark before the next one is decoded, so memory holds part of one row group. Of
+remote files, row groups are read ahead if there is a condition.
 """
 
 from __future__ import annotations
