@@ -1,4 +1,4 @@
-"""Random histories of Delta Lake tables, written by ``deltalake`` and by hand-made commits, and random predicates."""
+"""Random histories of Delta Lake tables, written by ``deltalake`` and by hand-made commits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ from deltalake import (
 )
 from deltalake.exceptions import DeltaError
 
-import bloomparquet as bp
 from tests.support import delta_log
-
-Truth = bool | None
-Row = dict[str, Any]
 
 UTC = dt.timezone.utc
 DAY = dt.datetime(2024, 2, 28)
@@ -298,6 +294,10 @@ class History:
     def table(self) -> DeltaTable:
         return DeltaTable(self.path)
 
+    def literals(self, kinds: dict[str, str]) -> dict[tuple[str, ...], list[Any]]:
+        """Literals for the columns of `kinds`."""
+        return {(name,): KINDS[kind].values for name, kind in kinds.items()}
+
     def condition(self) -> str:
         """A condition for deltalake, on one column."""
         name = self.random.choice(
@@ -305,77 +305,6 @@ class History:
         )
         kind = KINDS[self.columns[name]]
         return f"{_identifier(name)} {self.random.choice(['=', '<', '>'])} {kind.sql(self.random.choice(kind.values))}"
-
-
-class Question(NamedTuple):
-    """A predicate, and its truth for a row."""
-
-    where: bp.Predicate
-    holds: Callable[[Row], Truth]
-
-
-def ask(choose: random.Random, schema: pa.Schema, kinds: dict[str, str], depth: int = 2) -> Question:
-    """A random predicate on the columns of `schema`."""
-    if depth and choose.random() < 0.6:
-        parts = [ask(choose, schema, kinds, depth - 1) for _ in range(choose.choice([2, 2, 3]))]
-        if choose.random() < 0.2:
-            return Question(bp.Not(parts[0].where), lambda row: _not(parts[0].holds(row)))
-        if choose.random() < 0.5:
-            return Question(
-                bp.And(*(each.where for each in parts)), lambda row: _all(each.holds(row) for each in parts)
-            )
-        return Question(
-            bp.Or(*(each.where for each in parts)), lambda row: _not(_all(_not(each.holds(row)) for each in parts))
-        )
-    if "struct" in schema.names and choose.random() < 0.1:
-        value = choose.randrange(8)
-        return Question(bp.Eq(("struct", "x"), value), lambda row: _equal((row["struct"] or {}).get("x"), value))
-    name = choose.choice(sorted(kinds))
-    return _leaf(choose, name, KINDS[kinds[name]])
-
-
-def _leaf(choose: random.Random, name: str, kind: Kind) -> Question:
-    value = choose.choice(kind.values)
-    values = [choose.choice(kind.values) for _ in range(choose.choice([1, 3]))]
-    options = [
-        Question(bp.IsNull((name,)), lambda row: row[name] is None),
-        Question(bp.IsNotNull((name,)), lambda row: row[name] is not None),
-        Question(bp.EqNullSafe((name,), value), lambda row: row[name] is not None and row[name] == value),
-    ]
-    equal = Question(bp.Eq((name,), value), lambda row: _equal(row[name], value))
-    within = Question(bp.In((name,), values), lambda row: None if row[name] is None else row[name] in values)
-    unequal = Question(bp.NotEq((name,), value), lambda row: _not(_equal(row[name], value)))
-    options += [equal, equal, equal, within, within, unequal]
-    if kind.arrow != pa.bool_():
-        options += [
-            Question(bp.Lt((name,), value), lambda row: None if row[name] is None else _key(row[name]) < _key(value)),
-            Question(
-                bp.GtEq((name,), value), lambda row: None if row[name] is None else _key(row[name]) >= _key(value)
-            ),
-        ]
-    return choose.choice(options)
-
-
-def _key(value: Any) -> Any:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _equal(cell: Any, value: Any) -> Truth:
-    return None if cell is None else bool(cell == value)
-
-
-def _not(truth: Truth) -> Truth:
-    return None if truth is None else not truth
-
-
-def _all(truths: Any) -> Truth:
-    every = list(truths)
-    return False if False in every else None if None in every else True
-
-
-def canonical(table: pa.Table) -> list[str]:
-    """The rows of `table` in an order that does not depend on the reader."""
-    return sorted(repr(sorted(row.items())) for row in table.to_pylist())
 
 
 def _mapped_field(name: str, kind: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Random histories of Iceberg tables, and random predicates on their rows."""
+"""Random histories of Iceberg tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-import bloomparquet as bp
 from tests.support import iceberg
 
 DAY = dt.datetime(2024, 2, 29, 23, 59, 59, 999_999)
@@ -63,7 +62,6 @@ WIDER: dict[type, IcebergType] = {
     IntegerType: LongType(), FloatType: DoubleType(), DecimalType: DecimalType(18, 2)
 }  # fmt: skip
 PARTITIONABLE = (IntegerType, LongType, StringType, DateType, TimestampType)
-Test = tuple[tuple[str, ...], str, Any]
 
 
 class History:
@@ -342,58 +340,12 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, bare(field.type)) for field in schema])
 
 
-# ---- predicates ----
-
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: bool(a == b),
-    "!=": lambda a, b: bool(a != b),
-    "<": lambda a, b: bool(a < b),
-    ">=": lambda a, b: bool(a >= b),
-    "in": lambda a, b: a in b,
-    "not in": lambda a, b: a not in b,
-}
-
-
-def random_where(chance: random.Random, schema: Schema) -> list[list[Test]]:
-    """A disjunction of conjunctions, as pyarrow writes it. `is null` has no literal."""
+def literals(schema: Schema) -> dict[tuple[str, ...], list[Any]]:
+    """Literals for the columns of `schema`, and for the fields of its structs."""
     leaves: list[tuple[tuple[str, ...], IcebergType]] = []
     for field in schema.fields:
         if isinstance(field.field_type, StructType):
             leaves += [((field.name, inner.name), inner.field_type) for inner in field.field_type.fields]
         else:
             leaves.append(((field.name,), field.field_type))
-    leaves = [(path, kind) for path, kind in leaves if type(kind) in LEAF_VALUES]
-
-    def test() -> Test:
-        path, kind = chance.choice(leaves)
-        values = LEAF_VALUES[type(kind)]
-        operator = chance.choice(["=", "=", "=", "!=", "<", ">=", "in", "not in", "is null"])
-        if isinstance(kind, BooleanType) and operator in ("<", ">="):
-            operator = "="
-        literal = chance.sample(values, 2) if "in" in operator else chance.choice(values)
-        return path, operator, literal
-
-    return [[test() for _ in range(chance.randint(1, 2))] for _ in range(chance.choice([1, 1, 1, 2]))]
-
-
-def to_where(tests: list[list[Test]]) -> list[list[Any]]:
-    return [
-        [
-            bp.IsNull(path) if operator == "is null" else (path, operator, literal)
-            for path, operator, literal in conjunction
-        ]
-        for conjunction in tests
-    ]
-
-
-def matches(row: dict[str, Any], tests: list[list[Test]]) -> bool:
-    return any(all(_holds(row, *test) for test in conjunction) for conjunction in tests)
-
-
-def _holds(row: dict[str, Any], path: tuple[str, ...], operator: str, literal: Any) -> bool:
-    value: Any = row
-    for name in path:
-        value = None if value is None else value[name]
-    if operator == "is null":
-        return value is None
-    return value is not None and _COMPARE[operator](value, literal)
+    return {path: LEAF_VALUES[type(kind)] for path, kind in leaves if type(kind) in LEAF_VALUES}

@@ -222,15 +222,25 @@ Kleene = bool | None
 _COMPARE = {Lt: operator.lt, LtEq: operator.le, Gt: operator.gt, GtEq: operator.ge, Eq: operator.eq, NotEq: operator.ne}
 
 
-def oracle(node: Predicate, row: dict[tuple[str, ...], Any]) -> Kleene:
+def _sort_keys(column: tuple[str, ...], cell: Any, literal: Any) -> tuple[Any, Any]:
+    kind = COLUMNS[PATHS[column]]
+    return kind.cell(cell), kind.literal(literal)
+
+
+def oracle(
+    node: Predicate,
+    row: dict[tuple[str, ...], Any],
+    keys: Callable[[tuple[str, ...], Any, Any], tuple[Any, Any]] = _sort_keys,
+) -> Kleene:
+    """The truth of `node` for `row`. `keys` gives the sort keys of a column's cell and of a literal."""
     match node:
         case Always(value):
             return value
         case Not(child):
-            value = oracle(child, row)
+            value = oracle(child, row, keys)
             return None if value is None else not value
         case And(children) | Or(children):
-            results = [oracle(child, row) for child in children]
+            results = [oracle(child, row, keys) for child in children]
             decisive = isinstance(node, Or)
             return decisive if decisive in results else None if None in results else not decisive
         case IsNull(column):
@@ -238,13 +248,13 @@ def oracle(node: Predicate, row: dict[tuple[str, ...], Any]) -> Kleene:
         case IsNotNull(column):
             return row[column] is not None
         case In(column, values):
-            return oracle(Or(*(Eq(column, value) for value in values)), row)
+            return oracle(Or(*(Eq(column, value) for value in values)), row, keys)
         case NotIn(column, values):
-            return oracle(Not(In(column, values)), row)
+            return oracle(Not(In(column, values)), row, keys)
         case EqNullSafe(column, None):
             return row[column] is None
         case EqNullSafe(column, value):
-            return row[column] is not None and oracle(Eq(column, value), row)
+            return row[column] is not None and oracle(Eq(column, value), row, keys)
         case StartsWith(column, prefix):
             cell = row[column]
             if cell is None or prefix is None:
@@ -260,8 +270,7 @@ def oracle(node: Predicate, row: dict[tuple[str, ...], Any]) -> Kleene:
         ):
             if row[column] is None or value is None:
                 return None
-            kind = COLUMNS[PATHS[column]]
-            return _COMPARE[type(node)](kind.cell(row[column]), kind.literal(value))
+            return _COMPARE[type(node)](*keys(column, row[column], value))
     raise AssertionError(node)
 
 
