@@ -104,7 +104,7 @@ class ColumnPages:
         """Whether decoding the whole column costs no more than decoding the chosen pages. A large page is decoded
         alone, with the texts of the wanted rows only."""
         chosen = sum(chunk.cost(pages) for chunk, pages in zip(self.chunks, choice.pages, strict=True))
-        most = _MOST_OF_COLUMN * max(sum(chunk.size for chunk in self.chunks), 1)
+        most = _MOST_OF_COLUMN * max(sum(chunk.cost_of_all for chunk in self.chunks), 1)
         is_large_page = max(map(len, choice.pages)) == 1 and int((choice.ends - choice.starts).sum()) >= _LARGE_PAGE
         return chosen > most and not is_large_page
 

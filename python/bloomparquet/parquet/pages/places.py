@@ -44,6 +44,10 @@ _DICTIONARY_WEIGHT = 1.3
 """Measured: a dictionary page of 1 MB for a few values costs as much more than its part of a whole chunk."""
 
 
+_COST_OF_ROW = {"FIXED_LEN_BYTE_ARRAY": 24, "BYTE_ARRAY": 8}
+"""Measured: the bytes of pages of numbers that take as long as one value more."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkPages:
     """The pages of one column chunk. Offsets are those of the file.
@@ -66,16 +70,21 @@ class ChunkPages:
         return np.searchsorted(self.first_row, rows, side="right") - 1
 
     @property
-    def size(self) -> int:
-        """The bytes of all pages."""
+    def cost_of_all(self) -> float:
+        """What decoding the column chunk whole costs; see :meth:`cost`."""
         start, end = self.dictionary or (0, 0)
-        return int((self.end - self.start).sum()) + end - start
+        return float((self.end - self.start).sum() + end - start + self._cost_of_row * self.first_row[-1])
 
     def cost(self, pages: NDArray[np.int64]) -> float:
-        """The bytes of `pages` and of the dictionary page, if they may need it, with its weight."""
+        """What decoding `pages` costs, and the dictionary page if they may need it, in bytes that take as long."""
         start, end = self.dictionary or (0, 0)
         needed = _DICTIONARY_WEIGHT * (end - start) if self.may_use_dictionary[pages].any() else 0
-        return float((self.end[pages] - self.start[pages]).sum()) + needed
+        rows = (self.first_row[pages + 1] - self.first_row[pages]).sum()
+        return float((self.end[pages] - self.start[pages]).sum() + self._cost_of_row * rows) + needed
+
+    @property
+    def _cost_of_row(self) -> int:
+        return _COST_OF_ROW.get(self.leaf.node.physical_type or "", 0)
 
     def extents(self, pages: NDArray[np.int64]) -> list[tuple[int, int]]:
         """The start and end offsets of `pages`, and of the dictionary page if they may need it."""
