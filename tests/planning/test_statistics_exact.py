@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
-from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_leaf, judge_nulls
+from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_bounds, judge_leaf, judge_nulls
 from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.literals import Family
@@ -118,7 +118,7 @@ def judged(leaf: Predicate, chunks: FakeChunks, upwards: bool | None = None) -> 
     """The verdicts, and the candidates. Null counts decide wherever they suffice, and bounds elsewhere."""
     chunks.upwards = upwards
     codes, candidates = judge_leaf(leaf, chunks, ZONE)
-    assert codes.dtype == np.uint8
+    assert (codes.dtype, judge_bounds(leaf, chunks, ZONE)[0].dtype) == (np.uint8, np.bool_)
     assert ((codes == Decision.NULLS.code) == ~judge_nulls(leaf, chunks)).all()
     assert set(codes.tolist()) <= {0, Decision.NULLS.code, Decision.BOUNDS.code}
     return codes == 0, candidates

@@ -113,7 +113,9 @@ def test_no_decision_loses_a_row() -> None:
         return np.where(np.array(selected(leaf)), np.uint8(0), np.uint8(Decision.BOUNDS.code))
 
     for tree in TREES:
-        kept = decide(normalize(tree), alive, judge) == 0
+        codes = decide(normalize(tree), alive, judge)
+        kept = codes == 0
+        assert codes.dtype == np.uint8
         assert (kept & before).tolist() == (np.array(selected(tree)) & before).tolist(), tree
         assert not (~kept & np.array(selected(tree))).any(), "no proof is wrong, also of what is not alive"
         assert alive.tolist() == before.tolist(), "the argument is not written to"
