@@ -298,8 +298,8 @@ class ParquetFilters(FilterStore):
             bloom = SplitBlockBloomFilter.from_bytes(buffer[starts[i] : starts[i] + num_bytes[i]].data)
             middle = min(at[i] + _FIRST_VALUES, last[i])  # a hit saves the rest
             hit[i] = bloom.check(hashes[at[i] : middle]).any() or bloom.check(hashes[middle : last[i]]).any()
-        if len(empty := chunks[~hit & ~facts.not_empty[chunks]]):
-            self._handle_empty(empty)
+        if not (hit | facts.not_empty[chunks]).all():
+            self._handle_empty(chunks[~hit & ~facts.not_empty[chunks]])
         return hit
 
     def _probe_blocks(self, question: Question) -> NDArray[np.bool_]:
@@ -365,15 +365,14 @@ class ParquetFilters(FilterStore):
 
     def _invalidate(self, errors: Mapping[int, BloomParquetError]) -> None:
         """Never ask the filters of these chunks again, and warn once per file."""
-        if not errors:
-            return
         locations, worded = self._locations, dict[int, BloomParquetError]()
         for chunk, error in errors.items():
-            file = self._files[self._file[chunk]]
-            where = f"{file.path}: row group {locations.row_group[chunk]}, column {locations.column}: its Bloom filter"
+            path = self._files[self._file[chunk]].path
+            where = f"{path}: row group {locations.row_group[chunk]}, column {locations.column}: its Bloom filter"
             worded[chunk] = type(error)(f"{where} cannot be used: {error}")
-        facts = self._facts.changed(np.array(list(errors)), state=UNUSABLE)
-        self._facts = replace(facts, errors={**facts.errors, **worded})
+        if worded:
+            facts = self._facts.changed(np.array(list(errors)), state=UNUSABLE)
+            self._facts = replace(facts, errors={**facts.errors, **worded})
         for chunk, error in worded.items():
             self._warn(self._files[self._file[chunk]].path, error)
 
