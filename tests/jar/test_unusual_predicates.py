@@ -89,6 +89,7 @@ class Planned:
 UNKNOWN = "id % 3 = 1"
 ID_IS_1 = {"op": "=", "column": ["id"], "type": "int32", "value": 1}
 NOT_ID_IS_1 = {"not": ID_IS_1}
+B = {"op": "=", "column": ["b"], "type": "boolean", "value": True}
 ID_IS_NOT_NULL = {"op": "is not null", "column": ["id"]}
 WEAKER = ("array_contains(n, 1)", "exists(n, x -> x = 1)", "n[0] = 1",
           "CAST(id AS STRING) = '1'", "CAST(id AS DOUBLE) = 1D", "variant_get(v, '$.a', 'int') = 1")  # fmt: skip
@@ -109,8 +110,9 @@ WEAKER = ("array_contains(n, 1)", "exists(n, x -> x = 1)", "n[0] = 1",
         (f"NOT NOT (id = 1 AND {UNKNOWN})", {"not": NOT_ID_IS_1}),
         (f"NOT NOT (id = 1 OR {UNKNOWN})", None),
         (f"id = 1 OR (id IS NOT NULL AND {UNKNOWN})", {"or": [ID_IS_1, ID_IS_NOT_NULL]}),
-        ("b", {"op": "=", "column": ["b"], "type": "boolean", "value": True}),
-        ("NOT b", {"not": {"op": "=", "column": ["b"], "type": "boolean", "value": True}}),
+        (f"id = 1 OR ((b OR id IS NOT NULL) AND {UNKNOWN})", {"or": [ID_IS_1, B, ID_IS_NOT_NULL]}),
+        ("b", B),
+        ("NOT b", {"not": B}),
         ("lower(s) = 'a'", {"op": "=", "case": "lower", "column": ["s"], "type": "string", "value": "a"}),
         ("upper(s) IN ('A')", {"op": "in", "case": "upper", "column": ["s"], "type": "string", "values": ["A"]}),
         ("lower(s) < 'a'", None),

@@ -46,7 +46,7 @@ MUTANTS = [
                "boolean mayDrop = true;", _ANY),
     JavaMutant("PlannerPredicate", "child.weakened(!positive)", "child.weakened(positive)", _UNUSUAL),
     JavaMutant("PlannerPredicate", "same.parts.stream() : Stream.of(each)",
-               "same.parts.stream().limit(1) : Stream.of(each)", _ANY),
+               "same.parts.stream().limit(1) : Stream.of(each)", _UNUSUAL),
     JavaMutant("PredicateTranslator", "PlannerPredicate child = of(not.child(), true);",
                "PlannerPredicate child = of(not.child(), false);", _UNUSUAL),
     JavaMutant("PredicateTranslator", "leaf.column().part() == null", "true", _UNUSUAL),
