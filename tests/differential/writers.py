@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,12 @@ def write_by_duckdb(data: Data, root: Path) -> list[Path]:
         for number, (file, path) in enumerate(zip(data.files, paths)):
             path.parent.mkdir(parents=True, exist_ok=True)
             connection.register("rows", to_table(file, data.first_rid(number)))
-            connection.execute(
-                f"COPY (SELECT * FROM rows) TO '{path}' (FORMAT parquet, PARQUET_VERSION V{file.page_version[0]})"
-            )
+            # pyarrow reads no 32-bit deltas of DuckDB that are wider than 32 bits, such as -2**31 and 0.
+            for version in (file.page_version[0], 1):
+                connection.execute(f"COPY rows TO '{path}' (FORMAT parquet, PARQUET_VERSION V{version})")
+                with suppress(OSError):
+                    pq.read_table(path)
+                    break
             connection.unregister("rows")
     return paths
 
