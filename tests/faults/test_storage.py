@@ -27,7 +27,7 @@ def test_faults_of_storage_cost_no_row_and_no_file(where: str, name: str, tmp_pa
     (tmp_path / "t").mkdir()
     calls = count_calls(work, place)
     ends, made = Counter[str](), Counter[tuple[str, str]]()
-    chosen = seeds(0.6 / len(CASES), few=8)
+    chosen = seeds(0.6 / len(CASES), few=12)
     for seed in chosen:
         injector = Injector(random_of(f"{where} {name}", seed), calls)
         try:
