@@ -17,7 +17,7 @@ WHOLE_FILE = -1
 def count_decisions(decision: Codes) -> dict[Decision, int]:
     """The number of row groups with each decision; decisions without one are left out.
 
-    `decision` are indexes into :data:`DECISIONS`.
+    `decision` are indexes into :data:`~bloomparquet.query.verdict.DECISIONS`.
     """
     counts = np.bincount(decision, minlength=len(DECISIONS)).tolist()
     return {decision: count for decision, count in zip(DECISIONS, counts, strict=True) if count}
@@ -29,7 +29,7 @@ class Decisions(NamedTuple):
 
     Arrays of shape (n,). `file`: an index into ``plan.dataset.files``. `row_group`: the index in the file; -1 for a
     file that is one entry, because partition values skip it or its footer is unreadable. `decision`: an index into
-    :data:`DECISIONS`.
+    :data:`~bloomparquet.query.verdict.DECISIONS`.
     """
 
     file: NDArray[np.int64]
