@@ -43,10 +43,18 @@ class MatchedShare:
         self.is_large = False
 
     def note(self, matches: NDArray[np.int64], rows: int, column_bytes: int) -> None:
-        """Note the positions of the `matches` among `rows` rows, whose other columns have about `column_bytes` each."""
-        pages = max(column_bytes // _PAGE, 1)
-        is_frequent = len(matches) * _FEW_ROWS > rows
-        self.is_large = is_frequent and len(np.unique(matches * pages // rows)) > _MOST_PAGES * pages
+        """Note the positions of the `matches`, ascending, among `rows` rows, whose other columns have about
+        `column_bytes` each."""
+        pages = column_bytes // _PAGE
+        self.is_large = len(matches) * _FEW_ROWS > rows and (
+            pages < 2 or _share_hit(matches, rows, pages) > _MOST_PAGES
+        )
+
+
+def _share_hit(positions: NDArray[np.int64], rows: int, parts: int) -> float:
+    """The share of so many equal parts of `rows` rows that hold one of the ascending `positions`."""
+    starts = np.searchsorted(positions, np.arange(parts + 1) * rows // parts)
+    return int(np.count_nonzero(np.diff(starts))) / parts
 
 
 def reads_pages(size: int, columns: int) -> bool:
