@@ -58,6 +58,15 @@ def test_evidence_is_kept_only_if_it_is_of_the_listed_file(path: Path) -> None:
         assert count(dataset) == expected
 
 
+def test_an_empty_file_that_has_grown_is_a_changed_file(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    dataset = bp.Dataset.open(path)
+    path.write_bytes(whole)
+    with pytest.raises(bp.FileChangedError, match=r"x\.parquet"):
+        bp.plan(dataset)
+
+
 READERS: dict[str, Callable[[bp.Dataset, bp.ScanPlan], object]] = {
     "explain": lambda dataset, plan: plan.explain(),
     "probe": lambda dataset, plan: bp.probe(dataset, column="id", value=int(IDS[1000])),

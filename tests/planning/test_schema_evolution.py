@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
 from pathlib import Path
@@ -14,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.parquet.thrift.definitions import FileMetaData, KeyValue
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.evaluate.mask import mask
-from tests.support.core import plan_with
+from tests.support.core import plan_with, read_footer, replace_footer
 from tests.support.files import write
 
 field = pc.field
@@ -261,3 +265,15 @@ def test_the_file_of_another_type_is_named(tmp_path: Path) -> None:
             ask(tmp_path, "id = 3")
         with pytest.raises(bp.PlanError, match=r"0\.parquet: column 'id' is of type integer, .* with the str 'a'"):
             ask(tmp_path, "id = 'a'")
+
+
+def test_of_two_arrow_schemas_the_first_counts(tmp_path: Path) -> None:
+    """As for pyarrow, which reads the rows."""
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int64())}), path)
+    metadata = read_struct(read_footer(path), FileMetaData)[0]
+    other = base64.b64encode(pa.schema([("a", pa.duration("us"))]).serialize())
+    metadata.key_value_metadata = [*metadata.key_value_metadata, KeyValue(key=b"ARROW:schema", value=other)]
+    replace_footer(path, write_struct(metadata))
+    assert pq.read_schema(path).types == [pa.int64()]
+    assert bp.read_table(path, "a = 2").to_pylist() == [{"a": 2}]

@@ -157,6 +157,8 @@ def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: boo
     scan_plan = bp.plan(one_or_many(path), **predicate, storage_options=storage_options())
     write_report(report, path, scan_plan)
     explanation = scan_plan.explain()
+    if not as_json:
+        echo_folded(str(explanation))
     amounts = ReadAmounts()
     if reads:
         for _ in read_plan(scan_plan, None, amounts=amounts):
@@ -164,10 +166,8 @@ def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: boo
     if as_json:
         values = explanation.to_dict() | ({"where": None} if scan_plan.where is None else {})
         echo(json.dumps(values | ({"read": amounts.to_dict()} if reads else {}), ensure_ascii=False))
-        return
-    echo_folded(str(explanation))
-    if reads:
-        lines = amounts.describe(scan_plan.unit, len(scan_plan.table)).split("; ")
+    elif reads:
+        lines = amounts.describe(scan_plan.unit, len(scan_plan.table))
         echo("\n".join(["", "what was read:", *(f"  {line}" for line in lines)]))
 
 

@@ -99,7 +99,6 @@ def read_stripe_footers(
     stored.update(zip(unread, raws, strict=True))
     return [
         _parse_or_error(
-            storage,
             tails[stripe.file].file,
             f"the footer of stripe {stripe.stripe}",
             stored[i],
@@ -153,7 +152,6 @@ def _read_indexes(
     for (i, stripe, column, kind), raw in zip(present, _read_streams(storage, files, streams, count), strict=True):
         index = "statistics" if kind == ROW_INDEX else "Bloom filters"
         results[i] = _parse_or_error(
-            storage,
             stripe.file,
             f"the {index} of column {column} in stripe {stripe.id.stripe}",
             raw,
@@ -179,7 +177,7 @@ def _read_streams(
 
 
 def _parse_or_error(
-    storage: Storage, file: FileInfo, what: str, raw: bytes | BloomParquetError, parse: Callable[[bytes], _Parsed]
+    file: FileInfo, what: str, raw: bytes | BloomParquetError, parse: Callable[[bytes], _Parsed]
 ) -> _Parsed | BloomParquetError:
     """``parse(raw)``; or its error, or `raw` if that is an error, with `file` and `what` before the message."""
     try:

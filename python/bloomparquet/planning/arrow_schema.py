@@ -14,7 +14,7 @@ from itertools import starmap
 import pyarrow as pa
 
 from bloomparquet.errors import FormatError, PlanError, first_line
-from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.parquet.metadata.file_profile import ARROW_SCHEMA, FileProfile
 from bloomparquet.parquet.metadata.file_tail import to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.thrift.definitions import FileMetaData, KeyValue
@@ -24,7 +24,6 @@ from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.names import Names, fold
 from bloomparquet.query.nested import map_leaf_types
 
-_STORED_SCHEMA = "ARROW:schema"
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _UUID = pa.uuid()
 _UUID_STORAGE = _UUID.storage_type
@@ -101,7 +100,7 @@ def views(footers: Sequence[Footer]) -> set[str]:
 
 def _distinct(footers: Sequence[Footer]) -> Iterable[tuple[FileProfile, str | None]]:
     """What decides about the Arrow schemas of `footers`."""
-    return dict.fromkeys((footer.profile, footer.key_values.get(_STORED_SCHEMA)) for footer in footers)
+    return dict.fromkeys((footer.profile, footer.key_values.get(ARROW_SCHEMA)) for footer in footers)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -125,7 +124,7 @@ def _stored_schema(profile: FileProfile, stored: str | None) -> pa.Schema:
     metadata = FileMetaData(version=2, schema=elements, num_rows=0, row_groups=[])
     if stored is not None:
         value = stored.encode("utf-8", "surrogateescape")
-        metadata.key_value_metadata = [KeyValue(key=_STORED_SCHEMA.encode(), value=value)]
+        metadata.key_value_metadata = [KeyValue(key=ARROW_SCHEMA.encode(), value=value)]
     try:
         return to_arrow_metadata(write_struct(metadata)).schema.to_arrow_schema().remove_metadata()
     except (pa.ArrowException, UnicodeError) as error:

@@ -168,7 +168,7 @@ class WhyNot(Enum):
         "compare the partition column with =, IN or < and a literal of its type; timestamps with a time zone",
     )
     FILE_CHANGED = (
-        "{count} of {total} {unit} are in files that changed since they were listed ({detail})",
+        "the evidence about {count} of {total} {unit} cannot be read: {detail}",
         "list the files and plan again; in Spark, REFRESH TABLE or a new DataFrame",
     )
     KEY_MISSING = (

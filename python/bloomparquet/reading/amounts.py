@@ -35,13 +35,13 @@ class ReadAmounts:
             self._pages[column] += len(sizes)
             self._page_bytes[column] += sum(sizes)
 
-    def describe(self, unit: str, total: int) -> str:
-        """One line. `total` is the number of row groups or stripes before any was skipped."""
-        parts = [f"rows: {self.rows:,}; {unit}s: {self.units:,} of {total:,}"]
+    def describe(self, unit: str, total: int) -> list[str]:
+        """A text for each amount. `total` is the number of row groups or stripes before any was skipped."""
+        parts = [f"rows: {self.rows:,}", f"{unit}s: {self.units:,} of {total:,}"]
         parts += [f"{shorten(name)}: {size:,} bytes (whole)" for name, size in sorted(self._whole.items())]
         for name, size in sorted(self._page_bytes.items()):
             parts.append(f"{shorten(name)}: {size:,} bytes (pages: {self._pages[name]:,})")
-        return "; ".join(parts)
+        return parts
 
     def to_dict(self) -> dict[str, Any]:
         """The amounts as values that ``json.dumps`` takes."""

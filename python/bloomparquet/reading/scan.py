@@ -324,7 +324,7 @@ class _Scan:
                 amounts.rows += batch.num_rows
                 yield batch
         finally:
-            log.info("read %s", amounts.describe(self._plan.unit, len(self._plan.table)))
+            log.info("read %s", "; ".join(amounts.describe(self._plan.unit, len(self._plan.table))))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         parts, storage = list(self._parts()), self._plan.dataset.storage

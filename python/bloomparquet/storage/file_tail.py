@@ -13,6 +13,7 @@ import numpy as np
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.staleness import require_unchanged_locally
 
 _FIRST_GUESS = 16 * 1024
 _MAX_GUESS = 256 * 1024
@@ -76,6 +77,9 @@ def _read_batch(
 
 def _read_ends(storage: Storage, files: Sequence[FileInfo], sizes: Sequence[int], count: ReadCount) -> list[bytes]:
     """The last ``sizes[i]`` bytes of ``files[i]``, or the whole file if it is smaller."""
+    for file in files:
+        if not file.size:  # no read would notice that it has grown
+            require_unchanged_locally(storage, file)
     file_sizes = np.array([file.size for file in files], np.int64)
     lengths = np.minimum(file_sizes, np.array(sizes, np.int64))
     (some,) = np.nonzero(lengths)

@@ -24,6 +24,7 @@ _NO_ROW_GROUPS = b"\x29\x0c"  # row_groups, an empty list, after the schema
 _ROW_GROUPS_FIRST = b"\x49\x0c"  # row_groups, an empty list, as the first field
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
+ARROW_SCHEMA = "ARROW:schema"
 _SPARK, _LEGACY_INT96, _REWRITTEN = _TRAIT_KEYS = (
     "org.apache.spark.version", "org.apache.spark.legacyINT96", "original.created.by",
 )  # fmt: skip
@@ -192,7 +193,9 @@ def _parse_tail(
         )
     elif left and any(tail[-left:]):  # parquet-java appends zeros to some footers before it encrypts them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
-    pairs = {_text(pair.key): _value(pair) for pair in metadata.key_value_metadata or ()}
+    given = [(_text(pair.key), _value(pair)) for pair in metadata.key_value_metadata or ()]
+    # Of a key that occurs twice, pyarrow takes the first value, and parquet-java the last.
+    pairs = dict(given) | dict([pair for pair in given if pair[0] == ARROW_SCHEMA][:1])
     orders, leaves = metadata.column_orders or (), schema.leaves
     are_known = map(_is_known, orders, leaves) if len(orders) == len(leaves) else (False for _ in leaves)
     traits = WriterTraits(

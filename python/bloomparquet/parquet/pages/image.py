@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, first_line
-from bloomparquet.parquet.metadata.file_profile import FileProfile
+from bloomparquet.parquet.metadata.file_profile import ARROW_SCHEMA, FileProfile
 from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.pages.headers import DATA_PAGE_V2, PLAIN, Page
@@ -52,7 +52,6 @@ from bloomparquet.storage.ranges import ReadBytes
 
 Rows = NDArray[np.int64]
 
-_ARROW_SCHEMA = "ARROW:schema"
 _MOST_OF_COLUMN = 0.9
 """From this share of a column's cost on, decoding it whole takes less time."""
 _LARGE_PAGE = 32_768
@@ -155,7 +154,7 @@ def find_column(
     footer: Footer, row_group: int, column: int, read: ReadBytes, *, by_index: bool = False
 ) -> ColumnPages | None:
     """Find the pages of the top-level column number `column`; see :func:`find_pages`. None: read it whole."""
-    form = _form(footer.profile, column, footer.key_values.get(_ARROW_SCHEMA), footer.created_by)
+    form = _form(footer.profile, column, footer.key_values.get(ARROW_SCHEMA), footer.created_by)
     if form is None:
         return None
     chunks = []
@@ -295,7 +294,7 @@ def _form(profile: FileProfile, column: int, arrow_schema: str | None, created_b
         if schema is None or len(schema) != len(nodes):
             return None
         value = base64.b64encode(pa.schema([schema.field(column)]).serialize())
-        metadata.key_value_metadata = [KeyValue(key=_ARROW_SCHEMA.encode(), value=value)]
+        metadata.key_value_metadata = [KeyValue(key=ARROW_SCHEMA.encode(), value=value)]
     leaves = profile.schema.leaves[before : before + len(required)]
     return _Form(image_skeleton(metadata), leaves, required) if leaves else None
 

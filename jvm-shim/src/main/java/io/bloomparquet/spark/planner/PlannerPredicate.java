@@ -152,7 +152,7 @@ public sealed interface PlannerPredicate {
    * @param part of a list or map: {@code element}, {@code key} or {@code value}; null for other columns
    * @param function {@code lower} or {@code upper}; null for the column itself
    * @param variant the field of a VARIANT column; null for other columns
-   * @param type as which Spark reads the values
+   * @param type Spark's type of the column
    */
   record Column(List<String> path, String part, String function, VariantField variant, DataType type) {
 

@@ -23,7 +23,7 @@ public final class PredicateTranslator {
   /** The planner accepts 100 levels of AND, OR and NOT. The AND of all conjuncts is one of them. */
   private static final int MAX_DEPTH = 99;
 
-  /** The most conditions that EXPLAIN looks at: Spark makes its text for every query. */
+  /** The most conditions that EXPLAIN shows. */
   private static final int MAX_CONDITIONS = 1000;
 
   private final ReaderColumns columns;
@@ -113,7 +113,7 @@ public final class PredicateTranslator {
         : translated;
   }
 
-  /** Whether the translation is TRUE for the same rows. Those of casts, elements and fields of VARIANTs need not be. */
+  /** Whether the translation is TRUE for the same rows. That of a cast, an element or a VARIANT field may be weaker. */
   private static boolean isExact(Expression expression, PlannerPredicate translated) {
     return translated instanceof Leaf leaf
         && leaf.column().part() == null
