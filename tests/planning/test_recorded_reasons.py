@@ -21,7 +21,7 @@ from bloomparquet.errors import PlanError
 from bloomparquet.planning import explain, judge
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks
-from bloomparquet.planning.judge import Equality, LeafVerdicts
+from bloomparquet.planning.judge import Equality, LeafDecisions
 from bloomparquet.planning.leaf_reasons import explain_kept
 from bloomparquet.query.like import Like
 from bloomparquet.query.predicate import Gt, GtEq, IsNotNull, IsNull, Lt, LtEq, Not, NotEq, NotIn, Predicate, StartsWith
@@ -44,7 +44,7 @@ OTHERWISE = "nothing was asked"
 OF_REASON = {reason.name: name for name, reasons in RECORDED.items() for reason in reasons}
 
 
-class Recorder(LeafVerdicts):
+class Recorder(LeafDecisions):
     """Records, for each row group, what was asked of it when a leaf was judged by all evidence."""
 
     judged: list[Recorder]
@@ -168,7 +168,7 @@ def test_each_reason_is_what_was_recorded_while_judging(files: str, monkeypatch:
             continue
         Recorder.judged, Recorder.kept = [], []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(judge, "LeafVerdicts", Recorder)
+            patch.setattr(judge, "LeafDecisions", Recorder)
             explanation = plan.explain()
         for leaf in explanation.leaves():
             if leaf.predicate in ("TRUE", "FALSE"):

@@ -110,18 +110,18 @@ class Judgement(NamedTuple):
     ranges: RowRanges
     codes_of_ranges: Codes
     owner: NDArray[np.int64]
-    evidence: Sequence[LeafVerdicts]
+    evidence: Sequence[LeafDecisions]
 
 
 def judge(table: Units, conditions: Sequence[RowCondition], request: Request) -> Judgement:
     """What decides about each unit of `table`: evidence excludes it, or it is read."""
-    evidence = [LeafVerdicts(table, condition, request) for condition in conditions]
+    evidence = [LeafDecisions(table, condition, request) for condition in conditions]
     codes = _by_statistics(evidence, table)
     parts = table.row_groups_within(np.flatnonzero(codes == KEPT))
     if parts is None:
         codes = _by_filters(evidence, codes)
         return Judgement(codes, None, table, codes, np.arange(len(table)), evidence)
-    evidence = [LeafVerdicts(parts, condition, request) for condition in conditions]
+    evidence = [LeafDecisions(parts, condition, request) for condition in conditions]
     of_parts = _by_filters(evidence, _by_statistics(evidence, parts))
     # A stripe is excluded by the most expensive evidence that one of its row groups needs.
     np.maximum.at(codes, parts.stripe_index, of_parts)
@@ -132,7 +132,7 @@ def judge(table: Units, conditions: Sequence[RowCondition], request: Request) ->
     return Judgement(codes, counts, parts, of_parts, parts.stripe_index, evidence)
 
 
-def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Codes:
+def _by_statistics(evidence: Sequence[LeafDecisions], table: RowRanges) -> Codes:
     """What partition values, null counts and bounds exclude."""
     codes = np.where(table.rows == 0, np.uint8(Decision.NULLS.code), np.uint8(KEPT))
     for each in evidence:
@@ -141,7 +141,7 @@ def _by_statistics(evidence: Sequence[LeafVerdicts], table: RowRanges) -> Codes:
     return codes
 
 
-def _by_filters(evidence: Sequence[LeafVerdicts], codes: Codes) -> Codes:
+def _by_filters(evidence: Sequence[LeafDecisions], codes: Codes) -> Codes:
     """`codes`, and what Bloom filters exclude of the rest."""
     for each in evidence:
         if each.equalities:
@@ -162,7 +162,7 @@ class Equality(NamedTuple):
     conclusive: Verdicts
 
 
-class LeafVerdicts:
+class LeafDecisions:
     """What evidence says of the leaf predicates of one condition. Statistics are judged once for each leaf."""
 
     def __init__(self, table: RowRanges, condition: RowCondition, request: Request) -> None:

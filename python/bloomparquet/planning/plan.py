@@ -36,6 +36,7 @@ KEPT = 0
 _PARTITION, _STATISTICS, _BLOOM = "partition", "statistics", "bloom"
 REASONS = (None, _STATISTICS, _PARTITION, _STATISTICS, _STATISTICS, _BLOOM, _BLOOM)
 """By decision: the name of the evidence in counts and in :class:`RowGroup`; None if the row group is read."""
+_REASON_NUMBERS = np.array([REASONS.index(reason) for reason in REASONS], np.uint8)
 
 
 class RowGroupCounts(NamedTuple):
@@ -165,7 +166,7 @@ class ScanPlan:
         return (
             (dataset.storage.key, dataset.files, dataset.partition_names, dataset.partition_values),
             (self.unit, self.row_group_counts, self.file_positions.tobytes()),
-            (self.table.file.tobytes(), self.table.index.tobytes(), tuple(REASONS[i] for i in self.codes.tolist())),
+            (self.table.file.tobytes(), self.table.index.tobytes(), _REASON_NUMBERS[self.codes].tobytes()),
             (self.excluded, tuple(self.unreadable)),
             (dataset.columns, dataset.deletes),
         )

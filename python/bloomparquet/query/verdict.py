@@ -76,8 +76,7 @@ def decide(predicate: Predicate, alive: Verdicts, judge: Callable[[Predicate, Ve
             undecided = alive & (codes != 0)
             if not undecided.any():
                 return np.zeros(len(alive), np.uint8)
-            found = decide(child, undecided, judge)
-            codes = greatest(codes, found)
+            codes = greatest(codes, decide(child, undecided, judge))
         return codes
     if isinstance(predicate, Always):
         return np.full(len(alive), 0 if predicate.value else _CONSTANT, np.uint8)

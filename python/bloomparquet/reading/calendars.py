@@ -26,7 +26,7 @@ NO_CONDITION = "read the rows in Spark, or without a condition on the column"
 """The remedy for a column that a condition compares."""
 
 NOT_SHOWN = "use Spark's own reader of this format, or leave the column out"
-"""The remedy for a column that Spark shows."""
+"""The remedy for a value that Spark's own reader shows as another day."""
 
 
 def legacy_calendar_columns(footer: Footer) -> frozenset[str]:

@@ -194,14 +194,13 @@ def _parse_tail(
     elif left and any(tail[-left:]):  # parquet-java appends zeros to some footers before it encrypts them
         raise FormatError(f"{left} bytes follow the end of FileMetaData")
     given = [(_text(pair.key), _value(pair)) for pair in metadata.key_value_metadata or ()]
-    # Of a key that occurs twice, pyarrow takes the first value, and parquet-java the last.
-    pairs = dict(given) | dict([pair for pair in given if pair[0] == ARROW_SCHEMA][:1])
+    pairs = dict(reversed(given))  # of a key that occurs twice, the first value counts, as for pyarrow
     orders, leaves = metadata.column_orders or (), schema.leaves
     are_known = map(_is_known, orders, leaves) if len(orders) == len(leaves) else (False for _ in leaves)
     traits = WriterTraits(
         spark=_SPARK in pairs and _REWRITTEN not in pairs and _text(metadata.created_by).startswith("parquet-mr"),
         legacy_int96=_LEGACY_INT96 in pairs,
-        has_padded_or_collated_text=any(map(_is_altered, pairs.values())),
+        has_padded_or_collated_text=any(_is_altered(value) for _, value in given),
         column_orders=tuple(are_known),
         collated=_collated(pairs.get(_SPARK_SCHEMA, ""), schema),
     )

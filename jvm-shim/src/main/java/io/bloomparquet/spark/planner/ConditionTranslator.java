@@ -42,9 +42,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
 
 /**
- * Translates conditions without AND, OR and NOT. Those on elements of lists and maps, on fields of VARIANT columns and
- * on columns that are cast to another type may become weaker: {@code contains} says that a leaf column holds one of the
- * values. It is necessary, not sufficient.
+ * Translates conditions without AND, OR and NOT. Conditions on elements of lists and maps, on fields of VARIANT columns
+ * and on columns that are cast to another type may become weaker. For example, {@code contains} says that a leaf column
+ * holds one of the values.
  */
 public final class ConditionTranslator {
   private static final String ELEMENT = "element";

@@ -73,7 +73,7 @@ public sealed interface PlannerPredicate {
   /** @param word {@code and} or {@code or} */
   record Junction(String word, List<PlannerPredicate> parts) implements PlannerPredicate {
 
-    /** Without nested ones of the same word, so that a chain of a thousand is flat. Null if there are no parts. */
+    /** Merges nested junctions of the same word, so that a chain of a thousand is flat. Null if there are no parts. */
     static PlannerPredicate of(String word, List<PlannerPredicate> parts) {
       return parts.size() <= 1
           ? parts.stream().findAny().orElse(null)

@@ -52,8 +52,7 @@ public final class PredicateTranslator {
   /**
    * All conditions of a scan, for an explanation.
    *
-   * @param conjuncts on data columns, and perhaps on partition columns. Those on partition columns are left out: Spark
-   *     applies them itself.
+   * @param conjuncts on data columns, and perhaps on partition columns, which are left out: Spark applies these itself
    * @param joins the equalities of joins, and why their keys do not prune; null if they do
    */
   public PlannerPredicate explained(List<Expression> conjuncts, Map<Expression, WhyNot> joins) {
@@ -113,7 +112,7 @@ public final class PredicateTranslator {
         : translated;
   }
 
-  /** Whether the translation is TRUE for the same rows. That of a cast, an element or a VARIANT field may be weaker. */
+  /** Whether the translation is TRUE for the same rows. Casts, elements and VARIANT fields may become weaker. */
   private static boolean isExact(Expression expression, PlannerPredicate translated) {
     return translated instanceof Leaf leaf
         && leaf.column().part() == null
