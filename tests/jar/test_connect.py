@@ -13,7 +13,6 @@ import pytest
 
 from bloomparquet import __version__
 from pyspark_bloomparquet import configure
-from pyspark_bloomparquet.jar import connect
 from tests.support import files
 
 pytestmark = pytest.mark.slow
@@ -42,8 +41,6 @@ def refused(call):
 from bloomparquet.errors import UnsupportedError as bloom_error
 path = sys.argv[1]
 out = {}
-"""
-WITH_JAR = """
 spark, out["configure"] = warned(lambda: bloom.configure(SparkSession.builder.remote("local[2]")).getOrCreate())
 out["jvm"] = hasattr(spark, "_jvm") or hasattr(spark, "_jsparkSession")
 _, out["attach"] = warned(lambda: bloom.attach(spark))
@@ -65,16 +62,6 @@ out["stream"] = refused(lambda: bloom.last_plan(stream))
 print("answer", json.dumps(out))
 spark.stop()
 """
-WITHOUT_JAR = """
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-same, out["attach"] = warned(lambda: bloom.attach(spark))
-out["same"] = same is spark
-frame = spark.read.parquet(path).where("id = 4711")
-out["rows"] = [list(row) for row in frame.collect()]
-out["last_plan"] = refused(lambda: bloom.last_plan(frame))
-print("answer", json.dumps(out))
-spark.stop()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +73,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-def run(program: str, path: str, home: Path) -> dict[str, Any]:
+def run(path: str, home: Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", SERVER + program, path],
+        [sys.executable, "-c", SERVER, path],
         cwd=home, check=False, capture_output=True, text=True,
         # With SPARK_TESTING, the server takes a free port.
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1", "SPARK_LOCAL_IP": "127.0.0.1"},
@@ -100,7 +87,7 @@ def run(program: str, path: str, home: Path) -> dict[str, Any]:
 
 
 def test_a_server_with_the_jar_prunes_for_its_client(path: str, tmp_path: Path) -> None:
-    answer = run(WITH_JAR, path, tmp_path)
+    answer = run(path, tmp_path)
     assert (answer["configure"], answer["attach"], answer["jvm"]) == ([], [], False)
     assert answer["version"] == __version__
     for name in ("parquet", "bloomparquet"):
@@ -114,14 +101,6 @@ def test_a_server_with_the_jar_prunes_for_its_client(path: str, tmp_path: Path) 
     ]
     assert answer["off"] == [[[4711]], [[False, 0, 0, {"statistics": 0, "bloom": 0}, "row group"]]]
     assert "only in the UI of the server" in answer["stream"]
-
-
-def test_a_server_without_the_jar_is_a_warning(path: str, tmp_path: Path) -> None:
-    answer = run(WITHOUT_JAR, path, tmp_path)
-    assert answer["attach"] == [connect.NO_JAR]
-    assert answer["same"]
-    assert answer["rows"] == [[4711]]
-    assert answer["last_plan"] == connect.NO_JAR
 
 
 class Builder:

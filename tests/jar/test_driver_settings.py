@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support import files
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import application_conf, conf
 from tests.support.spark_kms import MODULE, ship
@@ -30,7 +27,8 @@ UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders
 TAKEN, NOTHING = "taken", "no effect"
 
 SETTINGS = ("python", "pythonPath", "keyProviders", "cacheDirectory", "cacheMaxBytes")
-OPTIONS = ("planning", "cache", "index", "onFilterError", "pushFilters", "keyProvider", "unnamed keyProvider")
+HARMLESS = ("planning", "cache", "index", "onFilterError", "pushFilters")
+OPTIONS = (*HARMLESS, "keyProvider", "unnamed keyProvider")
 WAYS = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
 TABLE: dict[str, dict[str, str]] = {
     **{
@@ -55,15 +53,6 @@ TABLE: dict[str, dict[str, str]] = {
     },
 }
 _names = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Four files of one row group each. Only filters can tell them apart."""
-    root = tmp_path_factory.mktemp("driver")
-    for i in range(4):
-        files.write(root / f"{i}.parquet", {"id": [i + 4 * (row * 7 % 20) for row in range(20)]}, ["id"], fpp=1e-4)
-    return str(root)
 
 
 @pytest.fixture
@@ -130,22 +119,26 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", TABLE)
+# Options that run no code and name no file are given in the same ways: each way meets one of them.
+CASES = [(name, way) for name in TABLE if name not in HARMLESS for way in WAYS]
+CASES += zip(itertools.cycle(HARMLESS), [*WAYS, "option", "OPTIONS", "session"])
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
 def test_driver_settings_come_from_the_application_only(
-    readers: Readers, path: str, canary: Path, tmp_path: Path, name: str, way: str
+    readers: Readers, four_files: str, canary: Path, tmp_path: Path, name: str, way: str
 ) -> None:
     expected = TABLE[name][way]
     key, value = value_of(name, canary)
     before = set(tmp_path.iterdir())
     if expected not in (TAKEN, NOTHING):
         with pytest.raises(Exception, match=expected):
-            ask(readers, path, way, key, value)
+            ask(readers, four_files, way, key, value)
     elif expected == TAKEN and name in EFFECTS:
         with pytest.raises(Exception, match=EFFECTS[name]):
-            ask(readers, path, way, key, value)
+            ask(readers, four_files, way, key, value)
     else:
-        ran = ask(readers, path, way, key, value)
+        ran = ask(readers, four_files, way, key, value)
         assert ran.rows == ["(6,)"]
         if expected == NOTHING:
             assert (ran.plan.planned, ran.plan.kept) == (True, 1)
@@ -160,56 +153,25 @@ def test_driver_settings_come_from_the_application_only(
         assert left == set(), "no program was run, and nothing was written"
 
 
-def test_only_a_named_key_provider_is_called(readers: Readers, path: str) -> None:
+def test_only_a_named_key_provider_is_called(readers: Readers, four_files: str) -> None:
     ship(readers.spark)
     with application_conf(readers.spark, {"spark.bloomparquet.keyProviders": f" a:b , {MODULE}:every_key,"}):
         with pytest.raises(Exception, match=f"keyProvider is '{MODULE}:fails'; {UNNAMED} .found: a:b, {MODULE}:every"):
-            readers.jar(path, keyProvider=f"{MODULE}:fails")
-        assert texts(readers.jar(path, keyProvider=f"{MODULE}:every_key").where("id >= 80").collect()) == []
+            readers.jar(four_files, keyProvider=f"{MODULE}:fails")
+        assert texts(readers.jar(four_files, keyProvider=f"{MODULE}:every_key").where("id >= 80").collect()) == []
     with pytest.raises(Exception, match="keyProvider is not of the form module:function") as raised:
-        readers.jar(path, keyProvider="0123456789abcdef")
+        readers.jar(four_files, keyProvider="0123456789abcdef")
     assert "0123456789abcdef" not in str(raised.value)
 
 
-def test_sql_cannot_set_the_planners_python(readers: Readers, path: str, canary: Path, tmp_path: Path) -> None:
+def test_sql_cannot_set_the_planners_python(readers: Readers, four_files: str, canary: Path, tmp_path: Path) -> None:
     pythons = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))
     with (
         conf(readers.spark, {"spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}),
         conf(readers.spark, pythons),
     ):
-        assert run(readers.jar(path).where("id = 6")).plan.kept == 1
+        assert run(readers.jar(four_files).where("id = 6")).plan.kept == 1
     assert not (tmp_path / "was-run").exists()
-
-
-ADDING = """
-import sys
-from pathlib import Path
-from tests.support.spark import start
-from pyspark_bloomparquet import configure, last_plan
-from pyspark.sql import SparkSession
-path, modules, home = sys.argv[1:]
-spark = start(Path(home), **configure(SparkSession.builder)._options)
-for module in sorted(Path(modules).iterdir()):
-    spark.sql(f"ADD FILE '{module}'")
-frame = spark.read.format("bloomparquet").load(path).where("id = 6")
-print("FOUND", [tuple(row) for row in frame.collect()], [plan.kept for plan in last_plan(frame)])
-spark.stop()
-"""
-
-
-def test_files_added_by_sql_are_not_imported(path: str, tmp_path: Path) -> None:
-    """A planner that starts after ADD FILE imports no module from there. Runs in another process, because Spark's own
-    Python workers do import them."""
-    modules = tmp_path / "modules"
-    modules.mkdir()
-    for module in ("xxhash", "numpy", "colorsys", "json"):
-        (modules / f"{module}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\nraise SystemExit\n")
-    root = Path(__file__).resolve().parents[2]
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "python")])}
-    command = [sys.executable, "-c", ADDING, path, str(modules), str(tmp_path / "home")]
-    done = subprocess.run(command, env=where, capture_output=True, text=True, check=False, timeout=300)
-    assert "FOUND [(6,)] [1]" in done.stdout, done.stdout + done.stderr[-3000:]
-    assert not (tmp_path / "imported").exists()
 
 
 def test_attach_sets_its_python_without_sql(jar_spark: SparkSession) -> None:

@@ -130,35 +130,6 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
-STOP = """
-home, jar, path = sys.argv[1:]
-pids = []
-for _ in range(2):
-    spark = start("local[1]", home, jar).getOrCreate()
-    answer = ask(spark, f"SELECT id FROM parquet.`{path}` WHERE id = 5")
-    jvm = str(spark._jvm.java.lang.ProcessHandle.current().pid())
-    ps = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", jvm], capture_output=True, text=True).stdout
-    pids.append([int(line.split()[0]) for line in ps.splitlines() if "planner_worker" in line])
-    spark.stop()
-    deadline = time.monotonic() + 60
-    while os.path.exists(f"/proc/{pids[-1][-1]}") and time.monotonic() < deadline:
-        time.sleep(0.1)
-print()
-print(json.dumps([answer, pids, [os.path.exists(f"/proc/{pid}") for pid, in pids]]))
-"""
-
-
-def test_the_planner_ends_with_its_application(tmp_path: Path) -> None:
-    """And not with the JVM, which PySpark keeps: the next application has its own planner."""
-    files.write(tmp_path / "t" / "0.parquet", {"id": list(range(100))}, ["id"], rows_per_group=25)
-    answer, pids, are_left = run(STOP, tmp_path, str(tmp_path / "t"))
-    assert answer["rows"] == answer["expected"] == ["Row(id=5)"]
-    assert answer["kept"] == [1]
-    assert [len(each) for each in pids] == [1, 1]
-    assert pids[0] != pids[1]
-    assert are_left == [False, False]
-
-
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -187,7 +158,7 @@ for kind in ("parquet", "orc"):
     spark.sql(f"INSERT INTO {kind}_t {rows} FROM range(0, 80, 1, 1)")
     spark.sql(f"INSERT INTO {kind}_p {rows}, CAST(id % 2 AS INT) FROM range(0, 80, 1, 1)")
     spark.sql(f"ALTER TABLE {kind}_p ADD PARTITION (p = 5) LOCATION '{home}/warehouse/{kind}_t'")
-    for where in ("id = 856", "id = -1", "name = 'n7'", "NAME = 'n7' AND id IN (1, 2)"):
+    for where in ("id = 856", "NAME = 'n7'"):
         answers.append(ask(spark, f"SELECT * FROM {kind}_t WHERE {where}"))
         answers.append(ask(spark, f"SELECT * FROM {kind}_p WHERE {where} AND p <> 1"))
         answers.append(ask(spark, f"SELECT p, count(*) FROM {kind}_p WHERE {where} GROUP BY p"))
@@ -228,7 +199,7 @@ def test_hive_tables_that_spark_converts(tmp_path: Path) -> None:
     assert sum(bool(answer["rows"]) for answer in answers) == 6 * 2
     for answer in answers:
         assert answer["kept"] or not answer["rows"], answer["sql"]
-    assert sum(answer["skipped"] for answer in answers) > 60
+    assert sum(answer["skipped"] for answer in answers) > 30
     assert [answer["kept"] for answer in unconverted] == [[], []]
     assert rows == ["n1"]
     assert "PrunedFileScan" in "".join(explained)

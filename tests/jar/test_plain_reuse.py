@@ -170,16 +170,16 @@ def test_views_and_path_queries_return_their_rows(session: SparkSession, root: P
         assert plain.compare(session, lambda: session.sql(sql)).rows == rows  # noqa: B023
 
 
-def test_each_thread_gets_the_plan_of_its_own_query(jar_spark: SparkSession, root: Path) -> None:
-    with conf(jar_spark, PRUNED):
-        frame = jar_spark.read.parquet(str(root))
+@pytest.mark.parametrize("source", ["parquet", "bloomparquet"])
+def test_each_thread_gets_the_plan_of_its_own_query(jar_spark: SparkSession, root: Path, source: str) -> None:
+    """Each new thread of the JVM has its own class loader, which must find the jar's classes."""
 
-        def look_up(value: int) -> tuple[list[int], list[int]]:
-            query = frame.where(f"id = {value}")
-            return ids(query), [plan.kept for plan in last_plan(query)]
+    def look_up(value: int) -> tuple[list[int], list[int]]:
+        query = jar_spark.read.format(source).load(str(root)).where(f"id = {value}")
+        return ids(query), [plan.kept for plan in last_plan(query)]
 
-        with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(look_up, range(16))) == [([value], [1]) for value in range(16)]
+    with conf(jar_spark, PRUNED), ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(look_up, range(16))) == [([value], [1]) for value in range(16)]
 
 
 def test_the_setting_of_a_session_affects_no_other(jar_spark: SparkSession, root: Path) -> None:

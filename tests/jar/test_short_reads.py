@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from tests.support import files
 from tests.support.java import compile_jar
@@ -54,6 +55,7 @@ print(json.dumps(counts))
 """
 
 
+@pytest.mark.skipif(not pyspark.__version__.startswith("4.0."), reason="later parquet-javas read filters whole")
 def test_short_reads_of_filters_lose_no_row(tmp_path: Path) -> None:
     """parquet-java 1.15, which Spark 4.0 has, takes the bytes of a filter that it did not get for zeros."""
     for i in range(2):
@@ -65,4 +67,4 @@ def test_short_reads_of_filters_lose_no_row(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout.splitlines()[-1])
     assert counts["true"] == 20
-    assert (counts["false"] < 20) is pyspark.__version__.startswith("4.0.")
+    assert counts["false"] < 20

@@ -30,7 +30,6 @@ from tests.support.retrofit import (
     make_table,
     on_rename,
     row_groups,
-    run_speculating,
     workers,
 )
 from tests.support.s3 import s3_server
@@ -164,24 +163,3 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
             assert len(bp.inspect(url)) == len(row_groups(table))
             assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
         assert server.names("t") == sorted(Path(row.path).name for row in outcomes)
-
-
-def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
-    """Two executor processes; every task that is not done at once is started again."""
-    program = f"""
-        from collections import Counter
-        from pyspark.sql import SparkSession
-        from pyspark_bloomparquet import add_filters, shrink_filters
-        spark = SparkSession.builder.master("local-cluster[2,1,640]").getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
-        for run in (add_filters(spark, {str(table)!r}, "id"), shrink_filters(spark, {str(table)!r}, fpp=0.3)):
-            outcomes = run.collect()
-            assert not [row.error for row in outcomes if row.error], outcomes
-            print(sorted(Counter(row.action for row in outcomes)))
-        spark.stop()
-    """
-    first, second = run_speculating(program, tmp_path)[-2:]
-    assert "added" in first
-    assert "shrunk" in second
-    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
-    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
