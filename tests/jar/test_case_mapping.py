@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import bloomparquet as bp
 from bloomparquet.query.evaluate.case_mapping import map_case
+from pyspark_bloomparquet import last_plan
 from tests.support.files import write_groups
-from tests.support.scenarios import PRUNED, UNPRUNED, Readers, run, texts
+from tests.support.plain import compare_all
+from tests.support.scenarios import PRUNED, UNPRUNED, Readers, ask_all, run, texts
 from tests.support.spark import conf
 
 # Letters with special rules, with letters, marks and punctuation that decide how a sigma is mapped.
@@ -77,19 +80,23 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_groups(tmp_path_factory.mktemp("case") / "x.parquet", groups, ["c"])
 
 
-@pytest.mark.parametrize("where", WHERES)
-def test_all_readers_agree_on_lower_and_upper(where: str, path: str, readers: Readers) -> None:
+def test_all_readers_agree_on_lower_and_upper(path: str, readers: Readers) -> None:
     """The condition on `id` has evidence, so that there is a plan."""
-    ran = readers.ask(path, f"({where}) AND id < 39", by_python="where")
-    assert ran.plan.planned
-    assert ran.plan.skipped.total() == ran.plan.skipped["statistics"] == WHERES[where]
-    assert ran.plan.where is not None
-    assert ("lower(" in ran.plan.where or "upper(" in ran.plan.where) == ("<=> NULL" not in where)
+    wheres = [f"({where}) AND id < 39" for where in WHERES]
+    queries = compare_all(readers.spark, readers.oracle(path).where, wheres)
+    rows, frame = ask_all(readers.jar(path, where=where) for where in wheres)
+    options = zip(rows, last_plan(frame), strict=True)
+    for where, skipped, (found, plan) in zip(wheres, WHERES.values(), options, strict=True):
+        assert (where, texts(found)) == (where, queries[where].rows)
+        assert (where, bp.read_table(path, where)["id"].to_pylist()) == (where, sorted(row.id for row in found))
+        for each in (plan, *queries[where].plans):
+            assert (where, each.skipped) == (where, {"statistics": skipped, "bloom": 0})
+            assert ("lower(" in str(each.where) or "upper(" in str(each.where)) == ("<=> NULL" not in where)
 
 
 def test_nothing_is_planned_without_other_evidence(path: str, readers: Readers) -> None:
     for where in ("lower(c) = 'bob'", "lower(c) = 'bob' OR id = 1"):
-        ran = readers.ask(path, where, by_python="where", bind=False)
+        ran = readers.ask(path, where, by_python="where")
         assert not ran.plan.planned
         assert ran.plan.reason == "the files have no filters of lower(column) and upper(column)"
 

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from pyspark_bloomparquet import ScanSummary
+from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support.files import write_groups
-from tests.support.scenarios import JAR, Readers, read, run, texts
+from tests.support.scenarios import JAR, Readers, ask_all, read, run, texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -156,56 +156,39 @@ def answers(path: str, jar_spark: SparkSession) -> dict[str, list[str]]:
     return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
 
 
-def ask(spark: SparkSession, path: str, where: str, answers: dict[str, list[str]]) -> ScanSummary:
-    """The plan of a query, whose rows must be right. It is the same for the jar's source and for Spark's own."""
-    ran = run(read(spark, JAR, path).where(where))
-    assert ran.rows == answers[where]
-    with conf(spark, {"spark.bloomparquet.transparent": "true"}):
-        plain = run(read(spark, "parquet", path).where(where))
-    assert plain.rows == answers[where]
-    assert (plain.plan.kept, plain.plan.skipped) == (ran.plan.kept, ran.plan.skipped)
-    return ran.plan
+def ask(spark: SparkSession, path: str, wheres: list[str], answers: dict[str, list[str]]) -> dict[str, ScanSummary]:
+    """The plan of each condition, whose rows must be right."""
+    rows, frame = ask_all(read(spark, JAR, path).where(where) for where in wheres)
+    for where, found in zip(wheres, rows, strict=True):
+        assert texts(found) == answers[where], where
+    return dict(zip(wheres, last_plan(frame), strict=True))
 
 
-@pytest.mark.parametrize("where", HITS)
-def test_one_row_group_has_the_element(
-    where: str, path: str, jar_spark: SparkSession, answers: dict[str, list[str]]
-) -> None:
-    assert [row.split(",")[0] for row in answers[where]] == ["(40"]
-    plan = ask(jar_spark, path, where, answers)
-    assert (plan.kept, plan.skipped.total()) == (1, 5)
+def test_one_row_group_has_the_element(path: str, jar_spark: SparkSession, answers: dict[str, list[str]]) -> None:
+    for where, plan in ask(jar_spark, path, HITS, answers).items():
+        assert [row.split(",")[0] for row in answers[where]] == ["(40"], where
+        assert (plan.kept, plan.skipped.total()) == (1, 5), where
 
 
-@pytest.mark.parametrize("where", MISSES)
-def test_no_row_group_has_the_element(
-    where: str, path: str, jar_spark: SparkSession, answers: dict[str, list[str]]
-) -> None:
-    assert answers[where] == []
-    assert ask(jar_spark, path, where, answers).kept == 0
+def test_no_row_group_has_the_element(path: str, jar_spark: SparkSession, answers: dict[str, list[str]]) -> None:
+    for where, plan in ask(jar_spark, path, MISSES, answers).items():
+        assert (answers[where], plan.kept) == ([], 0), where
 
 
-@pytest.mark.parametrize("where", KEPT)
-def test_what_no_evidence_excludes_is_kept(
-    where: str, path: str, jar_spark: SparkSession, answers: dict[str, list[str]]
-) -> None:
-    plan = ask(jar_spark, path, where, answers)
-    assert not plan.planned or plan.kept == plan.total == 6
+def test_what_no_evidence_excludes_is_kept(path: str, jar_spark: SparkSession, answers: dict[str, list[str]]) -> None:
+    for where, plan in ask(jar_spark, path, KEPT, answers).items():
+        assert not plan.planned or plan.kept == plan.total == 6, where
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "array_contains(tags, 't4')",
-        "map_contains_key(m, 'k4')",
-        "m['k'] = 4",
-        "exists(tags, x -> x = 't4')",
-        "element_at(tags, -3) = 't4'",
-        "arrays_overlap(array('t4', NULL), tags)",
-    ],
-)
-def test_the_option_where_prunes_by_elements(where: str, path: str, readers: Readers) -> None:
-    ran = readers.ask(path, where, by_python="where")
-    assert (len(ran.rows), ran.plan.kept) == (1, 1)
+def test_the_option_where_prunes_by_elements(path: str, readers: Readers, answers: dict[str, list[str]]) -> None:
+    wheres = [
+        "array_contains(tags, 't4')", "map_contains_key(m, 'k4')", "m['k'] = 4", "exists(tags, x -> x = 't4')",
+        "element_at(tags, -3) IN ('t4', 't5')", "arrays_overlap(array('t4', NULL), tags)",
+    ]  # fmt: skip
+    rows, frame = ask_all(readers.jar(path, where=where) for where in wheres)
+    for where, found, plan in zip(wheres, rows, last_plan(frame), strict=True):
+        assert (where, texts(found), plan.kept) == (where, answers[where], 1)
+        assert texts(readers.python(path, where=where).collect()) == answers[where]
 
 
 def test_explain_shows_the_elements(path: str, jar_spark: SparkSession) -> None:

@@ -54,7 +54,6 @@ class Table:
 READERS: dict[str, Callable[[Table], DataFrame]] = {
     "static": lambda table: table.load().where(WHERE),
     "join": Table.join,
-    "where": lambda table: table.load(where=WHERE),
 }
 CASES = {
     **{f"{reader}, kept": (reader, KEPT) for reader in READERS},
@@ -284,62 +283,3 @@ def test_files_of_a_local_table_are_pruned_after_a_change(table: Table) -> None:
     assert rows(query) == changes.after("grown", KEPT)
     (plan,) = last_plan(query)
     assert (plan.planned, plan.total, plan.kept, plan.whole_files) == (True, 5, 2, 0)
-
-
-def test_rows_inserted_by_this_session_are_read(table: Table, jar_spark: SparkSession) -> None:
-    name = f"written_{table.source}"
-    jar_spark.sql(f"CREATE TABLE {name} (id BIGINT, v STRING) USING {table.source}")
-    try:
-        for i in range(3):
-            jar_spark.sql(f"INSERT INTO {name} VALUES ({FIRST + i}, 'x')")
-            assert len(rows(jar_spark.table(name).where(WHERE))) == i + 1
-    finally:
-        jar_spark.sql(f"DROP TABLE {name}")
-
-
-def test_skipped_remote_files_are_listed_again(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """Calls the check directly: the planner cannot plan files on viewfs, so no query would skip them."""
-    jvm: Any = jar_spark._jvm
-    package = "io.bloomparquet.spark."
-    classes = jar_spark._jsparkSession.sharedState().jarClassLoader()
-
-    def made(name: str, *values: Any) -> Any:
-        (constructor,) = classes.loadClass(package + name).getDeclaredConstructors()
-        constructor.setAccessible(True)
-        return constructor.newInstance(array(*values))
-
-    def array(*values: Any) -> Any:
-        objects = jar_spark.sparkContext._gateway.new_array(jvm.java.lang.Object, len(values))  # type: ignore[union-attr]
-        for i, value in enumerate(values):
-            objects[i] = value
-        return objects
-
-    def method(name: str, of: str) -> Any:
-        (declared,) = (each for each in classes.loadClass(package + of).getDeclaredMethods() if each.getName() == name)
-        declared.setAccessible(True)
-        return declared
-
-    configuration = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    settings = jvm.org.apache.hadoop.conf.Configuration(configuration)
-    settings.set("fs.viewfs.mounttable.c.link./t", tmp_path.as_uri())
-    planned = jvm.java.util.LinkedHashMap()
-    for name in ("a", "b"):
-        (tmp_path / name).write_bytes(b"0123")
-        modified = jvm.java.lang.Long.valueOf((tmp_path / name).stat().st_mtime_ns // 1_000_000)
-        four, zero = jvm.java.lang.Long.valueOf(4), jvm.java.lang.Long.valueOf(0)
-        path = jvm.org.apache.hadoop.fs.Path(f"viewfs://c/t/{name}")
-        planned.put(path, made("files.FileVersion", four, modified, zero, zero))
-    skipped = method("of", "partitions.SkippedFiles").invoke(None, array(planned))
-
-    def check(*, ignore_missing: bool) -> None:
-        of = made("files.FileCheck", settings, True, ignore_missing)
-        method("check", "partitions.SkippedFiles").invoke(skipped, array(of))
-
-    check(ignore_missing=False)
-    (tmp_path / "a").unlink()
-    check(ignore_missing=True)
-    with pytest.raises(Py4JJavaError, match=f"viewfs://c/t/a {CHANGED}.*found no file"):
-        check(ignore_missing=False)
-    (tmp_path / "b").write_bytes(b"01234")
-    with pytest.raises(Py4JJavaError, match=f"viewfs://c/t/b {CHANGED}: expected 4 bytes.*found 5 bytes"):
-        check(ignore_missing=True)

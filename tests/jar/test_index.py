@@ -57,24 +57,15 @@ def loaded(readers: Readers, path: Path, where: str, **options: str) -> tuple[li
     return ran.rows, ran.plan
 
 
-def plainly(readers: Readers, path: Path, where: str, **options: str) -> tuple[list[str], ScanSummary]:
-    """By Spark's own source, whose options are settings of the session; its rows are those without pruning."""
+def ask(readers: Readers, path: Path, where: str, **options: str) -> tuple[list[str], ScanSummary]:
+    """By Spark's own source, whose options are settings of the session. Its rows are those without pruning."""
     with conf(readers.spark, {f"spark.datasource.bloomparquet.{name}": text for name, text in options.items()}):
         pruned = plain.compare(readers.spark, lambda: readers.oracle(path).where(where))
     (plan,) = pruned.plans
     return pruned.rows, plan
 
 
-WAYS = {"plain": plainly, "load": loaded}
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_the_index_beside_the_data_is_used(readers: Readers, data: Path, way: str) -> None:
-    ask = WAYS[way]
+def test_the_index_beside_the_data_is_used(readers: Readers, data: Path) -> None:
     expected = [repr((7, name_of(7)))]
     rows, without = ask(readers, data, "id = 7", index="off")
     assert rows == expected
@@ -88,8 +79,8 @@ def test_the_index_beside_the_data_is_used(readers: Readers, data: Path, way: st
     assert ask(readers, data, f"name = '{name_of(7)}'", index="OFF")[1].kept > 1, "the files have no filters of it"
 
 
-def test_filters_of_changed_case_are_used(readers: Readers, data: Path, way: str) -> None:
-    ask, where = WAYS[way], f"lower(name) = '{name_of(7).lower()}'"
+def test_filters_of_changed_case_are_used(readers: Readers, data: Path) -> None:
+    where = f"lower(name) = '{name_of(7).lower()}'"
     bp.build_index(data, columns={"id": None, "lower(name)": bp.Bloom(1e-6)})
     rows, plan = ask(readers, data, where)
     assert (rows, plan.kept, plan.indexed_files) == ([repr((7, name_of(7)))], 1, FILES)
@@ -97,8 +88,7 @@ def test_filters_of_changed_case_are_used(readers: Readers, data: Path, way: str
     assert (rows, plan.kept) == ([], 0)
 
 
-def test_new_and_changed_files_beside_an_old_index(readers: Readers, data: Path, way: str) -> None:
-    ask = WAYS[way]
+def test_new_and_changed_files_beside_an_old_index(readers: Readers, data: Path) -> None:
     for value, files_, indexed in ((7, 4, 4), (1607, 5, 4), (2007, 5, 3)):
         if value == 1607:
             write(data / "new.parquet", 8)

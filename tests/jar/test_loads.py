@@ -61,3 +61,19 @@ def test_options_of_a_session_apply_to_loads(jar_spark: SparkSession, path: str,
     with conf(jar_spark, {f"{prefix}recursiveFileLookup": "true"}):
         assert read(jar_spark, source, path).columns == ["id"]
         assert read(jar_spark, source, path, recursiveFileLookup="false").columns == ["id", "p"]
+
+
+def test_metadata_of_a_load_is_sparks(jar_spark: SparkSession, path: str, source: str, tmp_path: Path) -> None:
+    plain = source.removeprefix("bloom")
+    names = ["id", "p", *(f"_metadata.{name}" for name in ("file_path", "file_size", "file_modification_time"))]
+    bound = read(jar_spark, source, path, where="id BETWEEN 7 AND 50").where("_metadata.file_name LIKE 'part-00001%'")
+    expected = read(jar_spark, plain, path).where("id BETWEEN 7 AND 50 AND _metadata.file_name LIKE 'part-00001%'")
+    assert rows(bound.select(*names)) == rows(expected.select(*names)) != []
+    assert bound.select(*names).schema == expected.select(*names).schema
+    if plain == "parquet":
+        looked_up = read(jar_spark, source, path).where("id = 47").select("_metadata.*")
+        (row,) = looked_up.collect()
+        assert (row.row_index, last_plan(looked_up)[0].kept) == (8, 1)
+        assert 4 <= row.file_block_start < row.file_block_start + row.file_block_length <= row.file_size
+    jar_spark.range(3).selectExpr("id", "id * 2 AS _metadata").write.format(plain).save(str(tmp_path / "own"))
+    assert rows(read(jar_spark, source, tmp_path / "own").select("_metadata", "id")) == [(0, 0), (2, 1), (4, 2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
 from tests.support.orc_spark import UNPUSHED, OrcReaders, write_stripes
-from tests.support.scenarios import metric, scans, texts
+from tests.support.scenarios import metric, scans
 from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
@@ -75,113 +74,6 @@ def test_only_the_kept_stripes_are_read(readers: OrcReaders, lake: str) -> None:
     (node,) = scans(frame._jdf.queryExecution().executedPlan())
     assert metric(node.children().apply(0), "numOutputRows") == 8
     assert [plan.kept for plan in last_plan(frame)] == [4]
-
-
-def test_a_load_serves_several_queries(readers: OrcReaders, lake: str) -> None:
-    frame = readers.jar(lake)
-    one, two = (frame.where(f"k = {key(readers, n)}").select("n") for n in (1001, 2002))
-    assert (rows(one), frame.count(), rows(two), rows(one)) == ([(1001,)], 120, [(2002,)], [(1001,)])
-    both = one.union(two).union(frame.where("k = 1").select("n"))
-    assert rows(both) == [(1001,), (2002,)]
-    assert Counter(plan.kept for plan in last_plan(both)) == {1: 2, 0: 1}
-
-
-def test_the_where_option_of_a_load(readers: OrcReaders, lake: str) -> None:
-    where = f"k IN ({key(readers, 1001)}, {key(readers, 2002)})"
-    bound = readers.jar(lake, where=where)
-    assert rows(bound.select("n", "p")) == [(1001, 1), (2002, 2)]
-    assert rows(bound.where("p = 2").select("n")) == [(2002,)]
-    assert rows(bound.selectExpr("count(*)", "min(n)")) == [(2, 1001)]
-    (plan,) = last_plan(bound.select("n"))
-    assert (plan.total, plan.kept) == (60, 2)
-
-
-def test_a_join_prunes_by_its_runtime_values(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
-    tags = readers.spark.range(1000, 2060, 1, 1).selectExpr(
-        "xxhash64(id) AS k", "concat('t', id) AS tag", "CAST(id % 2 + 1 AS INT) AS p"
-    )
-    dimension = readers.jar(write_stripes(tags, tmp_path / "d", rows=5000)).where("tag IN ('t1044', 't2001', 't1500')")
-    joined = readers.jar(lake).join(dimension.select("k", "tag"), "k").select("n", "tag")
-    assert rows(joined) == [(1044, "t1044"), (2001, "t2001")]
-    assert sorted((plan.total, plan.kept) for plan in last_plan(joined)) == [(1, 1), (60, 2)]
-
-
-def test_metadata_partitions_and_nested_columns(readers: OrcReaders, lake: str) -> None:
-    for vectorized in ("true", "false"):
-        with conf(readers.spark, {"spark.sql.orc.enableVectorizedReader": vectorized}):
-            for columns in (
-                ["_metadata.file_path", "_metadata.file_name", "_metadata.file_size", "n", "p", "st.x"],
-                ["*"],
-            ):
-                condition = f"k IN ({key(readers, 1007)}, {key(readers, 2059)}) AND p > 0"
-                ours, theirs = (
-                    texts(frame.where(condition).selectExpr(*columns).collect())
-                    for frame in (readers.jar(lake), readers.oracle(lake))
-                )
-                assert ours == theirs
-                assert len(ours) == 2
-    assert "row_index" not in readers.jar(lake).select("_metadata.*").columns
-    only = readers.jar(lake).where(f"p = 1 AND k = {key(readers, 2059)}")
-    assert rows(only) == []
-    assert [plan.total for plan in last_plan(only)] == [30]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"spark.sql.orc.aggregatePushdown": "true"},
-        {"spark.sql.orc.filterPushdown": "false"},
-        {"spark.sql.orc.enableNestedColumnVectorizedReader": "false"},
-        {"spark.sql.codegen.maxFields": "1"},
-    ],
-    ids=lambda given: next(iter(given)).removeprefix("spark.sql."),
-)
-def test_settings_of_spark_change_no_answer(readers: OrcReaders, lake: str, settings: dict[str, str]) -> None:
-    with conf(readers.spark, settings):
-        asked = {
-            "p = 2": ["count(*)", "min(n)", "max(n)", "count(s)"],
-            f"k = {key(readers, 1011)}": ["p", "st.y", "st.x"],
-        }
-        for where, select in asked.items():
-            ours, theirs = (
-                texts(read(lake).where(where).selectExpr(*select).collect()) for read in (readers.jar, readers.oracle)
-            )
-            assert ours == theirs, f"{select} where {where}"
-        assert rows(readers.jar(lake).selectExpr("count(*)", "max(n)")) == [(120, 2059)]
-
-
-def test_a_path_query_and_a_stream(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
-    spark = readers.spark
-    by_path = spark.sql(f"SELECT n FROM bloomorc.`{lake}` WHERE n = 1003")
-    assert rows(by_path) == [(1003,)]
-    assert last_plan(by_path)[0].skipped.total() > 0
-    stream = spark.readStream.format("bloomorc").schema("n BIGINT, k BIGINT, s STRING, p INT").load(lake)
-    query = stream.writeStream.format("bloomorc").option("bloomColumns", "k").partitionBy("p")
-    query = query.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True)
-    query.start(str(tmp_path / "out")).awaitTermination(60)
-    frame = readers.jar(tmp_path / "out").where(f"k = {key(readers, 2001)}").select("n", "p")
-    assert rows(frame) == [(2001, 2)]
-    (plan,) = last_plan(frame)
-    assert plan.skipped["bloom"] > 0
-    with pytest.raises(REFUSALS, match="option where belongs to"):
-        spark.readStream.format("bloomorc").schema("n BIGINT").option("where", "n = 1").load(lake).writeStream.format(
-            "noop"
-        ).option("checkpointLocation", str(tmp_path / "c2")).start().processAllAvailable()
-
-
-def test_a_plan_of_files_that_were_replaced_is_an_error(readers: OrcReaders, tmp_path: Path) -> None:
-    spark = readers.spark
-    write_stripes(spark.range(0, 2000, 1, 1).selectExpr("id", "repeat('x', 50) AS t"), tmp_path / "t", "id", rows=100)
-    (path,) = (tmp_path / "t").glob("*.orc")
-    frame = readers.jar(tmp_path / "t").where("id = 1950").select("id")
-    assert rows(frame) == [(1950,)]
-    write_stripes(spark.range(0, 2000, 1, 1).selectExpr("'y' AS t", "id"), tmp_path / "u", "id", rows=400)
-    (other,) = (tmp_path / "u").glob("*.orc")
-    path.write_bytes(other.read_bytes())
-    path.with_name(f".{path.name}.crc").unlink()
-    with pytest.raises(REFUSALS, match=r"\.orc changed after this query was planned"):
-        frame.collect()
-    assert rows(readers.jar(tmp_path / "t").where("id = 1950").select("id")) == [(1950,)]
 
 
 def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ Spark's reader selects stripes, and of no other stripe."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +19,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from pyspark_bloomparquet.jar.planner_worker import ranges
 from pyspark_bloomparquet.jar.protocol import agreed_zone
 from tests.support.orc import OrcFile
-from tests.support.planner_process import Planner, started
-
-
-@pytest.fixture(scope="module")
-def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planner]:
-    with started(tmp_path_factory.mktemp("cache")) as planner_process:
-        yield planner_process
+from tests.support.planner_process import Planner
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from pyspark.sql import SparkSession
 from pyspark_bloomparquet import last_plan
 from tests.support import spark_rows
 from tests.support.orc_spark import UNPUSHED, OrcReaders, stripes_of, write_stripes
-from tests.support.scenarios import texts
 from tests.support.spark import clock, conf
 
 pytestmark = pytest.mark.slow
@@ -47,104 +44,6 @@ def lake(readers: OrcReaders, tmp_path_factory: pytest.TempPathFactory) -> str:
         "named_struct('b', id * 3) AS a",
     )
     return write_stripes(frame, tmp_path_factory.mktemp("lake") / "t", "k,s,st.x")
-
-
-def test_predicates_of_all_kinds_lose_no_row(readers: OrcReaders, lake: str) -> None:
-    wheres = [
-        f"k = {119 * 7919 % 1009}",  # in the very last row
-        "k = 77777 OR k <=> 856",
-        "k IN (0, 7919 % 1009, NULL)",
-        "n BETWEEN 39 AND 41 AND s IS NOT NULL",
-        "NOT (n >= 2 AND n <= 117)",
-        "s IS NULL AND n < 8",
-        "s LIKE 's1%' AND n > 100",
-        "s NOT IN ('s0', 's31') OR s IS NULL",
-        "st.x = 400 OR st.`c.d` = '77'",
-        "st.x IS NULL",
-        "st IS NULL AND n > 100",
-        "a.b = 30 OR `a.b` = 30",
-        "a.b = 30 AND `a.b` = 20",
-        "upper(s) = 'S31' OR k = 1",
-        "NOT (k = 1 OR upper(s) = 'S31')",
-        "n <> 5 AND n < 7",
-    ]
-    assert assert_same_rows(readers, lake, wheres) > 500
-    with conf(readers.spark, {"spark.sql.orc.enableVectorizedReader": "false"}):
-        assert assert_same_rows(readers, lake, wheres[::5]) > 100
-
-
-def test_a_value_in_the_last_stripe_keeps_one_stripe(readers: OrcReaders, lake: str) -> None:
-    with conf(readers.spark, UNPUSHED):
-        frame = readers.jar(lake).where(f"k = {119 * 7919 % 1009}").select("n")
-        assert [row.n for row in frame.collect()] == [119]
-    (plan,) = last_plan(frame)
-    assert (plan.unit, plan.total, plan.kept) == ("stripe", 60, 1)
-    assert plan.skipped.total() == 59
-    assert plan.row_group_counts is not None
-    assert (plan.row_group_counts.total, plan.row_group_counts.kept) == (60, 1)
-
-
-KINDS = {
-    "TINYINT": ["-128", "0", "5"],
-    "SMALLINT": ["-1", "300"],
-    "INT": ["2147483647", "-5"],
-    "BIGINT": ["9223372036854775807", "0"],
-    "FLOAT": ["0.1", "-0.0", "double('NaN')"],
-    "DOUBLE": ["0.1", "0.0", "double('NaN')", "double('Infinity')"],
-    "DECIMAL(5,2)": ["1.50", "-9.99", "0"],
-    "DECIMAL(30,3)": ["123456789012345678901.25", "-0.001"],
-    "STRING": ["'a'", "'a '", "'é'", "''"],
-    "BINARY": ["X'FFFE'", "X''"],
-    "BOOLEAN": ["true", "false"],
-    "DATE": ["DATE'1500-03-01'", "DATE'1582-10-14'", "DATE'2026-01-01'"],
-    "TIMESTAMP_NTZ": ["TIMESTAMP_NTZ'1969-12-31 23:59:59.999'", "TIMESTAMP_NTZ'2026-01-01 00:00:00.000001'"],
-    "TIMESTAMP": ["TIMESTAMP'1969-12-31 23:59:59.999Z'", "TIMESTAMP'2026-01-01 00:00:00.000001Z'"],
-}
-
-
-def test_values_of_every_type_by_spark_are_found(readers: OrcReaders, tmp_path: Path) -> None:
-    names = [f"c{i}" for i in range(len(KINDS))]
-    most = max(map(len, KINDS.values()))
-    columns = [
-        [f"CAST({values[i] if i < len(values) else 'null'} AS {kind})" for i in range(most)]
-        for kind, values in KINDS.items()
-    ]
-    data = ", ".join(f"({i}, {', '.join(row)})" for i, row in enumerate(zip(*columns, strict=True)) for _ in range(2))
-    frame = readers.spark.sql(f"SELECT * FROM VALUES {data} AS t(i, {', '.join(names)})").coalesce(1)
-    path = write_stripes(frame.sortWithinPartitions("i"), tmp_path / "t", ",".join(names))
-    pairs = list(zip(names, KINDS.items(), strict=True))
-    wheres = [f"{name} = CAST({values[0]} AS {kind})" for name, (kind, values) in pairs]
-    wheres += [f"{name} IN ({', '.join(values[1:])})" for name, (_, values) in pairs if len(values) > 2]
-    assert assert_same_rows(readers, path, wheres) > len(wheres)
-
-
-def test_values_of_every_type_by_arrow_are_found(readers: OrcReaders, tmp_path: Path) -> None:
-    timestamps = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 7, 1, 0, 0, 0, 1000), None]
-    kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
-        "t": (pa.int8(), [5, -128, None]),
-        "s": (pa.int16(), [300, -1, None]),
-        "f": (pa.float32(), [0.1, -0.0, None]),
-        "d": (pa.float64(), [0.1, float("nan"), None]),
-        "b": (pa.binary(), [b"\xff", b"", None]),
-        "c": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal(-7), None]),
-        "day": (pa.date32(), [dt.date(1500, 3, 1), dt.date(2026, 1, 1), None]),
-        "at": (pa.timestamp("ms"), timestamps),
-        "instant": (pa.timestamp("ms", "UTC"), timestamps),
-    }
-    if readers.spark.version < "4.2":
-        del kinds["instant"]  # this Spark does not infer its type
-    table = pa.table({name: pa.array(values * 3, kind) for name, (kind, values) in kinds.items()})
-    columns: Any = list(range(1, len(kinds) + 1))
-    for i in range(3):
-        orc.write_table(table.slice(i, 1), tmp_path / f"{i}.orc", bloom_filter_columns=columns, bloom_filter_fpp=0.001)
-    literals = {
-        "t": ("5Y", "-128Y"), "s": ("300S", "-1S"), "f": ("FLOAT('0.1')", "0.0F"), "d": ("0.1D", "double('NaN')"),
-        "b": ("X'FF'", "X''"), "c": ("1.5", "-7"), "day": ("DATE'1500-03-01'", "DATE'2026-01-01'"),
-        "at": ("TIMESTAMP'1969-12-31 23:59:59Z'", "TIMESTAMP'2026-07-01 00:00:00.001Z'"),
-        "instant": ("TIMESTAMP'1969-12-31 23:59:59Z'", "TIMESTAMP'2026-07-01 00:00:00.001Z'"),
-    }  # fmt: skip
-    wheres = [f"{name} = {literal}" for name in kinds for literal in literals[name]]
-    assert assert_same_rows(readers, tmp_path, [*wheres, *(f"{name} IS NULL" for name in kinds)]) > 2 * len(kinds)
 
 
 CONVERSIONS = {
@@ -232,25 +131,6 @@ def test_names_that_differ_by_case_are_not_mixed_up(readers: OrcReaders, tmp_pat
     assert_same_rows(readers, tmp_path / "t.orc", ["st.x = 1", "st.x = -1", "st.x IS NULL"], "st STRUCT<x: BIGINT>")
     one = write_stripes(readers.spark.range(0, 6, 1, 1).selectExpr("id AS Key"), tmp_path / "one", "Key")
     assert assert_same_rows(readers, one, ["key = 1", "KEY = 2"], "kEY BIGINT") == 4
-
-
-@pytest.mark.parametrize("kind", ["CHAR(3)", "VARCHAR(3)"])
-def test_char_columns_that_spark_pads_lose_no_row(readers: OrcReaders, tmp_path: Path, kind: str) -> None:
-    spark = readers.spark
-    stripes_of(spark, tmp_path / "t", "STRING", ["'a'", "'a  '", "'b'", "'b '"])
-    try:
-        for name in ("orc", "bloomorc"):
-            spark.sql(f"CREATE TABLE padded_{name} (c {kind}) USING {name} LOCATION '{tmp_path / 't'}'")
-        for condition in ("c = 'a'", "c = 'b  '", "c IN ('a  ', 'x')", "c < 'b'", "c <> 'b'"):
-            with conf(spark, UNPUSHED):
-                theirs, ours = (
-                    texts(spark.sql(f"SELECT * FROM padded_{name} WHERE {condition}").collect())
-                    for name in ("orc", "bloomorc")
-                )
-            assert ours == theirs, condition
-    finally:
-        for name in ("orc", "bloomorc"):
-            spark.sql(f"DROP TABLE IF EXISTS padded_{name}")
 
 
 TIMESTAMPS = ["1500-01-01", "1582-10-10", "1899-12-31 23:00", "1970-01-01", "1969-12-31 23:59:59.5", "2026-03-29 02:30"]

@@ -167,13 +167,3 @@ def test_options_of_the_session_are_those_of_its_writes(
         with conf(session, {"spark.datasource.bloomorc.planning": "off"}):
             frame = session.read.format("bloomorc").load(str(tmp_path / "t")).where("kind = 'k3'")
             assert (len(frame.collect()), last_plan(frame)[0].reason) == (1, "planning is off")
-
-
-def test_a_load_has_the_files_that_were_there(session: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    session.range(3).write.format("bloomorc").mode("overwrite").save(path)
-    assert rows(session.read.format("bloomorc").load(path)) == [(0,), (1,), (2,)]
-    frame = session.read.format("bloomorc").load(path)
-    session.range(3, 4).write.format("bloomorc").mode("append").save(path)
-    assert rows(frame) == [(0,), (1,), (2,)], "the files of the load"
-    assert rows(session.read.format("bloomorc").load(path)) == [(0,), (1,), (2,), (3,)]

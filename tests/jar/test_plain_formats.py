@@ -1,18 +1,16 @@
-"""Only scans of exactly Spark's own file formats are pruned. Encrypted files are pruned with their keys, else read."""
+"""Only scans of exactly Spark's own file formats are pruned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support import files, plain, spark_kms
+from tests.support import files, plain
 from tests.support.java import compile_jar
 from tests.support.scenarios import PRUNED, read, texts
-from tests.support.spark import conf, write
+from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
 
@@ -82,38 +80,3 @@ def test_other_formats_are_left_alone(jar_spark: SparkSession, tmp_path: Path) -
             lambda: jar_spark.read.format(kind).schema("id BIGINT").load(str(tmp_path / kind)).where("id = 7"),  # noqa: B023
         )
         assert (pruned.rows, pruned.plans) == (["(7,)"], [])
-
-
-# -- encrypted files ---------------------------------------------------------------------------------------------------
-
-GROUPS, ROWS = 4, 50
-
-
-@pytest.fixture(scope="module")
-def kms(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session, configured to decrypt with the keys of the key server."""
-    spark_kms.install(jar_spark, tmp_path_factory.mktemp("kms"))
-    with conf(jar_spark, spark_kms.READING):
-        yield jar_spark
-
-
-@pytest.mark.parametrize("columns", ["", "k1:id", "k2:key"])
-@pytest.mark.parametrize("plaintext", ["true", "false"])
-def test_encrypted_files_are_pruned(kms: SparkSession, tmp_path: Path, columns: str, plaintext: str) -> None:
-    table = pa.table({"id": range(GROUPS * ROWS), "key": [i * 7919 % 100_003 for i in range(GROUPS * ROWS)]})
-    keys = {"column.keys": columns, "footer.key": "kf"} if columns else {"uniform.key": "kf"}
-    options = {f"parquet.encryption.{name}": text for name, text in keys.items()}
-    options["parquet.encryption.plaintext.footer"] = plaintext
-    frame = kms.createDataFrame(table).coalesce(1)
-    path = write(frame, tmp_path / "t", {"key": ROWS}, rows_per_group=ROWS, options=options)
-    value = table["key"][-1].as_py()
-    skipped = {}
-    for provider in ({}, {"spark.datasource.bloomparquet.keyProvider": spark_kms.PROVIDER}):
-        with conf(kms, provider):
-            for where in (f"key = {value}", "key = -5", f"id = {ROWS}", f"id = {ROWS - 1} OR key = {value}"):
-                pruned = plain.compare(kms, lambda: kms.read.parquet(path).where(where))  # noqa: B023
-                skipped[bool(provider), where] = pruned.skipped
-    assert skipped[True, f"key = {value}"] == GROUPS - 1
-    assert skipped[True, f"id = {ROWS}"] == GROUPS - 1
-    if plaintext == "false":
-        assert not any(count for (with_keys, _), count in skipped.items() if not with_keys)

@@ -6,6 +6,7 @@ files apart. The oracle is the same query with pruning off.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,9 @@ PRUNED: dict[str, tuple[str, Kept]] = {
 }
 
 
-@pytest.mark.parametrize("case", PRUNED)
+@pytest.mark.parametrize(
+    ("case", "adaptive"), list(zip(PRUNED, itertools.cycle(["true", "false"]))), indirect=["adaptive"]
+)
 def test_the_keys_of_one_side_prune_the_other(joined: SparkSession, adaptive: None, case: str) -> None:
     sql, expected = PRUNED[case]
     rows, frame = assert_same_rows(joined, sql)

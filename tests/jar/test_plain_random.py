@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,16 @@ from pyspark_bloomparquet import last_plan
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import ROW_ID, cases, data_sets
 from tests.differential.test_orc_spark import CPP
-from tests.support.scenarios import PRUNED, UNPRUNED
+from tests.support.scenarios import PRUNED, UNPRUNED, ask_all
 from tests.support.spark import clock, conf
 from tests.support.switches import require_used
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
-CASES = int(os.environ.get("BLOOMPARQUET_CASES", "500"))
+CASES = int(os.environ.get("BLOOMPARQUET_CASES", "300"))
 PER_DATA_SET = 20
 SETTINGS = {
     "spark.sql.adaptive.enabled": ["true", "false"],
@@ -72,11 +72,12 @@ def test_random_predicates_lose_no_row(jar_spark: SparkSession, tmp_path: Path) 
                 with conf(jar_spark, UNPRUNED):
                     _, truths = sparkside.evaluate(read(str(root)), sqls)
                 with conf(jar_spark, {**values, **PRUNED}):
-                    frame, rids = ask_all(read(str(root)), sqls)
+                    files = read(str(root))
+                    rows, frame = ask_all(files.where(sql).select(ROW_ID) for sql in sqls)
                     plans = [plan for plan in last_plan(frame) if plan.planned]
-            for number, (sql, wanted) in enumerate(zip(sqls, truths, strict=True)):
+            for sql, wanted, found in zip(sqls, truths, rows, strict=True):
                 note(sql)
-                assert sorted(rids[number]) == sorted(wanted), sql
+                assert sorted(row[0] for row in found) == sorted(wanted), sql
                 tally["matching"] += bool(wanted)
             for plan in plans:
                 tally["planned"] += 1
@@ -93,16 +94,3 @@ def test_random_predicates_lose_no_row(jar_spark: SparkSession, tmp_path: Path) 
     assert tally["planned"] > CASES / 3
     for reason in ("bloom", "statistics"):
         require_used(tally, reason, tally["row groups"] / 400)
-
-
-def ask_all(frame: DataFrame, sqls: list[str]) -> tuple[DataFrame, dict[int, list[int]]]:
-    """The union of one scan for each predicate, and the ids of the rows of each."""
-    union = None
-    for number, sql in enumerate(sqls):
-        one = frame.where(sql).selectExpr(f"{number} AS number", ROW_ID)
-        union = one if union is None else union.unionAll(one)
-    assert union is not None
-    rids = defaultdict(list)
-    for number, rid in union.collect():
-        rids[number].append(rid)
-    return union, rids

@@ -14,23 +14,17 @@ from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
 
+# tests.jar.test_plain_random, test_plain_joins_random and test_random_settings have many more.
 SETTINGS = {
     "Spark's defaults": {"codegen.wholeStage": "true", "codegen.factoryMode": "FALLBACK"},
     "not adaptive": {"adaptive.enabled": "false"},
     "row by row": {"parquet.enableVectorizedReader": "false"},
-    "nested row by row": {"parquet.enableNestedColumnVectorizedReader": "false"},
     "small splits": {"files.maxPartitionBytes": "1000b", "files.openCostInBytes": "0"},
     "few partitions": {"files.maxPartitionNum": "1"},
-    "one task": {"optimizer.singleTaskExecution.enabled": "true"},
     "one task, not adaptive": {"optimizer.singleTaskExecution.enabled": "true", "adaptive.enabled": "false"},
-    "interpreted": {},
-    "no pushdown": {"parquet.filterPushdown": "false"},
-    "not ANSI": {"ansi.enabled": "false"},
-    "another zone": {"session.timeZone": "Asia/Kolkata"},
     "sorted joins": {"autoBroadcastJoinThreshold": "-1", "adaptive.autoBroadcastJoinThreshold": "-1"},
     "no reuse": {"exchange.reuse": "false", "execution.reuseSubquery": "false"},
     "no dynamic pruning": {"optimizer.dynamicPartitionPruning.enabled": "false"},
-    "small batches": {"parquet.columnarReaderBatchSize": "3"},
 }
 SAMPLE = (
     "lookup", "aggregate", "global aggregate", "nested", "left join", "scalar subquery", "a CTE used twice", "rollup",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support import files
 from tests.support.option_cases import WRONG_VALUES
 from tests.support.planners import (
     BROKEN,
@@ -44,17 +42,6 @@ def test_a_program_that_is_no_planner_is_warned_of_once(
     assert len(lines) == 1, lines
     assert program in lines[0]
     assert "Spark reads everything, as without bloomparquet" in lines[0]
-
-
-def test_a_python_without_this_package_is_explained(readers: Readers, four_files: str, tmp_path: Path) -> None:
-    program = script(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program, PATH: ""}):
-        plan, _ = unplanned(readers, four_files)
-    assert (
-        "check that this Python can import pyspark_bloomparquet, or name another in spark.bloomparquet.python"
-        in plan.reason
-    )
-    assert len(lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,43 +125,15 @@ def test_storage_the_planner_cannot_open_is_read_unplanned(readers: Readers, fou
     assert len(lines) == 1
 
 
-def test_a_damaged_file_fails_or_is_ignored_as_in_spark(readers: Readers, tmp_path: Path) -> None:
-    for i in range(4):
-        files.write(tmp_path / f"{i}.parquet", {"id": [i, i + 4]}, ["id"], fpp=1e-4)
-    damaged = tmp_path / "2.parquet"
-    data = damaged.read_bytes()
-    damaged.write_bytes(data[:-20] + b"\xff" * 12 + data[-8:])
-    with pytest.raises(Exception, match=r"2\.parquet"):
-        readers.oracle(tmp_path, "id BIGINT").where("id = 1").collect()
-    with pytest.raises(Exception, match=r"2\.parquet"):
-        readers.jar(tmp_path, "id BIGINT").where("id = 1").collect()
-    for value in (1, 5, 2, 99):
-        ours, theirs = (
-            read(tmp_path, "id BIGINT", ignoreCorruptFiles="true").where(f"id = {value}").collect()
-            for read in (readers.jar, readers.oracle)
-        )
-        assert texts(ours) == texts(theirs)
-
-
-def test_a_deleted_file_fails_or_is_ignored_as_in_spark(readers: Readers, tmp_path: Path) -> None:
-    for ignore in ("true", "false"):
-        for i in range(3):
-            files.write(tmp_path / f"{i}.parquet", {"id": [i, 7]}, ["id"], fpp=1e-4)
-        frames = [read(tmp_path, ignoreMissingFiles=ignore).where("id = 7") for read in (readers.oracle, readers.jar)]
-        os.remove(tmp_path / "1.parquet")
-        if ignore == "true":
-            assert [texts(frame.collect()) for frame in frames] == [["(7,)", "(7,)"]] * 2
-        else:
-            for frame in frames:
-                with pytest.raises(Exception, match=r"1\.parquet"):
-                    frame.collect()
-
-
 def test_a_failed_import_is_reported_and_not_retried(readers: Readers, four_files: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
     with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
         plan, failures = unplanned(readers, four_files, planningTimeout=PATIENT)
     assert "exited with code 1: ModuleNotFoundError: No module named 'pyspark_bloomparquet'" in str(plan.reason)
+    assert (
+        "check that this Python can import pyspark_bloomparquet, or name another in spark.bloomparquet.python"
+        in str(plan.reason)
+    )
     assert failures == [1]
     assert len(lines) == len(interpreter.started()) == 1
 

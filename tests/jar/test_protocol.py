@@ -232,44 +232,6 @@ def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None
     path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 
-def shift(path: str, group: int, offset: int | None = None, size: int | None = None) -> None:
-    """Give a row group another start or another length."""
-
-    def change(i: int, row_group: RowGroup) -> None:
-        chunk = row_group.columns[0].meta_data
-        assert chunk is not None
-        if i == group and offset is not None:
-            chunk.data_page_offset, chunk.dictionary_page_offset = offset, None
-        if i == group and size is not None:
-            chunk.total_compressed_size = row_group.total_compressed_size = size
-
-    edit_row_groups(Path(path), change)
-
-
-@pytest.mark.parametrize(
-    ("group", "offset", "size"),
-    [(1, 4, None), (1, None, 0), (0, None, 10**6), (2, None, 10**12), (3, 0, 0), (2, 10**9, None)],
-)
-def test_odd_footer_offsets_lose_no_row_group(tmp_path: Path, group: int, offset: int | None, size: int | None) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": range(40)}, rows_per_group=10, use_dictionary=False)
-    shift(path, group, offset, size)
-    for wanted in range(4):
-        plan = plan_of(path, p.Eq("id", 10 * wanted))
-        answer, body = to_answer(plan)
-        assert answer["plan"]["numRowGroupsTotal"] == answer["plan"]["numRowGroupsRead"] + 3 or plan.kept > 1
-        if answer["plan"]["numFilesReadWhole"]:
-            file, start, length = ranges_in(answer, body)
-            assert (file, start, length) == (
-                [0],
-                [0],
-                [Path(path).stat().st_size],
-            )
-            continue
-        taken, _ = read_by_spark(path, plan)
-        assert wanted in taken
-        assert len(taken) == len(set(taken)), "a row group is read twice"
-
-
 def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
     """Files, starts and lengths."""
     columns: list[list[int]] = np.frombuffer(body, ">i8").reshape(3, answer["ranges"]).tolist()

@@ -14,7 +14,6 @@ import pytest
 
 from tests.corrupt.test_filters import DAMAGE
 from tests.support import files
-from tests.support.core import empty_filters
 from tests.support.files import even
 from tests.support.scenarios import JAR, ORACLE, Readers, read, run
 from tests.support.spark import conf
@@ -23,19 +22,6 @@ pytestmark = pytest.mark.slow
 
 
 # -- other files -------------------------------------------------------------------------------------------------------
-
-
-def test_hidden_files_are_ignored(readers: Readers, tmp_path: Path) -> None:
-    root = tmp_path / "t"
-    even(root / "a.parquet")
-    even(root / "_hidden.parquet", 100)
-    even(root / ".dot.parquet", 200)
-    even(root / "_temporary" / "b.parquet", 300)
-    for name in ("_SUCCESS", ".other.parquet.crc", "_committed_1", "empty.parquet"):
-        (root / name).touch()
-    ran = readers.ask(root, "id = 18", rows_per_group=5)
-    assert (ran.plan.total, ran.plan.kept) == (4, 1)
-    assert len(run(readers.jar(root)).rows) == 20
 
 
 @pytest.mark.parametrize("content", [b"id\n1\n2\n3\n4\n5\n6\n", b"PAR1", b"PAR1" + b"\xff" * 40 + b"PAR1"])
@@ -48,30 +34,6 @@ def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path, content: by
     ran = readers.ask(tmp_path, "id = 18", schema="id BIGINT", read_whole=1, ignoreCorruptFiles="true")
     assert ran.plan.kept == 1
     assert ran.plan.skipped.total() == 3
-
-
-def test_a_truncated_file_is_an_error_unless_ignored(readers: Readers, tmp_path: Path) -> None:
-    whole = Path(even(tmp_path / "a.parquet")).read_bytes()
-    even(tmp_path / "b.parquet")
-    (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
-    for source in (ORACLE, JAR):
-        with pytest.raises(Exception, match=r"a\.parquet"):
-            read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
-    assert len(readers.ask(tmp_path, "id = 18", schema="id BIGINT", read_whole=1, ignoreCorruptFiles="true").rows) == 1
-
-
-@pytest.mark.parametrize("missing", ["false", "true"])
-def test_a_file_deleted_before_it_is_read(readers: Readers, tmp_path: Path, missing: str) -> None:
-    for name in "ab":
-        even(tmp_path / f"{name}.parquet")
-    frame = readers.jar(tmp_path, ignoreMissingFiles=missing).where("id = 18")
-    assert frame.rdd.getNumPartitions() > 0  # planned
-    os.remove(tmp_path / "b.parquet")
-    if missing == "true":
-        assert len(frame.collect()) == 1
-    else:
-        with pytest.raises(Exception, match=r"b\.parquet"):
-            frame.collect()
 
 
 def test_missing_paths_are_sparks_errors(readers: Readers, tmp_path: Path) -> None:
@@ -127,22 +89,6 @@ def test_a_damaged_filter_fails_if_set(readers: Readers, damaged: Path) -> None:
         frame = readers.jar(damaged / file, onFilterError="fail").where("x = 31")
         with pytest.raises(Exception, match=f"{file}: row group 0, column x: its Bloom filter cannot be used"):
             frame.collect()
-
-
-def test_a_damaged_filter_does_not_affect_others(readers: Readers, tmp_path: Path) -> None:
-    for i in range(4):
-        path = files.write(tmp_path / f"{i}.parquet", {"x": list(range(0, 200, 2))}, ["x"])
-        if i == 2:
-            DAMAGE["noise"][0](path)
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
-        ran = run(readers.jar(tmp_path).where("x = 31"))
-        assert (ran.plan.kept, ran.plan.skipped["bloom"], ran.plan.errors, ran.scanned) == (1, 3, 1, 100)
-
-
-def test_an_all_zero_filter_excludes_nothing(readers: Readers, tmp_path: Path) -> None:
-    path = empty_filters(even(tmp_path / "x.parquet"))
-    with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
-        assert run(readers.jar(path).where("id = 18")).rows == ["(18,)"]
 
 
 # -- no rows -----------------------------------------------------------------------------------------------------------
@@ -245,15 +191,6 @@ def test_partition_values_of_every_type(readers: Readers, tmp_path: Path) -> Non
         assert (where, ran.plan.total) == (where, total)
     ran = readers.ask(tmp_path / "t", "id = 8", select=("p_date", "id", "p_text"))
     assert ran.rows == ["(datetime.date(2024, 1, 1), 8, 'z')"]
-
-
-def test_a_partition_column_overrides_a_file_column(readers: Readers, tmp_path: Path) -> None:
-    for value in (1, 2):
-        even(tmp_path / f"P={value}" / "x.parquet", 100 * value, bloom=("id", "p"), p=[value + 2] * 20)
-    readers.agree(tmp_path)
-    for where, count in (("p = 2 AND id = 218", 1), ("p = 4 OR id = 1000", 0), ("p = 1 OR id = 218", 21), ("p > 2", 0)):
-        assert (where, len(readers.ask(tmp_path, where, bind=False).rows)) == (where, count)
-        assert (where, len(run(readers.jar(tmp_path, where=where)).rows)) == (where, count)
 
 
 @pytest.mark.parametrize("kind", ["STRING", "BIGINT", "DOUBLE", "SMALLINT"])

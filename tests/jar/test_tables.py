@@ -90,35 +90,12 @@ def test_tables_of_the_catalog_api_are_planned(session: SparkSession, events: st
     assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
 
 
-def test_partition_columns_have_their_declared_type(session: SparkSession) -> None:
-    """Types inferred from the directories ``p=01`` and ``c=x`` would be INT and STRING."""
-    assert_same(
-        session,
-        "CREATE TABLE {t} (id BIGINT, p STRING, c CHAR(3) COMMENT 'three') USING {fmt} PARTITIONED BY (p, c)",
-        "INSERT INTO {t} VALUES (1, '01', 'x'), (2, '2', 'yy'), (3, NULL, 'zzz')",
-    )
-    for condition, count in (
-        ("p = '01'", 1),
-        ("c = 'x'", 1),
-        ("c = 'x  '", 1),
-        ("c IN ('yy', 'zzz')", 2),
-        ("p IS NULL", 1),
-    ):
-        both_rows = [rows(session.table(f"t_{name}").where(condition)) for name in FORMATS]
-        assert both_rows[0] == both_rows[1]
-        assert len(both_rows[1]) == count
-    assert "three" in str(session.sql("DESCRIBE t_bloomparquet").collect())
-
-
-@pytest.mark.parametrize("there", [False, True], ids=["a new table", "a table that is there"])
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
-def test_save_as_table_equals_parquets(session: SparkSession, mode: str, there: bool) -> None:
+def test_save_as_table_equals_parquets(session: SparkSession, mode: str) -> None:
     outcomes = []
     for name in FORMATS:
-        if there:
-            session.range(3).selectExpr("id + 100 AS id", "id % 2 AS p").write.format(name).partitionBy(
-                "p"
-            ).saveAsTable(f"t_{name}")
+        there = session.range(3).selectExpr("id + 100 AS id", "id % 2 AS p").write.format(name)
+        there.partitionBy("p").saveAsTable(f"t_{name}")
         writer = session.range(4).selectExpr("id % 2 AS p", "id").write.format(name).partitionBy("p").mode(mode)
         try:
             writer.saveAsTable(f"t_{name}")
@@ -204,16 +181,6 @@ def test_a_table_has_no_where(session: SparkSession, events: str) -> None:
             session.sql(query).collect()
     with pytest.raises(IllegalArgumentException, match="option where belongs to a load, and this is a write"):
         session.sql("INSERT INTO filtered VALUES (1, 'a', 1)")
-
-
-def test_a_session_setting_turns_planning_of_a_table_off(session: SparkSession, events: str) -> None:
-    session.sql(f"CREATE TABLE e USING bloomparquet LOCATION '{events}'")
-    with conf(session, {"spark.datasource.bloomparquet.planning": "off"}):
-        frame = session.sql("SELECT s FROM e WHERE id = 23")
-        assert rows(frame) == [("s23",)]
-        (plan,) = last_plan(frame)
-        assert not plan.planned
-    assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
 
 
 def test_our_tables_are_planned_where_plain_scans_are_not(session: SparkSession, events: str) -> None:

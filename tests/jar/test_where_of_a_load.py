@@ -74,6 +74,21 @@ def test_a_setting_between_load_and_action_changes_nothing(
         assert hours(frame) == hours(read(jar_spark, source, path).where(where)) == expected
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_queries_over_a_load_have_their_own_rows(
+    jar_spark: SparkSession, source: str, path: str, adaptive: str
+) -> None:
+    bound = read(jar_spark, source, path, where="hour IN (1, 2, 3)")
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": adaptive}):
+        assert hours(bound.where("hour = 1")) == [1]
+        assert bound.count() == 3
+        assert hours(bound.where("hour = 1").union(bound.where("hour >= 3"))) == [1, 3]
+        assert hours(bound.where("hour = 4")) == []
+        assert hours(bound.join(bound.where("text = '2'").select("hour"), "hour")) == [2]
+        assert bound.selectExpr("count(*)", "min(text)", "max(hour)").collect() == [(3, "1", 3)]
+        assert hours(bound) == [1, 2, 3]
+
+
 def test_an_ansi_error_at_load_stays_an_error(jar_spark: SparkSession, source: str, path: str) -> None:
     with conf(jar_spark, {ANSI: "true"}):
         frame = read(jar_spark, source, path, where="CAST(text AS INT) = 7")

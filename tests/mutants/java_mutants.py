@@ -17,7 +17,6 @@ from typing import NamedTuple
 from tests.mutants.python_mutants import ROOT, copy_project
 
 _PLANNER = "jvm-shim/src/main/java/io/bloomparquet/spark/planner/"
-_ANY = "tests/jar/test_any_predicate.py"
 _CASE = "tests/jar/test_index.py::test_filters_of_changed_case_are_used"
 _CASTS = "tests/jar/test_casts.py"
 _UNUSUAL = "tests/jar/test_unusual_predicates.py"
@@ -43,7 +42,7 @@ MUTANTS = [
     JavaMutant("PlannerPredicate", 'boolean mayDrop = word.equals("and") == positive;',
                'boolean mayDrop = word.equals("and");', _UNUSUAL),
     JavaMutant("PlannerPredicate", 'boolean mayDrop = word.equals("and") == positive;',
-               "boolean mayDrop = true;", _ANY),
+               "boolean mayDrop = true;", _UNUSUAL),
     JavaMutant("PlannerPredicate", "child.weakened(!positive)", "child.weakened(positive)", _UNUSUAL),
     JavaMutant("PlannerPredicate", "same.parts.stream() : Stream.of(each)",
                "same.parts.stream().limit(1) : Stream.of(each)", _UNUSUAL),
@@ -53,9 +52,9 @@ MUTANTS = [
     JavaMutant("PredicateTranslator", "leaf.column().variant() == null", "true", _UNUSUAL),
     JavaMutant("PredicateTranslator", "!expression.exists(Cast.class::isInstance)", "true", _UNUSUAL),
     JavaMutant("ConditionTranslator", 'nullTest("is null", path(test.child()))',
-               "nullTest(Leaf.IS_NOT_NULL, path(test.child()))", _ANY),
+               "nullTest(Leaf.IS_NOT_NULL, path(test.child()))", _UNUSUAL),
     JavaMutant("ConditionTranslator", "values.values.stream().map(each", "values.values.stream().limit(3).map(each",
-               _ANY),
+               _UNUSUAL),
     # lower and upper.
     JavaMutant("ConditionTranslator", 'expression instanceof Lower ? "lower" : "upper"',
                'expression instanceof Lower ? "upper" : "lower"', _CASE),

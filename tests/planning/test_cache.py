@@ -24,7 +24,6 @@ import bloomparquet as bp
 from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.merge import merge
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
@@ -142,12 +141,6 @@ def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None
         assert sum(plan.requests for plan in plans) == 0
 
 
-def test_part_of_a_cached_data_set_keeps_only_its_bitsets(data: Path, directory: Path) -> None:
-    whole = parquet_table(bp.plan(data, "x = 31")).cached_columns()[0, 0].filters
-    part = parquet_table(bp.plan(f"{data}/[0-3].parquet", "x = 31")).cached_columns()[0, 0].filters
-    assert 0.35 < len(part.facts.resident) / len(whole.facts.resident) < 0.45
-
-
 def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
@@ -159,16 +152,6 @@ def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, dir
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(has_its_files, [paths, paths[::-1], paths[:3], paths[3:]] * 8))
-
-
-def test_a_merge_of_one_shared_table_leaves_its_files(data: Path, directory: Path) -> None:
-    """Other threads may read them."""
-    bp.plan(data, "x = 31")
-    restart()
-    table = parquet_table(bp.plan(data, "x = 31"))
-    files, n = table.files, len(table.files)
-    assert merge(list(files), [table], np.zeros(n, np.int64), np.arange(n)) is table
-    assert table.files is files
 
 
 def test_bitsets_beyond_the_memory_bound_are_read_again(data: Path, directory: Path, monkeypatch: Any) -> None:
@@ -196,13 +179,6 @@ def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory
         expected = uncached(tmp_path / "data", "x = 4 OR x = 110")
         assert summary(bp.plan(tmp_path / "data", "x = 4 OR x = 110")) == expected
         restart()
-
-
-def test_plan_without_predicate_is_cached(data: Path, directory: Path) -> None:
-    expected = summary(bp.plan(data))
-    restart()
-    again = bp.plan(data)
-    assert (summary(again), again.requests) == (expected, 0)
 
 
 def test_partition_pruning_uses_the_cached_data_set(tmp_path: Path, directory: Path) -> None:

@@ -41,27 +41,6 @@ def kept(plan: bp.ScanPlan) -> set[tuple[str, int | None]]:
     return {(group.path, group.index) for group in plan.row_groups if group.kept}
 
 
-def test_subsets_and_supersets_read_only_what_is_new(files: list[str], tmp_path: Path) -> None:
-    everything = bp.plan(files, WHERE)
-    assert everything.requests > FILES * 2
-    for some in (files[: FILES // 2], files[1:], files[::-1]):
-        plan = bp.plan(some, WHERE)
-        assert plan.requests == 0
-        assert kept(plan) == {each for each in kept(everything) if each[0] in some}
-    write(tmp_path / "new.orc", pa.table({"a": pa.array([500000000001] * 600, pa.int64())}), stripe=200, stride=50)
-    plan = bp.plan([*files, str(tmp_path / "new.orc")], WHERE)
-    assert 0 < plan.requests <= 2 * STRIPES + 2
-    assert kept(plan) == kept(everything) | {(str(tmp_path / "new.orc"), stripe) for stripe in range(STRIPES)}
-
-
-def test_a_replaced_file_is_read_anew(files: list[str]) -> None:
-    before = bp.plan(files, WHERE)
-    write(Path(files[3]), pa.table({"a": pa.array([500000000001] * 600, pa.int64())}), stripe=200, stride=50)
-    after = bp.plan(files, WHERE)
-    changed = {(files[3], stripe) for stripe in range(STRIPES)}
-    assert kept(after) == {each for each in kept(before) if each[0] != files[3]} | changed
-
-
 def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "bad.orc").write_bytes(b"ORC" + b"x" * 500)
     first = bp.plan(tmp_path, WHERE, skip_corrupt=True)
@@ -70,15 +49,6 @@ def test_skipped_files_do_not_empty_the_cache(files: list[str], tmp_path: Path) 
     assert kept(first) == kept(second)
     with pytest.raises(bp.FormatError, match=r"bad\.orc"):
         bp.plan(tmp_path, WHERE)
-
-
-def test_large_tables_are_evicted(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_cache, "_memory_bytes", 1)
-    assert bp.plan(files, WHERE).requests > 0
-    assert bp.plan(files, WHERE).requests == 0
-    some = kept(bp.plan(files[:1], WHERE))
-    assert len(process_cache._tables) == 1
-    assert some == {each for each in kept(bp.plan(files, WHERE)) if each[0] == files[0]}
 
 
 @pytest.mark.parametrize("skip_corrupt", [False, True])
@@ -148,16 +118,6 @@ def test_a_new_process_reads_nothing_again(mixed: Path, directory: Path) -> None
     some = [str(mixed / f"{number}.orc") for number in (3, 1)]
     assert bp.plan(some, PREDICATES[0]).requests == 0
     assert bp.read_table(mixed, "s = 's1'").num_rows == bp.read_table(mixed).filter(pc.field("s") == "s1").num_rows
-
-
-def test_what_a_new_process_learns_is_added(mixed: Path, directory: Path) -> None:
-    bp.plan(mixed, PREDICATES[0])
-    restart()
-    assert bp.plan(mixed, PREDICATES[3]).requests > 0
-    restart()
-    plans = [bp.plan(mixed, where) for where in (PREDICATES[0], PREDICATES[3])]
-    assert sum(plan.requests for plan in plans) == 0
-    assert len(cache_files(directory)) == 1
 
 
 def test_tables_in_memory_and_on_disk_make_one(mixed: Path, directory: Path) -> None:
@@ -266,15 +226,3 @@ def test_damaged_cache_files_change_no_answer(mixed: Path, directory: Path) -> N
     assert [bp.plan(mixed, where) for where in PREDICATES] == first
     restart()
     assert sum(bp.plan(mixed, where).requests for where in PREDICATES) == 0  # the file was replaced
-
-
-def test_a_directory_that_cannot_be_written_fails_no_plan(
-    mixed: Path, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (directory / "bloomparquet-cache").write_bytes(b"in the way")
-    first = bp.plan(mixed, PREDICATES[0])
-    restart()
-    again = bp.plan(mixed, PREDICATES[0])
-    assert again == first
-    assert again.requests > 0
-    assert sum("the planner's cache cannot" in record.getMessage() for record in caplog.records) == 1

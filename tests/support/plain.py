@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.scenarios import PRUNED, UNPRUNED, ask_all, texts
 from tests.support.spark import conf
 
 NODE = "PrunedFileScan"
@@ -44,6 +44,25 @@ def compare(spark: SparkSession, ask: Ask) -> Pruned:
     with conf(spark, PRUNED):
         assert ask().schema == schema
     return pruned
+
+
+def compare_all(spark: SparkSession, ask: Callable[[str], DataFrame], wheres: Iterable[str]) -> dict[str, Pruned]:
+    """Compare the rows of the query for each of `wheres` without pruning and with it. One query asks all of them."""
+    wheres = list(wheres)
+    with conf(spark, UNPRUNED):
+        expected, _ = ask_all(map(ask, wheres))
+    with conf(spark, PRUNED):
+        rows, frame = ask_all(map(ask, wheres))
+        plans = last_plan(frame)
+    for where, ours, theirs in zip(wheres, rows, expected, strict=True):
+        assert texts(ours) == texts(theirs), where
+    each = zip(wheres, rows, plans, strict=True)
+    return {where: Pruned(texts(ours), [plan] if plan.planned else []) for where, ours, plan in each}
+
+
+def skipped_by(spark: SparkSession, ask: Callable[[str], DataFrame], wheres: Iterable[str]) -> dict[str, int]:
+    """How many row groups the query for each of `wheres` skips, by :func:`compare_all`."""
+    return {where: pruned.skipped for where, pruned in compare_all(spark, ask, wheres).items()}
 
 
 def run(spark: SparkSession, ask: Ask, expected: list[str]) -> Pruned:
