@@ -26,7 +26,6 @@ SURVIVORS: dict[str, int] = {
         "query/casts.py": 3,
         "query/clock_changes.py": 1,
         "query/ordering.py": 26,
-        "query/rounding.py": 3,
         "parquet/values/encoding.py": 30,
         "parquet/values/ranges.py": 4,
         "parquet/bloom_filter/xxh64.py": 1,
@@ -84,7 +83,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
-    CORE + "query/rounding.py": ("tests/query/test_ordering.py",),
+    CORE + "query/families.py": ("tests/query/test_families.py",),
     CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py", "tests/parquet/test_page_search.py"),
     CORE + "parquet/values/ranges.py": ("tests/parquet/test_ranges.py",),
     CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),

@@ -23,6 +23,7 @@ from bloomparquet.errors import PlanError
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis
+from bloomparquet.query.families import INT32_RANGE
 from bloomparquet.query.literals import (
     DAY_NANOSECONDS,
     EPOCH,
@@ -32,7 +33,7 @@ from bloomparquet.query.literals import (
     coerce,
     find_zone,
 )
-from bloomparquet.query.ordering import INT32_RANGE, OLDEST_TIMESTAMP, Encoded, Point, ValueOrder, objects
+from bloomparquet.query.ordering import OLDEST_TIMESTAMP, Encoded, Point, ValueOrder, objects
 
 _FAMILIES: dict[int, Family] = {
     Kind.BOOLEAN: "boolean", Kind.BYTE: "integer", Kind.SHORT: "integer", Kind.INT: "integer", Kind.LONG: "integer",

@@ -25,17 +25,15 @@ from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes, xxh64_int32, xx
 from bloomparquet.parquet.metadata.chunk_fields import ChunkColumns
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.query.columns import LeafColumn, SchemaNode
+from bloomparquet.query.families import INT32_RANGE, INT64_RANGE, ColumnType
 from bloomparquet.query.literals import DAY_NANOSECONDS, Family
 from bloomparquet.query.ordering import (
     BYTES_FAMILIES,
-    INT32_RANGE,
-    INT64_RANGE,
     OLDEST_TIMESTAMP,
     Bounds,
     Encoded,
     Point,
     ValueOrder,
-    exact_values,
     objects,
 )
 
@@ -123,7 +121,7 @@ def encode_values(
 ) -> Encoded | None:
     """The values of an equality or IN as this column stores them. None if the bytes of one value are unknown.
 
-    `timezone` and errors: see :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
+    `timezone` and errors: see :meth:`bloomparquet.query.families.ColumnType.exact_values`.
     """
     if leaf.node.physical_type == "INT96":
         return _encode_int96(leaf, values, traits, timezone)
@@ -138,7 +136,7 @@ def plain_values(
     """The values of an equality or IN as the PLAIN encoding has them: numbers of the column's width, or bytes, after
     their length where it is stored. None if one is unknown, or if readers may show a stored value as another.
 
-    `timezone` and errors: see :meth:`bloomparquet.query.ordering.ValueOrder.keys`.
+    `timezone` and errors: see :meth:`bloomparquet.query.families.ColumnType.exact_values`.
     """
     node, family = leaf.node, parquet_family(leaf.node)
     if family in ("float", "decimal", "other") or node.physical_type in ("INT96", "BOOLEAN") or narrow_range(leaf):
@@ -299,7 +297,7 @@ def _encode_int96(
     """Only Spark's files have a known encoding: nanoseconds of the day, Julian day, in whole microseconds."""
     if parquet_family(leaf.node) == "other":
         return None
-    instants = exact_values("timestamp", values, timezone, ".".join(leaf.path))
+    instants = ColumnType("timestamp", ".".join(leaf.path)).exact_values(values, timezone)
     if instants is None or not traits.spark or traits.legacy_int96:
         return None
     if any(value < OLDEST_TIMESTAMP for value in instants):
