@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.query.families import INT32_RANGE
-from bloomparquet.query.ordering import MAX_DIGITS, Point, ValueOrder
+from bloomparquet.query.families import INT32_RANGE, MAX_DIGITS
+from bloomparquet.query.ordering import Point, ValueOrder
 
 INT32 = ValueOrder("integer", "c", integers=INT32_RANGE)
 FLOAT32 = ValueOrder("float", "c", float_type=np.float32)

@@ -31,6 +31,10 @@ from bloomparquet.query.literals import Family, coerce_all, find_zone
 
 INT32_RANGE = -(1 << 31), (1 << 31) - 1
 INT64_RANGE = -(1 << 63), (1 << 63) - 1
+_UINT32_RANGE = 0, (1 << 32) - 1
+
+MAX_DIGITS = 76
+"""The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
 
 _DECIMAL_DIGITS = 38  # the largest precision of Spark's DECIMAL
 _BIGINT_DIGITS = 20  # the precision of the DECIMAL to which Spark casts a BIGINT
@@ -74,6 +78,22 @@ class ColumnType:
             is_exact = True
         return exact if is_exact else None
 
+    def holds(self, other: ColumnType) -> bool:
+        """Whether this type has all values of the type `other`. If not, readers that show it instead round, cut, wrap
+        or refuse some."""
+        low, high = other.integers
+        if self.family == "decimal" and other.family in ("decimal", "integer"):
+            digits, scale = len(str(high - low)), 0
+            if other.family == "decimal":
+                digits, scale = other.precision or 0, other.scale or 0
+            own_scale = self.scale or 0
+            fits = scale <= own_scale and digits - scale <= (self.precision or 0) - own_scale
+            return fits and other.integers != _UINT32_RANGE  # Spark takes these integers for signed ones
+        if (self.family, other.family) == ("float", "integer"):
+            return bool(high < 1 << np.finfo(self.float_type).nmant + 1)
+        is_in_range = self.integers[0] <= low and high <= self.integers[1] and self.unit <= other.unit
+        return self.family == other.family and is_in_range and np.can_cast(other.float_type, self.float_type)
+
     def _are_exact_numbers(self, numbers: Sequence[Any]) -> bool:
         types = set(map(type, numbers))
         if self.family == "float":
@@ -88,7 +108,7 @@ class ColumnType:
             if float in types:
                 return not any(number <= -_FLOAT_INTEGERS or number >= _FLOAT_INTEGERS for number in numbers)
             return _fit_decimal(numbers, _BIGINT_DIGITS, 0)
-        if self.precision is None or self.scale is None:
+        if self.precision is None or self.scale is None or self.scale > MAX_DIGITS:
             return False
         if self.precision > _DECIMAL_DIGITS:
             return True  # Spark has no such type, and pyarrow compares decimals exactly

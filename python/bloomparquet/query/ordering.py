@@ -21,9 +21,6 @@ from numpy.typing import NDArray
 from bloomparquet.query.families import ColumnType
 from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, to_stored
 
-MAX_DIGITS = 76
-"""The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
-
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
 
@@ -127,9 +124,7 @@ class ValueOrder(ColumnType):
         if family == "string":
             return [value.encode() for value in exact]
         if family == "decimal":
-            if self.scale is None or self.scale > MAX_DIGITS:
-                return None
-            factor = 10**self.scale
+            factor = 10 ** (self.scale or 0)
             return [to_stored(value, factor) for value in exact]
         if family == "date":
             return None if any(value < _OLDEST_DATE for value in exact) else [to_stored(value) for value in exact]

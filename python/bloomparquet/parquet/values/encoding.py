@@ -99,20 +99,24 @@ def float_dtype(node: SchemaNode) -> np.dtype[Any]:
 def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
     """The values that the column can hold, and their order. None if literals cannot be encoded for it, and for INT96,
     which :func:`encode_values` encodes without an order."""
-    node, family = leaf.node, parquet_family(leaf.node)
-    if node.physical_type == "INT96" or _is_ambiguous(node, traits):
+    if leaf.node.physical_type == "INT96" or _is_ambiguous(leaf.node, traits):
         return None
-    is_float = family == "float"
-    is_number = family not in BYTES_FAMILIES and not is_float
+    return parquet_type(leaf.node, ".".join(leaf.path))
+
+
+def parquet_type(node: SchemaNode, column: str = "") -> ValueOrder:
+    """The type of a leaf column, with its name for messages. INT96 has the unit that readers show, microseconds."""
+    family, annotation, physical = parquet_family(node), node.annotation, node.physical_type
+    has_integers = family == "boolean" or (family in _INTEGER_KEYS and physical not in ("INT96", "BYTE_ARRAY"))
     return ValueOrder(
         family,
-        ".".join(leaf.path),
-        integers=_physical_range(node) if is_number else INT64_RANGE,
-        scale=node.annotation.scale if node.annotation else None,
-        precision=node.annotation.precision if node.annotation else None,
-        unit=_UNIT_NS[(node.annotation and node.annotation.unit) or "ns"],
-        length=node.type_length if node.physical_type == "FIXED_LEN_BYTE_ARRAY" else None,
-        float_type=float_dtype(node).type if is_float else np.float64,
+        column,
+        integers=_stored_range(node) if has_integers else INT64_RANGE,
+        scale=annotation.scale if annotation else None,
+        precision=annotation.precision if annotation else None,
+        unit=_UNIT_NS["us" if physical == "INT96" else (annotation and annotation.unit) or "ns"],
+        length=node.type_length if physical == "FIXED_LEN_BYTE_ARRAY" else None,
+        float_type=float_dtype(node).type if family == "float" else np.float64,
     )
 
 
@@ -168,18 +172,13 @@ def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
     if annotation is None:
         return None
     if annotation.kind == "INTEGER" and annotation.bit_width in (8, 16):
-        return _integer_range(annotation.bit_width, unsigned=_unsigned(node))
+        return _stored_range(node)
     precision = annotation.precision
     is_wide = node.physical_type in ("INT64", "FIXED_LEN_BYTE_ARRAY")
     if annotation.kind != "DECIMAL" or precision is None or precision > 18 or not is_wide:
         return None
     shown = INT32_RANGE if precision <= 9 else INT64_RANGE
-    return shown if _physical_range(node)[0] < shown[0] else None
-
-
-def _integer_range(bits: int, *, unsigned: bool = False) -> tuple[int, int]:
-    numbers = 1 << bits
-    return (0, numbers - 1) if unsigned else (-numbers // 2, numbers // 2 - 1)
+    return shown if _stored_range(node)[0] < shown[0] else None
 
 
 def has_order(leaf: LeafColumn) -> bool:
@@ -309,14 +308,15 @@ def _encode_int96(
     return Encoded(objects([value for value, _ in stored]), xxh64_bytes([raw for _, raw in stored]))
 
 
-def _physical_range(node: SchemaNode) -> tuple[int, int]:
+def _stored_range(node: SchemaNode) -> tuple[int, int]:
+    """The least and the greatest integer that the type of the column has."""
     if node.physical_type == "BOOLEAN":
         return 0, 1
-    if node.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        return _integer_range(8 * (node.type_length or 1))
-    if node.physical_type not in ("INT32", "INT64"):
+    if node.physical_type not in ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"):
         raise _unexpected(node)
-    return _integer_range(8 * _WIDTHS[node.physical_type], unsigned=_unsigned(node))
+    n_bytes = _WIDTHS.get(node.physical_type) or node.type_length or 1
+    numbers = 1 << ((node.annotation and node.annotation.bit_width) or 8 * n_bytes)
+    return (0, numbers - 1) if _unsigned(node) else (-numbers // 2, numbers // 2 - 1)
 
 
 def _unexpected(node: SchemaNode) -> TypeError:
