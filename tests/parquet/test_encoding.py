@@ -291,7 +291,7 @@ def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
         encoding._hash(fixed, np.array([1]))
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
-        encoding._stored_range(SchemaNode("x", "OPTIONAL", "DOUBLE"))
+        encoding._integer_range(SchemaNode("x", "OPTIONAL", "DOUBLE"), stored=True)
 
 
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))

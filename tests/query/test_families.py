@@ -40,7 +40,7 @@ EXACT: list[tuple[ColumnType, Any]] = [
     (decimal(9, 2), 10**30), (decimal(15, 2), 0.1), (decimal(15, 2), math.inf),
     (decimal(39, 0), Decimal("1.5")),  # not of Spark
     (DOUBLE, 2**53 + 1), (DOUBLE, 10**400), (DOUBLE, Decimal("1e-30")), (FLOAT, 2**24), (FLOAT, -(2**24)),
-    (FLOAT, 10.5), (FLOAT, Decimal("10.5")), (FLOAT, 1e300), (HALF, 2**24),
+    (FLOAT, 10.5), (FLOAT, Decimal("10.5")), (FLOAT, 1e300), (HALF, 2**11),
     (INSTANT, dt.datetime(1937, 7, 1, tzinfo=UTC)), (ColumnType("date", "c"), "2024-05-17"),
     (ColumnType("string", "c", length=16), "x" * 17), (bytes_of(16), "x" * 16), (bytes_of(16), b"x" * 17),
     (bytes_of(17), "x" * 17), (bytes_of(None), "x" * 17),
@@ -62,7 +62,7 @@ INEXACT: list[tuple[ColumnType, Any]] = [
     (decimal(38, 2), 10**5000), (decimal(38, 2), Decimal("1E+400")), (decimal(16, 2), 0.1),
     (decimal(38, 0), math.inf), (decimal(None, 0), 1), (decimal(9, None), 1),
     (FLOAT, 2**24 + 1),  # without ANSI mode, Spark compares FLOAT and INT as FLOAT
-    (FLOAT, -(2**24) - 1),
+    (FLOAT, -(2**24) - 1), (HALF, 2**11 + 1),
     (INSTANT, dt.datetime(2024, 1, 1)),  # in an unknown zone
     (INSTANT, "2024-01-01 00:00:00"), (bytes_of(16), "x" * 17),
 ]  # fmt: skip

@@ -90,16 +90,20 @@ class ColumnType:
             fits = scale <= own_scale and digits - scale <= (self.precision or 0) - own_scale
             return fits and other.integers != _UINT32_RANGE  # Spark takes these integers for signed ones
         if (self.family, other.family) == ("float", "integer"):
-            return bool(high < 1 << np.finfo(self.float_type).nmant + 1)
+            return high <= self._exact_integers
         is_in_range = self.integers[0] <= low and high <= self.integers[1] and self.unit <= other.unit
         return self.family == other.family and is_in_range and np.can_cast(other.float_type, self.float_type)
+
+    @property
+    def _exact_integers(self) -> int:
+        """A floating-point type lacks some integers above this one."""
+        return 1 << int(np.finfo(self.float_type).nmant) + 1
 
     def _are_exact_numbers(self, numbers: Sequence[Any]) -> bool:
         types = set(map(type, numbers))
         if self.family == "float":
-            return self.float_type is np.float64 or all(
-                type(number) is not int or -_FLOAT_INTEGERS <= number <= _FLOAT_INTEGERS for number in numbers
-            )
+            most = self._exact_integers
+            return self.float_type is np.float64 or all(type(each) is not int or abs(each) <= most for each in numbers)
         if self.family == "integer":
             if types <= {int}:
                 return _ROUNDED.isdisjoint(numbers)

@@ -91,7 +91,7 @@ class ValueOrder(ColumnType):
             return None
         if self.family == "float":
             return self._float_keys(exact)
-        stored = self._stored([value for value in exact if not is_nan(value)])  # no such column holds NaN
+        stored = self._stored(exact)
         if stored is None:
             return None
         return self._bytes_keys(stored) if self.family in BYTES_FAMILIES else self._integer_keys(stored)
@@ -119,7 +119,7 @@ class ValueOrder(ColumnType):
 
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
-        certain for one of them. None of them is NaN."""
+        certain for one of them. NaN stays as it is: no column holds it."""
         family = self.family
         if family == "string":
             return [value.encode() for value in exact]
@@ -129,9 +129,8 @@ class ValueOrder(ColumnType):
         if family == "date":
             return None if any(value < _OLDEST_DATE for value in exact) else [to_stored(value) for value in exact]
         if family in ("timestamp", "timestamp_ntz", "time"):
-            if family != "time" and any(value < OLDEST_TIMESTAMP for value in exact):
-                return None
-            return [to_stored(value, per=self.unit) for value in exact]
+            is_old = any(value < OLDEST_TIMESTAMP for value in exact)
+            return None if is_old else [to_stored(value, per=self.unit) for value in exact]
         return exact
 
     def _integer_keys(self, stored: Sequence[Any]) -> NDArray[Any]:

@@ -101,17 +101,21 @@ def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
     which :func:`encode_values` encodes without an order."""
     if leaf.node.physical_type == "INT96" or _is_ambiguous(leaf.node, traits):
         return None
-    return parquet_type(leaf.node, ".".join(leaf.path))
+    return parquet_type(leaf.node, ".".join(leaf.path), stored=True)
 
 
-def parquet_type(node: SchemaNode, column: str = "") -> ValueOrder:
-    """The type of a leaf column, with its name for messages. INT96 has the unit that readers show, microseconds."""
+def parquet_type(node: SchemaNode, column: str = "", *, stored: bool = False) -> ValueOrder:
+    """The type of a leaf column, with its name for messages. INT96 has the unit that readers show, microseconds.
+
+    `stored`: with all integers that a file can store, also those beyond a type of 8 or 16 bits, which readers of a
+    wider type may show.
+    """
     family, annotation, physical = parquet_family(node), node.annotation, node.physical_type
     has_integers = family == "boolean" or (family in _INTEGER_KEYS and physical not in ("INT96", "BYTE_ARRAY"))
     return ValueOrder(
         family,
         column,
-        integers=_stored_range(node) if has_integers else INT64_RANGE,
+        integers=_integer_range(node, stored=stored) if has_integers else INT64_RANGE,
         scale=annotation.scale if annotation else None,
         precision=annotation.precision if annotation else None,
         unit=_UNIT_NS["us" if physical == "INT96" else (annotation and annotation.unit) or "ns"],
@@ -172,13 +176,13 @@ def narrow_range(leaf: LeafColumn) -> tuple[int, int] | None:
     if annotation is None:
         return None
     if annotation.kind == "INTEGER" and annotation.bit_width in (8, 16):
-        return _stored_range(node)
+        return _integer_range(node, stored=False)
     precision = annotation.precision
     is_wide = node.physical_type in ("INT64", "FIXED_LEN_BYTE_ARRAY")
     if annotation.kind != "DECIMAL" or precision is None or precision > 18 or not is_wide:
         return None
     shown = INT32_RANGE if precision <= 9 else INT64_RANGE
-    return shown if _stored_range(node)[0] < shown[0] else None
+    return shown if _integer_range(node, stored=True)[0] < shown[0] else None
 
 
 def has_order(leaf: LeafColumn) -> bool:
@@ -308,14 +312,15 @@ def _encode_int96(
     return Encoded(objects([value for value, _ in stored]), xxh64_bytes([raw for _, raw in stored]))
 
 
-def _stored_range(node: SchemaNode) -> tuple[int, int]:
-    """The least and the greatest integer that the type of the column has."""
+def _integer_range(node: SchemaNode, *, stored: bool) -> tuple[int, int]:
+    """The least and the greatest integer of the physical type if `stored`, else those of the annotation."""
     if node.physical_type == "BOOLEAN":
         return 0, 1
     if node.physical_type not in ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"):
         raise _unexpected(node)
     n_bytes = _WIDTHS.get(node.physical_type) or node.type_length or 1
-    numbers = 1 << ((node.annotation and node.annotation.bit_width) or 8 * n_bytes)
+    bit_width = None if stored or node.annotation is None else node.annotation.bit_width
+    numbers = 1 << (bit_width or 8 * n_bytes)
     return (0, numbers - 1) if _unsigned(node) else (-numbers // 2, numbers // 2 - 1)
 
 
