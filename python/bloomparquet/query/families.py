@@ -6,8 +6,8 @@ integers as DOUBLE. Where such a type rounds, rows match that do not equal the l
 only if every reader compares the stored values exactly:
 
     column         literals that are compared exactly
-    integer        all int; int and Decimal that fit a DECIMAL beside BIGINT; with a float among them, all below 2**24
-    DECIMAL(p, s)  int and Decimal that fit a DECIMAL beside the column; if p is at most 15, float only
+    integer        int; with Decimals, those that fit one DECIMAL with BIGINT; with a float, those below 2**24
+    DECIMAL(p, s)  int and Decimal that fit one DECIMAL with the column; or only floats, if p is at most 15
     FLOAT          float and Decimal; int up to 2**24
     DOUBLE         all numbers
     timestamp      with an offset; without one if the zone is known, in a region since 1970
