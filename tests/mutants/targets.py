@@ -25,7 +25,7 @@ SURVIVORS: dict[str, int] = {
         "query/arrow_values.py": 2,
         "query/casts.py": 3,
         "query/clock_changes.py": 1,
-        "query/families.py": 6,
+        "query/families.py": 2,
         "query/ordering.py": 17,
         "parquet/values/encoding.py": 30,
         "parquet/bloom_filter/xxh64.py": 1,
