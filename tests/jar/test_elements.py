@@ -150,10 +150,7 @@ KEPT = [
 def answers(path: str, jar_spark: SparkSession) -> dict[str, list[str]]:
     """The rows of each condition, by Spark's own reader. The query has no filter, so nothing is skipped."""
     with conf(jar_spark, SETTINGS):
-        wheres = [*HITS, *MISSES, *KEPT]
-        verdicts = (f"({where}) AS `{i}`" for i, where in enumerate(wheres))
-        rows = read(jar_spark, "parquet", path).selectExpr("struct(*) AS row", *verdicts).collect()
-    return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
+        return Readers(jar_spark).answers(path, [*HITS, *MISSES, *KEPT])
 
 
 def ask(spark: SparkSession, path: str, wheres: list[str], answers: dict[str, list[str]]) -> dict[str, ScanSummary]:

@@ -15,11 +15,11 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
-from tests.jar.test_observed import explained
 from tests.planning.test_why_not import JOINS, UNPLANNED
 from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
 from tests.support.spark import application_conf, conf
+from tests.support.spark_log import explained
 
 JAVA = Path(__file__).parents[2] / "jvm-shim/src/main/java/io/bloomparquet/spark/planner/WhyNot.java"
 

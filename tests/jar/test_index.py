@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import shutil
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +23,7 @@ from tests.support.planners import warnings
 from tests.support.s3 import s3_server
 from tests.support.scenarios import PRUNED, Readers, run, texts
 from tests.support.spark import conf
+from tests.support.spark_log import explained
 
 pytestmark = pytest.mark.slow
 
@@ -185,10 +185,7 @@ def test_explain_and_metrics_tell_of_the_index(jar_spark: SparkSession, readers:
         for frame in (readers.jar(data).where("id = 7"), readers.oracle(data).where("id = 7")):
             ran = run(frame)
             assert ran.rows == [repr((7, name_of(7)))]
-            text = io.StringIO()
-            with contextlib.redirect_stdout(text):
-                frame.explain("formatted")
-            assert "by Bloom filter); index: 4 of 4 files" in text.getvalue()
+            assert "by Bloom filter); index: 4 of 4 files" in explained(frame, "formatted")
 
 
 @pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])

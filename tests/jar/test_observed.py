@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files
 from tests.support.spark import conf
+from tests.support.spark_log import explained
 
 pytestmark = pytest.mark.usefixtures("transparent")
 
@@ -179,13 +178,6 @@ def test_scans_of_orc_are_counted_in_stripes(jar_spark: SparkSession, tmp_path: 
 
 
 # ---- EXPLAIN
-
-
-def explained(frame: DataFrame, mode: str) -> str:
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        frame.explain(mode=mode)
-    return text.getvalue()
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -126,36 +125,6 @@ def test_impossible_options_are_errors_before_writing(mixed: DataFrame, tmp_path
         mixed.write.format("bloomorc").options(**options).save(str(tmp_path / "t"))
     assert message.lower() in str(raised.value).lower()
     assert not list(tmp_path.rglob("*.orc"))
-
-
-@pytest.fixture
-def database(session: SparkSession) -> Iterator[str]:
-    session.sql("CREATE DATABASE IF NOT EXISTS orcs")
-    yield "orcs"
-    session.sql("DROP DATABASE orcs CASCADE")
-
-
-def test_tables_of_the_catalog(session: SparkSession, database: str) -> None:
-    name = f"{database}.t"
-    select = "SELECT id % 2 AS p, xxhash64(id) AS k, id FROM range({}, {}, 1, 1)"
-    session.sql(
-        f"CREATE TABLE {name} USING bloomorc OPTIONS (bloomColumns 'k') PARTITIONED BY (p) AS {select.format(0, 50)}"
-    )
-    session.sql(f"INSERT INTO {name} SELECT xxhash64(id), id, id % 2 FROM range(50, 100, 1, 1)")
-    frame = session.sql(f"SELECT id, p FROM {name} WHERE k = xxhash64(77L)")
-    assert rows(frame) == [(77, 1)]
-    assert [(plan.total, plan.kept) for plan in last_plan(frame)] == [(4, 1)]
-    session.sql(f"INSERT OVERWRITE {name} PARTITION (p = 1) SELECT xxhash64(id), id FROM range(200, 203)")
-    assert rows(session.sql(f"SELECT p, count(*), max(id) FROM {name} GROUP BY p")) == [(0, 50, 98), (1, 3, 202)]
-    with conf(session, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
-        session.sql(f"INSERT OVERWRITE {name} SELECT xxhash64(id), id, 0 FROM range(300, 302)")
-    assert rows(session.sql(f"SELECT p, count(*), max(id) FROM {name} GROUP BY p")) == [(0, 2, 301), (1, 3, 202)]
-    session.range(5).write.format("bloomorc").saveAsTable(f"{database}.u")
-    session.range(5, 7).write.format("bloomorc").mode("append").saveAsTable(f"{database}.u")
-    assert rows(session.table(f"{database}.u")) == [(i,) for i in range(7)]
-    session.sql(f"ALTER TABLE {name} ADD COLUMNS (more STRING)")
-    session.sql(f"INSERT INTO {name} VALUES (1, 1, 'x', 5)")
-    assert rows(session.sql(f"SELECT id, p FROM {name} WHERE more = 'x'")) == [(1, 5)]
 
 
 def test_options_of_the_session_are_those_of_its_writes(

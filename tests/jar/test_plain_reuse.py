@@ -34,16 +34,21 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-@pytest.fixture(params=["true", "false"], ids=["adaptive", "not-adaptive"])
+@pytest.fixture
 def session(request: pytest.FixtureRequest, jar_spark: SparkSession) -> Iterator[SparkSession]:
-    with conf(jar_spark, {"spark.sql.adaptive.enabled": request.param, **PRUNED}):
+    with conf(jar_spark, {"spark.sql.adaptive.enabled": getattr(request, "param", "true"), **PRUNED}):
         yield jar_spark
+
+
+both = pytest.mark.parametrize("session", ["true", "false"], ids=["adaptive", "not-adaptive"], indirect=True)
+"""For tests of queries that adaptive execution plans in another way."""
 
 
 def ids(frame: DataFrame) -> list[int]:
     return sorted(row["id"] for row in frame.collect())
 
 
+@both
 def test_each_query_of_one_frame_has_its_own_plan(session: SparkSession, root: Path) -> None:
     frame = session.read.parquet(str(root))
     one, two = frame.where("id = 1"), frame.where("id IN (2, 3)")
@@ -57,6 +62,7 @@ def test_each_query_of_one_frame_has_its_own_plan(session: SparkSession, root: P
     assert [plan.kept for plan in last_plan(one)] == [1]
 
 
+@both
 def test_a_cache_is_not_pruned_by_later_filters(session: SparkSession, root: Path) -> None:
     frame = session.read.parquet(str(root))
     for cached in (frame.where("id >= 100").cache(), frame.cache()):
@@ -111,6 +117,7 @@ def test_the_scan_reports_what_it_read(session: SparkSession, root: Path) -> Non
             assert counts == {"numFiles": FILES, "numOutputRows": 20}
 
 
+@both
 def test_a_plan_that_keeps_all_leaves_sparks_scan(session: SparkSession, root: Path) -> None:
     frame = session.read.parquet(str(root))
     every, some = frame.where("id >= 0"), frame.where("id = 1")
@@ -154,6 +161,7 @@ def test_checkpoints_keep_the_rows_of_a_pruned_frame(session: SparkSession, root
     assert ids(reliable) == sorted(row.id for row in rdd.collect()) == [5, 6]
 
 
+@both
 def test_views_and_path_queries_return_their_rows(session: SparkSession, root: Path) -> None:
     session.read.parquet(str(root)).createOrReplaceTempView("all_rows")
     session.sql("CREATE OR REPLACE TEMPORARY VIEW few AS SELECT id AS key, v FROM all_rows WHERE id IN (1, 2, 3)")

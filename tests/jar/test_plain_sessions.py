@@ -56,20 +56,6 @@ def test_a_wrong_setting_fails_no_plain_query(jar_spark: SparkSession, path: str
         assert "planing" in str(last_plan(frame)[0].reason)
 
 
-def test_a_query_that_is_optimized_before_the_setting_changes(jar_spark: SparkSession, path: str) -> None:
-    keys = "SELECT /*+ BROADCAST(k) */ t.id FROM t JOIN (VALUES (250L), (251L)) k(id) ON t.id = k.id WHERE k.id > 0"
-    jar_spark.read.parquet(path).createOrReplaceTempView("t")
-    with conf(jar_spark, PRUNED):
-        frame = jar_spark.sql(keys)
-        optimized = frame._jdf.queryExecution().optimizedPlan().toString()
-        assert "dynamicpruning" in optimized
-    with conf(jar_spark, UNPRUNED):
-        assert rows(frame) == [(250,), (251,)]
-        assert NODE not in executed(frame)
-        assert "dynamicpruning" not in executed(frame)
-    jar_spark.catalog.dropTempView("t")
-
-
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.parametrize("phase", ["optimizedPlan", "executedPlan"])
 def test_a_join_that_is_planned_before_dynamic_pruning_is_off(

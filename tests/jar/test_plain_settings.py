@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.jar.test_queries import QUERIES, lake  # noqa: F401 - a fixture
 from tests.support import plain
@@ -103,20 +102,6 @@ def test_a_query_without_data_filters_keeps_its_plan(readers: Readers, lake: Pat
                 texts_of_plans.append(plain.without_ids(text))
         assert texts_of_plans[0] == texts_of_plans[1]
         assert plain.NODE not in texts_of_plans[1]
-
-
-def test_two_sessions_have_their_own_settings(jar_spark: SparkSession, lake: Path) -> None:  # noqa: F811
-    other = jar_spark.newSession()
-    other.conf.set("spark.bloomparquet.transparent", "false")
-    other.conf.set("spark.sql.session.timeZone", "America/New_York")
-    for where in ("id = 100", "at = '2026-01-01 05:00:00'"):
-        rows = []
-        for session in (jar_spark, other):
-            with conf(jar_spark, PRUNED), conf(jar_spark, {"spark.sql.session.timeZone": "America/New_York"}):
-                frame = read(session, "parquet", lake / "orders").where(where)
-                rows.append(texts(frame.collect()))
-                assert (plain.NODE in plain.executed(frame)) is (session is jar_spark)
-        assert rows[0] == rows[1] != []
 
 
 @pytest.mark.parametrize(("setting", "is_pruned"), [("TRUE", True), (" false ", False)])

@@ -53,14 +53,12 @@ def asks(spark: SparkSession, *queries: str) -> int:
 
 BUCKET_SETTINGS = {
     "defaults": {},
-    "all bucketed": {"sources.bucketing.autoBucketedScan.enabled": "false"},
     "not adaptive": {"adaptive.enabled": "false", "sources.bucketing.autoBucketedScan.enabled": "false"},
     "sorted": {
         "legacy.bucketedTableScan.outputOrdering": "true",
         "sources.bucketing.autoBucketedScan.enabled": "false",
     },
     "coalesced": {"bucketing.coalesceBucketsInJoin.enabled": "true"},
-    "no bucketing": {"sources.bucketing.enabled": "false"},
 }
 
 

@@ -15,8 +15,8 @@ from tests.support.spark import rows, write
 
 pytestmark = pytest.mark.slow
 
-FILES, ROWS = 4, 40_000
-VALUE = 7919 * 33_333 % 1_000_003
+FILES, ROWS = 4, 8_000
+VALUE = 7919 * 6_666 % 1_000_003
 
 
 def load(spark: SparkSession, path: str) -> DataFrame:
@@ -35,14 +35,14 @@ def skipped(frame: DataFrame) -> int:
 def bare(jar_spark: SparkSession, tmp_path: Path) -> str:
     """Spark's files without options: no filters."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
-    return write(frame, tmp_path / "t", files=FILES, rows_per_group=2000)
+    return write(frame, tmp_path / "t", files=FILES, rows_per_group=400)
 
 
 @pytest.fixture
 def large(jar_spark: SparkSession, tmp_path: Path) -> str:
     """Spark's files with filters enabled: 1 MiB per column chunk."""
     frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
-    return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=2000)
+    return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=400)
 
 
 def test_next_query_uses_the_new_filters(jar_spark: SparkSession, bare: str) -> None:
@@ -70,7 +70,7 @@ CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_earlier_plans_and_listings_keep_their_rows(jar_spark: SparkSession, large: str, change: str) -> None:
-    values = f"{VALUE}, 7919, {7919 * 39_999 % 1_000_003}"
+    values = f"{VALUE}, 7919, {7919 * 7_999 % 1_000_003}"
     expected = rows(jar_spark.read.parquet(large).where(f"id IN ({values})"))
     everything = rows(jar_spark.read.parquet(large))
     assert len(expected) == 3

@@ -163,9 +163,9 @@ def test_filters_are_read_once_for_many_queries(readers: Readers, tmp_path: Path
     assert (again.kept, again.skipped) == (first.kept, first.skipped)
 
 
-def test_an_in_list_of_100000_values_is_planned(readers: Readers, tmp_path: Path) -> None:
+def test_an_in_list_of_30000_values_is_planned(readers: Readers, tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [i * 1000 for i in range(40)]}, ["id"], rows_per_group=4)
-    among = ", ".join(map(str, [*range(1, 100_001, 2), 12_000, *range(-50_000, 0)]))
+    among = ", ".join(map(str, [*range(1, 30_001, 2), 12_000, *range(-15_000, 0)]))
     ran = run(readers.jar(path).where(f"id IN ({among}, NULL)"))
     assert ran.rows == ["(12000,)"]
     assert ran.plan.planned

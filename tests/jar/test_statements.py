@@ -273,7 +273,7 @@ def pruned(frame: DataFrame) -> tuple[Any, ...]:
     ("plain", "source", "case"),
     [
         *((*PAIRS[0], case) for case in CASES),
-        *((*PAIRS[1], case) for case in ("buckets", "MSCK REPAIR", "ALTER COLUMN")),
+        *((*PAIRS[1], case) for case in ("buckets", "MSCK REPAIR", "ALTER COLUMN", "INSERT OVERWRITE of a partition")),
     ],
 )
 def test_a_statement_does_what_it_does_on_sparks_tables(

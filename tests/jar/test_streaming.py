@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import last_plan
@@ -58,15 +57,6 @@ def test_uncommitted_files_of_a_stream_are_not_read(jar_spark: SparkSession, sou
         assert [row.s for row in one.collect()] == ["s7"]
         (plan,) = last_plan(frame.where("id = 8 AND s = 'no'"))
         assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
-
-
-def test_stream_errors_equal_parquets(jar_spark: SparkSession, source: Path) -> None:
-    messages = []
-    for name in ("parquet", "bloomparquet"):
-        with pytest.raises(IllegalArgumentException, match="Schema must be specified") as caught:
-            jar_spark.readStream.format(name).load(str(source))
-        messages.append(str(caught.value).split("JVM stacktrace")[0])
-    assert messages[0] == messages[1]
 
 
 def test_tables_are_streamed_to_and_from(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:

@@ -122,24 +122,6 @@ def test_a_missing_directory_is_an_empty_table(session: SparkSession, tmp_path: 
             session.sql(f"CREATE TEMPORARY VIEW v (id BIGINT) USING {name} OPTIONS (path '{tmp_path}/{name}')")
 
 
-def test_new_files_are_read_and_caches_refreshed(session: SparkSession, events: str) -> None:
-    session.sql(f"CREATE TABLE e USING bloomparquet LOCATION '{events}'")
-    session.sql("CACHE TABLE e")
-    assert session.table("e").count() == 40
-    assert "InMemoryRelation" in session.table("e")._jdf.queryExecution().executedPlan().toString()
-    more = session.range(100, 110).selectExpr("id", "'m' AS s", "id % 3 AS p")
-    more.write.mode("append").parquet(events)
-    session.catalog.refreshByPath(events)
-    assert session.table("e").count() == 50
-    session.sql("INSERT INTO e VALUES (1000, 'i', 1)")
-    assert session.table("e").count() == 51
-    session.sql("UNCACHE TABLE e")
-    more.write.format("bloomparquet").mode("append").save(events)
-    session.sql("REFRESH TABLE e")
-    assert session.table("e").count() == 61
-    assert session.read.format("bloomparquet").load(events).count() == 61
-
-
 def test_dataframe_writers_insert_rows(session: SparkSession) -> None:
     frame = session.range(4).selectExpr("id AS x", "id % 2 AS y")
     for name in FORMATS:

@@ -91,14 +91,6 @@ def test_a_bad_request_gets_an_error_answer(
     assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 
-def test_a_rewritten_file_is_planned_again(planner: Planner, tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    for value in (1, 2, 3):
-        files.write(path, {"id": [value] * value}, ["id"])
-        answers_by_id = {i: planner.ask([path], equals(i))["plan"]["numRowGroupsRead"] for i in (1, 2, 3)}
-        assert answers_by_id == {i: int(i == value) for i in (1, 2, 3)}
-
-
 def test_a_known_listing_is_not_sent_again(planner: Planner, tmp_path: Path) -> None:
     """The versions of its files are sent unless the jar names them, and each plan is one of the present versions."""
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]

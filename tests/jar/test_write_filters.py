@@ -19,14 +19,16 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
 from pyspark_bloomparquet import last_plan
+from tests.support.scenarios import ask_all
 from tests.support.spark import conf, rows
 from tests.support.written_filters import ROWS_PER_GROUP, filtered_columns, filters, save
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("fpp", [0.2, 0.01, 0.0001])
-@pytest.mark.parametrize("ndv", [1, 2, 30, 1_000, 20_000])
+@pytest.mark.parametrize(
+    ("ndv", "fpp"), [(1, 0.01), (2, 0.2), (30, 0.0001), (1_000, 0.01), (20_000, 0.2), (20_000, 0.0001)]
+)
 def test_a_filter_is_the_smallest_within_the_fpp(jar_spark: SparkSession, tmp_path: Path, ndv: int, fpp: float) -> None:
     """30,000 rows with `ndv` distinct strings and numbers."""
     frame = jar_spark.range(30_000).selectExpr(f"xxhash64(id % {ndv}) AS n", f"concat('v', id % {ndv}) AS s")
@@ -43,12 +45,12 @@ def test_a_filter_is_the_smallest_within_the_fpp(jar_spark: SparkSession, tmp_pa
 
 @pytest.mark.parametrize(
     ("rows_there", "ndv", "limits"),
-    [(2_200_000, 2_200_000, ("16m", "4m")), (1_300_000, 50_000, ("8m", "2m")), (1_300_000, 3, ("8m", "2m"))],
+    [(1_100_000, 1_100_000, ("8m", "2m")), (1_100_000, 50_000, ("8m", "2m")), (1_100_000, 3, ("8m", "2m"))],
 )
 def test_more_values_than_memory_make_the_same_filter(
     jar_spark: SparkSession, tmp_path: Path, rows_there: int, ndv: int, limits: tuple[str, str]
 ) -> None:
-    """As many hashes fit in memory as fill bloomMaxBytes: two million by default, half a million in 4 MiB."""
+    """As many hashes fit in memory as fill bloomMaxBytes: a million in 8 MiB."""
     frame = jar_spark.range(rows_there).selectExpr(f"id * 7919 % {ndv} AS n")
     hashes = xxh64_int64(np.arange(rows_there, dtype=np.int64) * 7919 % ndv)
     sizes = []
@@ -112,8 +114,12 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("legacy", [False, True], ids=["", "legacy format"])
-@pytest.mark.parametrize("sql_type", VALUES)
+LEGACY = [name for name in VALUES if name.startswith("DECIMAL")]  # the legacy format stores these in another way
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "legacy"), [*((name, False) for name in VALUES), *((name, True) for name in LEGACY)]
+)
 def test_no_value_is_missing_from_its_filter(
     jar_spark: SparkSession, tmp_path: Path, sql_type: str, legacy: bool
 ) -> None:
@@ -131,11 +137,9 @@ def test_no_value_is_missing_from_its_filter(
             answers = bp.probe(path, column=column, value=value)
             assert answers[i].verdict is bp.Verdict.MIGHT_MATCH
             assert sum(answer.verdict is bp.Verdict.CANNOT_MATCH for answer in answers[:-1]) == len(values) - 2
-    for reader in ("parquet", "bloomparquet"):
-        loaded = jar_spark.read.format(reader).load(path)
-        for value in values[:-1]:
-            (read,) = loaded.where(loaded["v"] == F.lit(value).cast(sql_type)).select("v").collect()
-            assert read[0] == value
+    loaded = jar_spark.read.parquet(path).select("v")  # parquet-java asks these filters
+    found, _ = ask_all(loaded.where(loaded["v"] == F.lit(value).cast(sql_type)) for value in values[:-1])
+    assert [[row[0] for row in rows] for rows in found] == [[value] for value in values[:-1]]
 
 
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])

@@ -224,8 +224,8 @@ def test_auto_fpp_counts_the_row_groups_of_all_files(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize("change", ["add", "shrink"])
 def test_listed_and_cached_tables_have_the_right_rows(spark: SparkSession, tmp_path: Path, change: str) -> None:
     path = str(tmp_path / "t")
-    frame = spark.range(40_000).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
-    write(frame, path, {"id": None} if change == "shrink" else None, files=4, rows_per_group=2000)
+    frame = spark.range(8_000).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
+    write(frame, path, {"id": None} if change == "shrink" else None, files=4, rows_per_group=400)
     expected = rows(spark.read.parquet(path))
     fresh, read, cached = (spark.read.parquet(path) for _ in range(3))
     ours = spark.read.format("bloomparquet").option("pushFilters", "off").load(path)

@@ -50,10 +50,10 @@ def text_below(home: Path) -> str:
     return "\n".join(path.read_bytes().decode("latin-1") for path in sorted(home.rglob("*")) if path.is_file())
 
 
-def explained(frame: DataFrame) -> str:
-    """EXPLAIN in all of its modes."""
+def explained(frame: DataFrame, *modes: str) -> str:
+    """EXPLAIN in these modes; by default in all of them."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        for mode in ("extended", "formatted", "codegen", "cost"):
+        for mode in modes or ("extended", "formatted", "codegen", "cost"):
             frame.explain(mode=mode)
     return text.getvalue()
