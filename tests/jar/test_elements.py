@@ -185,6 +185,7 @@ def test_the_option_where_prunes_by_elements(path: str, readers: Readers, answer
     rows, frame = ask_all(readers.jar(path, where=where) for where in wheres)
     for where, found, plan in zip(wheres, rows, last_plan(frame), strict=True):
         assert (where, texts(found), plan.kept) == (where, answers[where], 1)
+    for where in wheres[::3]:  # tests.planning.test_elements asks Python more
         assert texts(readers.python(path, where=where).collect()) == answers[where]
 
 

@@ -26,8 +26,7 @@ SETTINGS = {
     "no dynamic pruning": {"optimizer.dynamicPartitionPruning.enabled": "false"},
 }
 SAMPLE = (
-    "lookup", "aggregate", "global aggregate", "nested", "left join", "scalar subquery", "a CTE used twice", "rollup",
-    "explode", "partition or column",
+    "lookup", "aggregate", "left join", "scalar subquery", "a CTE used twice", "rollup", "partition or column",
 )  # fmt: skip
 
 
@@ -61,7 +60,7 @@ def test_rows_do_not_depend_on_a_setting(
         views(readers, lake)
         for each in SAMPLE:
             skipped += plain.run(readers.spark, lambda: readers.spark.sql(query(each)), expected[each]).skipped  # noqa: B023
-    assert skipped > 30
+    assert skipped > 20
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
