@@ -25,10 +25,9 @@ SURVIVORS: dict[str, int] = {
         "query/arrow_values.py": 2,
         "query/casts.py": 3,
         "query/clock_changes.py": 1,
-        "query/ordering.py": 26,
-        "query/rounding.py": 3,
+        "query/families.py": 2,
+        "query/ordering.py": 17,
         "parquet/values/encoding.py": 30,
-        "parquet/values/ranges.py": 4,
         "parquet/bloom_filter/xxh64.py": 1,
         "parquet/bloom_filter/split_block.py": 22,
         "orc/encoding.py": 18,
@@ -84,9 +83,12 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
-    CORE + "query/rounding.py": ("tests/query/test_ordering.py",),
+    CORE + "query/families.py": (
+        "tests/query/test_families.py",
+        "tests/query/test_ordering.py",
+        "tests/parquet/test_held_types.py",
+    ),
     CORE + "parquet/values/encoding.py": ("tests/parquet/test_encoding_exact.py", "tests/parquet/test_page_search.py"),
-    CORE + "parquet/values/ranges.py": ("tests/parquet/test_ranges.py",),
     CORE + "parquet/bloom_filter/xxh64.py": ("tests/parquet/test_xxh64.py",),
     CORE + "orc/encoding.py": ("tests/orc/test_encoding_exact.py",),
     # Filters

@@ -233,37 +233,18 @@ def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path)
     ("kind", "value"),
     [
         (pa.int32(), 2**31),
-        (pa.int32(), -(2**31) - 1),
-        (pa.int32(), 1.5),
         (pa.int32(), Decimal("1.5")),
-        (pa.int32(), 2**80),
-        (pa.int32(), math.inf),
-        (pa.int64(), 2**63),
-        (pa.int64(), 1e300),
-        (pa.uint32(), -1),
-        (pa.uint32(), 2**32),
+        (pa.int64(), -(2**63) - 1),
         (pa.uint64(), -1),
-        (pa.uint64(), 2**64),
-        (pa.uint64(), 10**400),
         (pa.float32(), 0.1),
-        (pa.float32(), 1e39),
-        (pa.float32(), float(2**24 + 1)),
         (pa.float64(), 10**400),
-        (pa.float64(), -(10**400)),
         (pa.float16(), 70000.0),
         (pa.decimal128(5, 2), Decimal("1.005")),
-        (pa.decimal128(5, 2), 10**30),
         (pa.decimal128(5, 2), math.inf),
-        (pa.decimal128(5, 2), Decimal("1E+300")),
-        (pa.decimal128(5, 2), Decimal("1E-300")),
-        (pa.decimal128(38, 0), 10**50),
-        (pa.timestamp("ms"), dt.datetime(2024, 1, 1, microsecond=1)),
         (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
         (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)),
         (pa.time32("ms"), dt.time(1, 1, 1, 1)),
         (pa.binary(3), b"ab"),
-        (pa.binary(3), b"abcd"),
-        (pa.binary(3), b""),
     ],
     ids=str,
 )
@@ -296,7 +277,7 @@ def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
         encoding._hash(fixed, np.array([1]))
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
-        encoding._physical_range(SchemaNode("x", "OPTIONAL", "DOUBLE"))
+        encoding._integer_range(SchemaNode("x", "OPTIONAL", "DOUBLE"), stored=True)
 
 
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))

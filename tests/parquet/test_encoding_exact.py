@@ -26,8 +26,9 @@ from bloomparquet.parquet.values.encoding import (
     parquet_family,
 )
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
+from bloomparquet.query.families import INT32_RANGE, INT64_RANGE
 from bloomparquet.query.literals import Family
-from bloomparquet.query.ordering import INT32_RANGE, INT64_RANGE, Point
+from bloomparquet.query.ordering import Point
 
 SPARK = WriterTraits(spark=True, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(True,))
 OTHER = WriterTraits(spark=False, legacy_int96=False, has_padded_or_collated_text=False, column_orders=(False,))

@@ -55,6 +55,12 @@ def test_numbers_in_the_range_are_skipped(tmp_path: Path, converted_type: int) -
         assert bp.plan(path, f"x = {value}").kept == kept
 
 
+@pytest.mark.parametrize(("converted_type", "stored"), [(INT_8, 300), (INT_8, -129), (INT_16, 70_000)])
+def test_a_reader_of_int_may_show_what_is_stored(tmp_path: Path, converted_type: int, stored: int) -> None:
+    path = write(tmp_path / "x.parquet", converted_type, [1, stored], write_statistics=False)
+    assert [group.kept for group in bp.plan(path, f"x = {stored}").row_groups] == [False, True]
+
+
 def test_an_index_knows_no_more(tmp_path: Path) -> None:
     write(tmp_path / "x.parquet", INT_8, [1, 300])
     bp.build_index(tmp_path)

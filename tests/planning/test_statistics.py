@@ -75,13 +75,6 @@ def test_bounds_and_null_counts_exclude_row_groups(where: str, expected: set[int
     assert kept_indexes(bp.plan(numbers, where)) == expected
 
 
-@pytest.mark.parametrize("bound", [math.inf, -math.inf])
-def test_infinity_is_beyond_every_integer(bound: float, numbers: str) -> None:
-    everything = {0, 1, 2, 4, 5}
-    assert kept_indexes(bp.plan(numbers, bp.Lt("x", bound))) == (everything if bound > 0 else set())
-    assert kept_indexes(bp.plan(numbers, bp.GtEq("x", bound))) == (set() if bound > 0 else everything)
-
-
 @pytest.mark.parametrize(
     ("where", "expected"),
     [

@@ -23,6 +23,7 @@ from bloomparquet.errors import PlanError
 from bloomparquet.orc.bloom_filter import Hashes, hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis
+from bloomparquet.query.families import INT32_RANGE, INT64_RANGE
 from bloomparquet.query.literals import (
     DAY_NANOSECONDS,
     EPOCH,
@@ -32,7 +33,7 @@ from bloomparquet.query.literals import (
     coerce,
     find_zone,
 )
-from bloomparquet.query.ordering import INT32_RANGE, OLDEST_TIMESTAMP, Encoded, Point, ValueOrder, objects
+from bloomparquet.query.ordering import OLDEST_TIMESTAMP, Encoded, Point, ValueOrder, objects
 
 _FAMILIES: dict[int, Family] = {
     Kind.BOOLEAN: "boolean", Kind.BYTE: "integer", Kind.SHORT: "integer", Kind.INT: "integer", Kind.LONG: "integer",
@@ -56,7 +57,9 @@ _SPARK_TYPES: dict[int, str] = {
     Kind.TIMESTAMP_INSTANT: "timestamp",
 }  # fmt: skip
 
-_DECIMAL_RANGE = -(1 << 127), (1 << 127) - 1
+_RANGES: dict[Family, tuple[int, int]] = {
+    "boolean": (0, 1), "date": INT32_RANGE, "decimal": (-(1 << 127), (1 << 127) - 1)
+}  # fmt: skip
 _MAX_CHAR_LENGTH = 255  # in Hive and Spark; values are padded to the length
 _MICROSECOND = 1_000  # in nanoseconds
 _HOUR = 3_600 * NANOSECONDS_PER_SECOND
@@ -166,16 +169,11 @@ def _value_order(orc_type: OrcType, column: str) -> ValueOrder | None:
         return None
     if orc_type.kind == Kind.CHAR and not 0 < (orc_type.maximum_length or 0) <= _MAX_CHAR_LENGTH:
         return None
-    if family == "boolean":
-        return ValueOrder(family, column, integers=(0, 1))
-    if family == "date":
-        return ValueOrder(family, column, integers=INT32_RANGE)
-    if family == "decimal":
-        if orc_type.scale is None:
-            return None
-        return ValueOrder(family, column, integers=_DECIMAL_RANGE, scale=orc_type.scale, precision=orc_type.precision)
+    integers = _RANGES.get(family, INT64_RANGE)
     float_type = np.float32 if orc_type.kind == Kind.FLOAT else np.float64
-    return ValueOrder(family, column, unit=_MICROSECOND, float_type=float_type)
+    return ValueOrder(
+        family, column, integers, orc_type.scale, orc_type.precision, unit=_MICROSECOND, float_type=float_type
+    )
 
 
 def _hash(orc_type: OrcType, keys: NDArray[Any]) -> Hashes | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, UnsupportedError, join_names, located, shorten
 from bloomparquet.parquet.metadata.schema import parse_schema
-from bloomparquet.parquet.values.ranges import is_held_by
+from bloomparquet.parquet.values.encoding import parquet_type
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Chunks, Table, Units
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
@@ -172,7 +172,7 @@ class MappedUnits:
         """Whether literals compare with the stored values as with the table's. The leaf of a list or map has the path
         of the table's leaf only in the layout that Arrow writes; in others it is not comparable."""
         wanted = self._wanted.get(leaf.path)
-        return wanted is not None and is_held_by(leaf.node, wanted)
+        return wanted is not None and parquet_type(wanted).holds(parquet_type(leaf.node))
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         return self._table.chunks(profile, self._stored[profile].leaves[leaf.index], reads)

@@ -19,7 +19,7 @@ from bloomparquet.query.values import Value
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)|nan)\s*", re.ASCII | re.IGNORECASE)
-_MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see rounding
+_MOST_WHOLE = 18  # digits before the point of a cast to DECIMAL, unless the literal has more; see families
 _PARAMETER = re.compile(r"\d{1,9}", re.ASCII)  # a parameter of a type; int() refuses thousands of digits
 _MAX_PRECISION = 38  # the largest precision of a DECIMAL
 _MAX_DIGITS = 100  # more than any type holds, few enough for exact arithmetic

@@ -8,11 +8,9 @@ So each literal is first converted, exactly, to a bound among the values that th
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from functools import reduce
 from typing import Any, Protocol
 
@@ -21,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomparquet.query.arrow_values import FALSE, NULL, from_bools, make_array, make_scalar, stored_array
-from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, NANOSECONDS_PER_SECOND, Family
+from bloomparquet.query.literals import DAY_NANOSECONDS, NANOSECONDS_PER_SECOND, Family, to_stored
 
 Test = Callable[[Any], Any]
 """A function of a column in its comparable type. Returns booleans, null where the column is null."""
@@ -72,10 +70,10 @@ class Domain(Protocol):
 
 
 class _Discrete:
-    """Values stored as the integers from `low` to `high`. A stored integer divided by `factor` is the value."""
+    """Values stored as the integers from `low` to `high`: the values * `times` / `per`."""
 
-    def __init__(self, kind: pa.DataType, low: int, high: int, factor: Fraction) -> None:
-        self.kind, self.low, self.high, self.factor = kind, low, high, factor
+    def __init__(self, kind: pa.DataType, low: int, high: int, times: int = 1, per: int = 1) -> None:
+        self.kind, self.low, self.high, self.times, self.per = kind, low, high, times, per
 
     def equal(self, literal: Any) -> Test:
         stored, exact = self.floor(literal)
@@ -101,16 +99,11 @@ class _Discrete:
 
     def floor(self, literal: Any) -> tuple[int, bool]:
         """The greatest stored integer that is not above `literal`, and whether it equals `literal` and is in range."""
-        if isinstance(literal, dt.date):
-            literal = literal.toordinal() - EPOCH_ORDINAL
-        if isinstance(literal, float) and not math.isfinite(literal):
-            return (self.low - 1 if literal < 0 else self.high + 1), False  # NaN is above all numbers
-        if type(literal) is int and self.factor == 1:
-            stored, whole = literal, True
-        else:
-            scaled = Fraction(literal) * self.factor
-            stored, whole = math.floor(scaled), scaled.denominator == 1
-        return stored, whole and self.low <= stored <= self.high
+        exact = to_stored(literal, self.times, self.per)
+        if isinstance(exact, float):
+            return (self.low - 1 if exact < 0 else self.high + 1), False  # NaN is above all numbers
+        stored = math.floor(exact)
+        return stored, stored == exact and self.low <= stored <= self.high
 
     def scalars(self, stored: Sequence[int | None]) -> pa.Array:
         return stored_array(stored, self.kind)
@@ -202,18 +195,18 @@ def domain_of(kind: pa.DataType) -> Domain:
     if family == "float":
         return _Floats()
     if family == "decimal":
-        return _Discrete(plain, 1 - 10**plain.precision, 10**plain.precision - 1, Fraction(10) ** kind.scale)
+        return _Discrete(plain, 1 - 10**plain.precision, 10**plain.precision - 1, 10**kind.scale)
     if family in ("string", "binary", "uuid"):
         return _Bytes(plain)
     if family == "boolean":
-        return _Discrete(plain, 0, 1, Fraction(1))
+        return _Discrete(plain, 0, 1)
     signed = types.is_signed_integer(plain)
     low, high = (
         (-(1 << plain.bit_width - 1), (1 << plain.bit_width - 1) - 1) if signed else (0, (1 << plain.bit_width) - 1)
     )
     if family == "date":
-        return _Discrete(plain, low, high, Fraction(1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"]))
-    return _Discrete(plain, low, high, Fraction(1) if family == "integer" else Fraction(1, _UNIT_NS[kind.unit]))
+        return _Discrete(plain, low, high, 1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"])
+    return _Discrete(plain, low, high, per=1 if family == "integer" else _UNIT_NS[kind.unit])
 
 
 def _type_below(kind: pa.DataType) -> pa.DataType | None:

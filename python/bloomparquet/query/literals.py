@@ -102,6 +102,20 @@ def coerce_all(
     return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
 
 
+def to_stored(value: Any, times: int = 1, per: int = 1) -> int | float | Fraction:
+    """The number that a column stores for a coerced `value`, which is a number or a date: days since 1970, or `value` *
+    `times` / `per`. It is exact: a Fraction if no integer is equal, a float for NaN and the infinities."""
+    if isinstance(value, dt.date):
+        value = value.toordinal() - EPOCH_ORDINAL
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int):
+        whole, rest = divmod(value * times, per)
+        return whole if rest == 0 else Fraction(value * times, per)
+    exact = Fraction(value) * Fraction(times, per)
+    return exact.numerator if exact.denominator == 1 else exact
+
+
 _Made = TypeVar("_Made")
 
 

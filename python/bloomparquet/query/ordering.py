@@ -13,22 +13,13 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.query.clock_changes import has_moved_time
-from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, coerce_all, find_zone
-from bloomparquet.query.rounding import may_round
-
-INT32_RANGE = -(1 << 31), (1 << 31) - 1
-INT64_RANGE = -(1 << 63), (1 << 63) - 1
-
-MAX_DIGITS = 76
-"""The most digits of a decimal. Without a limit, a damaged scale would make a number of gigabytes."""
+from bloomparquet.query.families import ColumnType
+from bloomparquet.query.literals import DAY_NANOSECONDS, EPOCH_ORDINAL, Family, to_stored
 
 BYTES_FAMILIES = frozenset[Family]({"string", "binary", "uuid"})
 """Families whose keys are bytes."""
@@ -83,45 +74,35 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueOrder:
-    """The values that a file's column can hold, and their order.
+class ValueOrder(ColumnType):
+    """The order of the values that a file's column can hold.
 
     Keys are bytes for :data:`BYTES_FAMILIES`, float64 for ``float``, and for all other families the integers that the
-    file stores: unscaled decimals, days since 1970, or time in units of `unit` nanoseconds. `column` is for messages.
+    file stores: unscaled decimals, days since 1970, or time in units of `unit` nanoseconds.
     """
-
-    family: Family
-    column: str
-    integers: tuple[int, int] = INT64_RANGE  # the least and the greatest
-    scale: int | None = None  # decimal
-    precision: int | None = None  # decimal
-    unit: int = 1  # time, timestamp, timestamp_ntz
-    length: int | None = None  # bytes: the fixed length of every value
-    float_type: type[np.floating[Any]] = np.float64
 
     def keys(self, values: Sequence[Any], timezone: str | None) -> NDArray[Any] | None:
         """The sorted keys of the `values` that the column can hold; None if one of them has no certain key.
 
-        `timezone` is the zone of naive datetimes. If it is None, a naive datetime has no certain key in a UTC-adjusted
-        column. Raises PlanError for a value of another kind than the column's.
+        `timezone` and errors are those of :meth:`ColumnType.exact_values`.
         """
-        exact = self._exact(values, timezone)
+        exact = self.exact_values(values, timezone)
         if exact is None:
             return None
         if self.family == "float":
             return self._float_keys(exact)
-        stored = self._stored([value for value in exact if not is_nan(value)])  # no such column holds NaN
+        stored = self._stored(exact)
         if stored is None:
             return None
         return self._bytes_keys(stored) if self.family in BYTES_FAMILIES else self._integer_keys(stored)
 
     def point(self, value: Any, timezone: str | None) -> Point | None:
         """The position of `value` in the order; None if it is not certain. Errors are those of :meth:`keys`."""
-        exact = self._exact([value], timezone)
-        if exact is None:
+        exact = self.exact_values([value], timezone)
+        if exact is None or is_nan(exact[0]):
             return None
         if self.family == "float":
-            return None if is_nan(exact[0]) else _float_point(exact[0])
+            return _float_point(exact[0])
         stored = self._stored(exact)
         if stored is None:
             return None
@@ -129,46 +110,27 @@ class ValueOrder:
         if isinstance(number, bytes):
             return Point(number)
         low, high = self.integers
-        if number == math.inf or number > high:
+        if number > high:
             return Point(high, 1)
-        if number == -math.inf or number < low:
+        if number < low:
             return Point(low, -1)
         key = math.floor(number)
         return Point(key, 0 if key == number else 1)
 
-    def _exact(self, values: Sequence[Any], timezone: str | None) -> list[Any] | None:
-        """:func:`exact_values`; None also if Spark may round the column or a value to compare them, and for a text that
-        may be the UUID of 16 bytes: other files may say that they are UUIDs."""
-        if self.length == 16 and self.family == "binary" and any(isinstance(v, str) and len(v) > 16 for v in values):
-            return None
-        if may_round(values, self.family, self.precision, self.scale, self.float_type):
-            return None
-        return exact_values(self.family, values, timezone, self.column)
-
     def _stored(self, exact: Sequence[Any]) -> Sequence[Any] | None:
         """Each value as the file would store it, as an exact number (perhaps a Fraction) or bytes; None if that is not
-        certain for one of them."""
+        certain for one of them. NaN stays as it is: no column holds it."""
         family = self.family
-        if family in ("integer", "boolean"):
-            return None if any(is_nan(value) or _rounds_to_whole(value) for value in exact) else exact
-        if family == "decimal":
-            if self.scale is None or self.scale > MAX_DIGITS or any(is_nan(value) for value in exact):
-                return None
-            factor = 10**self.scale
-            return [value if isinstance(value, float) else _integral(Fraction(value) * factor) for value in exact]
-        if family == "date":
-            if any(value < _OLDEST_DATE for value in exact):
-                return None
-            return [value.toordinal() - EPOCH_ORDINAL for value in exact]
-        if family in ("timestamp", "timestamp_ntz", "time"):
-            if family != "time" and any(value < OLDEST_TIMESTAMP for value in exact):
-                return None
-            return [_integral(Fraction(value, self.unit)) for value in exact]
         if family == "string":
-            try:
-                return [value.encode() for value in exact]
-            except UnicodeEncodeError:  # a lone surrogate has no UTF-8 bytes, but a reader may show such a string
-                return None
+            return [value.encode() for value in exact]
+        if family == "decimal":
+            factor = 10 ** (self.scale or 0)
+            return [to_stored(value, factor) for value in exact]
+        if family == "date":
+            return None if any(value < _OLDEST_DATE for value in exact) else [to_stored(value) for value in exact]
+        if family in ("timestamp", "timestamp_ntz", "time"):
+            is_old = any(value < OLDEST_TIMESTAMP for value in exact)
+            return None if is_old else [to_stored(value, per=self.unit) for value in exact]
         return exact
 
     def _integer_keys(self, stored: Sequence[Any]) -> NDArray[Any]:
@@ -179,7 +141,7 @@ class ValueOrder:
         except OverflowError:
             keys = None
         if keys is None or high > 2**64 or bool(((keys < low) | (keys > high)).any()):
-            fitting = [int(number) for number in stored if _is_whole(number) and low <= number <= high]
+            fitting = [int(number) for number in stored if isinstance(number, int) and low <= number <= high]
             keys = objects(fitting) if high >= 2**64 or low < -(2**63) else np.array(fitting, dtype)
         return np.unique(keys, return_index=True)[0]  # without indexes, it imports numpy.ma, which takes 15 ms
 
@@ -200,23 +162,6 @@ class ValueOrder:
         return np.array(ordered, np.float64)
 
 
-def exact_values(family: Family, values: Sequence[Any], timezone: str | None, column: str) -> list[Any] | None:
-    """The `values` coerced by :func:`bloomparquet.query.literals.coerce`; None if one of them means different values to
-    different readers. Parameters and errors are those of :meth:`ValueOrder.keys`."""
-    if timezone is None and family == "timestamp" and any(_is_naive(value) for value in values):
-        return None
-    if family == "integer" and any(_depends_on_reader(value) for value in values):
-        return None
-    exact = coerce_all(values, family, column=column, timezone=timezone or "UTC")
-    if family == "timestamp" and any(time is not None and time < 0 for time in exact):
-        is_named = timezone is not None and not isinstance(find_zone(timezone), dt.timezone)
-        if is_named and any(map(_is_naive, values)):
-            return None  # the time zone data of Java and of Python differ before 1970
-    if family == "timestamp_ntz" and timezone is not None and has_moved_time(exact, find_zone(timezone)):
-        return None
-    return exact
-
-
 def objects(values: Sequence[Any]) -> NDArray[Any]:
     """An array of objects; numpy alone might choose another type."""
     array = np.empty(len(values), object)
@@ -224,40 +169,10 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
-def _is_naive(value: Any) -> bool:
-    return not isinstance(value, dt.datetime) or value.tzinfo is None
-
-
-def _depends_on_reader(value: Any) -> bool:
-    """Whether `value` may equal other integers after Spark's cast of the column and `value` to DOUBLE or DECIMAL.
-
-    This holds for numbers that round to 2**53, the largest integer up to which DOUBLE is exact. :func:`may_round`
-    refuses large floats.
-    """
-    if type(value) is int:
-        return 2**53 < abs(value) < 2**53 + 2
-    if isinstance(value, Decimal) and value.is_finite():
-        return 2**53 < value.copy_abs() < 2**53 + 2
-    return False
-
-
 def _float_point(value: Any) -> Point:
     if isinstance(value, float):
         return Point(value)
     return Point(math.inf, -1) if value > 0 else Point(-math.inf, 1)  # an int beyond the largest float64
-
-
-def _integral(value: Fraction) -> int | Fraction:
-    return value.numerator if value.denominator == 1 else value
-
-
-def _is_whole(value: Any) -> bool:
-    return not (isinstance(value, float) and not math.isfinite(value)) and value == math.floor(value)
-
-
-def _rounds_to_whole(value: Any) -> bool:
-    """Whether `value` is not an integer, but Spark's cast to DOUBLE makes it one."""
-    return isinstance(value, Fraction) and abs(value) < 2**1000 and float(value).is_integer()
 
 
 def is_nan(value: Any) -> bool:

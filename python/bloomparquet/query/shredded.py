@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from bloomparquet.errors import PlanError, quoted, shorten
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
-from bloomparquet.query.ordering import MAX_DIGITS
+from bloomparquet.query.families import MAX_DIGITS
 from bloomparquet.query.predicate import (
     Column,
     Eq,

@@ -27,9 +27,10 @@ from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable
 from bloomparquet.planning.evidence.interface import ChunkFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
+from bloomparquet.query.families import MAX_DIGITS
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
-from bloomparquet.query.ordering import MAX_DIGITS, Bounds, Encoded, Point
+from bloomparquet.query.ordering import Bounds, Encoded, Point
 
 _UNKNOWN = -1
 """A count that is not known."""

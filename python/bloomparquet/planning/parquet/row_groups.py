@@ -21,8 +21,7 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.metadata.read_column import read_extents
-from bloomparquet.parquet.values.encoding import parquet_family
-from bloomparquet.parquet.values.ranges import integer_type, is_held_by_decimal
+from bloomparquet.parquet.values.encoding import parquet_family, parquet_type
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
@@ -31,6 +30,7 @@ from bloomparquet.planning.parquet.columns import ColumnChunks
 from bloomparquet.planning.parquet.extract import extract_column, footer_error
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
+from bloomparquet.query.families import ColumnType
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import lazy_property, new_lock
@@ -338,12 +338,13 @@ def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
     """
     family, decimal = parquet_family(node), _DECIMAL.fullmatch(reader_type)
     if decimal is not None:
-        return is_held_by_decimal(node, precision=int(decimal[1]), scale=int(decimal[2]))
+        shown = ColumnType("decimal", "", precision=int(decimal[1]), scale=int(decimal[2]))
+        return shown.holds(parquet_type(node))
     if family == "integer":
-        is_signed, bits = integer_type(node)
+        low, high = parquet_type(node).integers
         if reader_type == "double":
-            return is_signed and bits <= 32
-        return _INTEGER_BITS.get(reader_type, 0) > bits - is_signed
+            return low < 0 and high < 2**31
+        return high < 1 << _INTEGER_BITS.get(reader_type, 1) - 1
     if node.annotation is not None and node.annotation.unit == "ns":
         return False  # Spark's types have microseconds
     return reader_type in _READER_TYPES.get(node.physical_type if family == "float" else family, ())
