@@ -195,11 +195,10 @@ def _contents(raw: bytes, number: int) -> dict[str, Any]:
     table = read_segment(file, LocalStorage(), "/", ReadCount())
     assert isinstance(table.files, StoredFiles)
     arrays = {f"table {name}": array for name, array in {**table.files.arrays, "rows": table.arrays.rows}.items()}
-    for key in _one_of(sorted(table.column_keys()), number):
-        column = table.cached_arrays(key)
-        if column is not None and column.bounds is not None:
+    for key, column in _one_of(sorted(table.known_columns().items()), number):
+        if column.bounds is not None:
             arrays[f"lower {key}"], arrays[f"upper {key}"] = column.bounds.lower, column.bounds.upper
-            arrays[f"nulls {key}"], arrays[f"offset {key}"] = column.nulls, column.offset
+            arrays[f"nulls {key}"], arrays[f"offset {key}"] = column.nulls, column.filters.offset
     for name in _one_of(list(file.tiles), number):
         slices = file.tile(name)
         with suppress(DamagedSliceError):

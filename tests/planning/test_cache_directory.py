@@ -98,7 +98,7 @@ def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
     for path in ("0.parquet", "1.parquet"):
         one = bp.Dataset.open(data / path)
         plan_dataset(one, None, PlanOptions(cache=small))
-    assert len(small._tables) == 1
+    assert len(small._parts) == 1
 
 
 def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
@@ -107,13 +107,13 @@ def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
     cache = PlanCache(memory_bytes=1 << 20)
     for table in tables:
         plan_dataset(table, "x = 31", PlanOptions(cache=cache))
-    first, *others = cache._tables.values()
+    first, *others = cache._parts
     assert cache._size() <= 1 << 20
-    others[0].table.arrays.extents.resize((1 << 17, 2), refcheck=False)  # 2 MiB
+    others[0].part.arrays.extents.resize((1 << 17, 2), refcheck=False)  # 2 MiB
     for use in range(16):
         plan_dataset(tables[1], "x = 31", PlanOptions(cache=cache))
-        assert (use < 7) == (first in cache._tables.values())
-    assert len(cache._tables) == 1
+        assert (use < 7) == (first in cache._parts)
+    assert len(cache._parts) == 1
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:

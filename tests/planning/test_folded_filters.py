@@ -50,7 +50,6 @@ def test_no_value_of_a_filter_is_excluded(shapes: list[tuple[int, int]], data: s
     values, sizes = map(list, zip(*shapes, strict=True))
     copies = folded_copies(values, sizes)
     chunks = data.draw(st.permutations(range(len(shapes))))
-    copies = data.draw(st.sampled_from((copies, FoldedFilters.concatenate([copies.take(np.arange(len(shapes)))]))))
     wanted = [500 * chunk + data.draw(st.integers(0, values[chunk] - 1)) for chunk in chunks]
     extra = data.draw(st.integers(1, 200))  # also more values than a copy is asked for
     asked = question(chunks, [max(0, value - extra) for value in wanted], [value + 1 for value in wanted])
@@ -95,37 +94,12 @@ def test_nothing_is_added_after_a_copy_did_not_fit(monkeypatch: pytest.MonkeyPat
     assert (one.is_full, one.present.tolist(), one.cached_bytes) == (True, [False, False], 0)
 
 
-@pytest.mark.parametrize(("room", "kept"), [(3, 3), (2, 2), (1, 1), (0, 0)])
-def test_joined_copies_are_bounded(room: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [folded_copies([200] * (i + 1), [13] * (i + 1)).take(np.array([i])) for i in range(3)]
-    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 32 * 13 * room + 31)
-    joined = FoldedFilters.concatenate(parts)
-    assert joined.present.tolist() == [i < kept for i in range(3)]
-    assert joined.cached_bytes == 32 * 13 * kept
-    for i in range(kept):
-        held = [joined.excluded(question([i], [500 * i + k], [500 * i + k + 1]))[0] for k in range(200)]
-        others = [joined.excluded(question([i], [3_000 + k], [3_001 + k]))[0] for k in range(200)]
-        assert not any(held)
-        assert sum(others) > 150
-
-
 def test_chunks_without_a_copy_or_a_value_are_not_excluded() -> None:
-    copies = FoldedFilters.concatenate([folded_copies([1], [8]), FoldedFilters.none(1)])
+    bitset = Ranges(np.full(256, 1, np.uint8), np.array([0]))
+    copies = FoldedFilters.none(2).added(np.array([0]), bitset, np.array([256]))
     assert copies.present.tolist() == [True, False]
-    assert copies.excluded(question([0, 1], [3_000, 3_000], [3_001, 3_001])).tolist() == [True, False]
+    assert not copies.excluded(question([1], [3_000], [3_001])).any()
     assert not copies.excluded(question([0, 1], [3_000, 3_000], [3_000, 3_000])).any()
-
-
-def test_copies_move_with_their_chunks() -> None:
-    copies = folded_copies([200, 300, 400], [64, 64, 128]).take(np.array([2, 0]))
-    joined = FoldedFilters.concatenate([folded_copies([100], [16]), copies, FoldedFilters.none(2)]).take(
-        np.array([4, 2, 1, 0])
-    )
-    assert joined.present.tolist() == [False, True, True, True]
-    for chunk, held in ((1, 0), (2, 1_000), (3, 0)):
-        assert not joined.excluded(question([chunk], [held + 50], [held + 51]))[0]
-        excluded = [joined.excluded(question([chunk], [3_000 + i], [3_001 + i]))[0] for i in range(50)]
-        assert sum(excluded) > 40
 
 
 def many(path: Path, start: int) -> str:

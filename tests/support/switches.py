@@ -71,7 +71,7 @@ def require_off(plan: ScanPlan) -> None:
         for name, decisions in _DECISIONS.items():
             assert name not in _off or not any(decided.get(each) for each in decisions), (name, decided)
     assert "index" not in _off or plan.indexed == 0
-    assert "caches" not in _off or not process_cache._tables
+    assert "caches" not in _off or not process_cache._parts
 
 
 def run_without() -> None:

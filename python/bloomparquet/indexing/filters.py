@@ -15,7 +15,7 @@ from bloomparquet.indexing.columns import FilterToMake
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
 from bloomparquet.planning.evidence.section_file import NewTile
-from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -68,7 +68,7 @@ class FilterSet:
         return tile, at, tiles
 
 
-def stored_filters(table: RowGroups, chunks: ColumnChunks, reads: ReadCount) -> Filters:
+def stored_filters(table: RowGroups, chunks: PartChunks, reads: ReadCount) -> Filters:
     """The usable filters in the files, by chunk. An unusable filter is left to plans, which report it."""
     for some, bitsets in chunks.filters.read_all(table.storage, reads):
         for chunk, bits in zip(some, bitsets, strict=True):
@@ -76,7 +76,7 @@ def stored_filters(table: RowGroups, chunks: ColumnChunks, reads: ReadCount) -> 
 
 
 def made_filters(
-    table: RowGroups, chunks: ColumnChunks, wanted: FilterToMake, has_filter: NDArray[np.bool_], reads: ReadCount
+    table: RowGroups, chunks: PartChunks, wanted: FilterToMake, has_filter: NDArray[np.bool_], reads: ReadCount
 ) -> Filters:
     """Make filters of the values of the chunks without a filter. Raises FormatError for a damaged chunk."""
     change = partial(_in_case, wanted.case) if wanted.case else None

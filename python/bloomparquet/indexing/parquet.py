@@ -16,7 +16,7 @@ from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
-from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.storage.files import FileInfo, Storage
@@ -91,7 +91,7 @@ def _contents(
 
 def _columns_of(
     table: RowGroups, columns: IndexColumns, report: BuildReport
-) -> list[tuple[str, ColumnChunks, list[FilterToMake]]]:
+) -> list[tuple[str, PartChunks, list[FilterToMake]]]:
     """The columns of a segment: the name of the section, the chunks in the footers, and the filters to make."""
     chosen = []
     for profile, of_profile in enumerate(table.profiles):

@@ -18,10 +18,10 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.parquet.row_groups import footers_of
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.names import Positions
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import checked
 
@@ -55,7 +55,7 @@ def make_dataset(
     `kept`: indexes of files of `table`, each with the numbers of its row groups. ``file_positions[i]``: the index in
     ``dataset.files`` of file i of `table`.
     """
-    if not isinstance(table, RowGroups) or dataset.format is FileFormat.ORC:
+    if table.format is not FileFormat.PARQUET or dataset.format is FileFormat.ORC:
         raise UnsupportedError(
             f"{dataset.files[0].path} is an ORC file; pyarrow's data sets can skip row groups of Parquet files, but "
             f"not stripes of ORC files; {_INSTEAD}"
@@ -63,7 +63,7 @@ def make_dataset(
     partitions = dataset.partition_table(options.timezone or "UTC")
     schema = scan_schema(dataset, options, merge_schema=merge_schema)
     _require_no_deletes(dataset, [(table.paths[file], int(file_positions[file])) for file, _ in kept])
-    footers = table.read_footers([file for file, _ in kept], ReadCount())
+    footers = table.gather([file for file, _ in kept], footers_of)
     parquet = ds.ParquetFileFormat(
         # pyarrow compares no views of text, but dictionaries of text.
         ds.ParquetReadOptions(coerce_int96_timestamp_unit="us", dictionary_columns=views(footers))

@@ -17,17 +17,18 @@ from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_parti
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.evidence.selection import Selection
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
-from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.parquet.row_groups import footers_of
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, with_scheme
 from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
     from bloomparquet.planning.options import PlanOptions
-    from bloomparquet.planning.orc.open import OrcFiles
+    from bloomparquet.planning.orc.open import OrcFiles, StripeTable
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -54,23 +55,29 @@ def open_table(
     """
     if dataset.keys is not None and not dataset.keys.allow_plaintext_files:
         index = None  # the files in an index are not encrypted: they are read to say so
-    parquet_index = index if index is not None and index.manifest.format is FileFormat.PARQUET else None
+    indexed = None if index is None else index.manifest.format
     open_parquet = partial(
         open_row_groups, dataset.storage, files, reads, cache=cache, keys=dataset.keys, left_out=left_out,
-        unreadable=unreadable, index=parquet_index,
+        unreadable=unreadable, index=index if indexed is FileFormat.PARQUET else None,
     )  # fmt: skip
     if dataset.format is FileFormat.PARQUET:
         return open_parquet()
-    if index is not None and parquet_index is None:
-        indexed = _open_indexed_orc(dataset, files, reads, index, cache, left_out, unreadable)
-        if indexed is not None:
-            return indexed
-    open_orc = partial(_open_orc, dataset, files, reads, cache)
-    if dataset.format is FileFormat.ORC:
-        return open_orc().require(left_out, unreadable, is_declared=True)
-    if files and _is_orc(dataset.storage, files[0]):
-        return open_orc().require(left_out, unreadable, is_declared=False)
+    open_orc = partial(_open_orc, dataset, files, reads, cache, index if indexed is FileFormat.ORC else None)
+    is_declared = dataset.format is FileFormat.ORC
+    if is_declared or indexed is FileFormat.ORC or (files and _is_orc(dataset.storage, files[0])):
+        known = open_orc()
+        if is_declared or known.is_orc:
+            return known.require(left_out, unreadable, is_declared=is_declared)
     return _detect_format(dataset, files, reads, open_parquet, open_orc, left_out, unreadable)
+
+
+def open_part(dataset: Dataset, reads: ReadCount) -> Table:
+    """The row groups or stripes of all files of `dataset` as one part. Reads the files again if the cache has them in
+    several."""
+    table = open_table(dataset, dataset.files, reads)
+    if isinstance(table, Selection):
+        table = open_table(dataset, dataset.files, reads, cache=PlanCache())
+    return table
 
 
 def _detect_format(
@@ -78,7 +85,7 @@ def _detect_format(
     files: Sequence[FileInfo],
     reads: ReadCount,
     open_parquet: Callable[[], Table],
-    open_orc: Callable[[], OrcFiles],
+    open_orc: Callable[[], OrcFiles[StripeTable]],
     left_out: dict[FileInfo, BloomParquetError] | None,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table:
@@ -121,10 +128,12 @@ def _without_file(dataset: Dataset, files: Sequence[FileInfo], message: str) -> 
     return f"; name the data files alone, for example by a glob: {pattern}"
 
 
-def _open_orc(dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache) -> OrcFiles:
+def _open_orc(
+    dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache, index: OpenIndex | None
+) -> OrcFiles[StripeTable]:
     from bloomparquet.planning.orc.open import open_stripes  # lazy import: keeps ORC off the start-up path
 
-    return open_stripes(dataset.storage, files, reads, cache=cache, keys=dataset.keys)
+    return open_stripes(dataset.storage, files, reads, cache=cache, keys=dataset.keys, index=index)
 
 
 def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -> pa.Schema:
@@ -137,13 +146,12 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
         table = open_table(
             dataset, files, ReadCount(), left_out={} if options.skip_corrupt else None, cache=options.cache
         )
-        if isinstance(table, RowGroups):
-            return footer_schemas(table.footers)
+        if table.format is FileFormat.PARQUET:
+            return footer_schemas(table.gather(range(len(table.files)), footers_of))
         from bloomparquet.orc.rows import arrow_schema  # lazy imports: see _open_orc
-        from bloomparquet.planning.orc.stripes import Stripes
+        from bloomparquet.planning.orc.stripes import tails_of
 
-        assert isinstance(table, Stripes)
-        return map(arrow_schema, table.tails)
+        return map(arrow_schema, table.gather(range(len(table.files)), tails_of))
 
     if merge_schema:
         stored = unify(schemas_of(dataset.files))
@@ -160,27 +168,6 @@ def has_expression_filters(dataset: Dataset, options: PlanOptions) -> bool:
         return False
     opened = find_index(dataset.storage, dataset.root, options.index, ReadCount(), options.index_is_url)
     return opened is not None and opened.manifest.has_expressions
-
-
-def _open_indexed_orc(
-    dataset: Dataset,
-    files: Sequence[FileInfo],
-    reads: ReadCount,
-    index: OpenIndex,
-    cache: PlanCache,
-    left_out: dict[FileInfo, BloomParquetError] | None,
-    unreadable: dict[FileInfo, BloomParquetError] | None,
-) -> Table | None:
-    """The stripes of `files`; None if `index` has none of them."""
-    from bloomparquet.planning.orc.open import open_indexed  # lazy import: see _open_orc
-    from bloomparquet.planning.orc.stripes import Stripes
-
-    def open_unindexed(some: Sequence[FileInfo]) -> Stripes:
-        beside = sorted({*files}.difference(some))[:1]
-        is_declared = dataset.format is FileFormat.ORC
-        return _open_orc(dataset, some, reads, cache).require(left_out, unreadable, is_declared, beside)
-
-    return open_indexed(index, dataset.storage, files, reads, open_unindexed)
 
 
 def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:

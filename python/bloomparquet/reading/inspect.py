@@ -16,7 +16,7 @@ from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import NotUsed
-from bloomparquet.planning.open import open_table
+from bloomparquet.planning.open import open_part
 from bloomparquet.planning.remedies import path_argument, saturated
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import PARTS
@@ -34,7 +34,7 @@ from bloomparquet.query.resolve import (
 )
 from bloomparquet.query.values import normalize_value
 from bloomparquet.query.verdict import Verdict
-from bloomparquet.reading.formats import reader_of
+from bloomparquet.reading.formats import inspector_of
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -98,7 +98,7 @@ def inspect(
             if all(name not in names_of(leaf.path) for _, leaf in leaves):
                 raise unknown_column_error((name,) if isinstance(name, str) else name, table.schemas, ())
         leaves = [each for each in leaves if not wanted.isdisjoint(names_of(each[1].path))]
-    rows = sorted(reader_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
+    rows = sorted(inspector_of(table).filters(leaves), key=lambda row: (row.file, row.row_group))
     records = [{**row._asdict(), "file": valid_text(row.file)} for row in rows]
     return pa.Table.from_pylist(records, FILTER_SCHEMA_OF_ORC if table.format is FileFormat.ORC else FILTER_SCHEMA)
 
@@ -156,9 +156,9 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
     if not leaves and (error := _why_no_leaf(column, table, dataset.partition_names)) is not None:
         raise error
     leaves = leaves or []
-    reader = reader_of(table)
-    file, number = reader.row_groups()
-    might_match, has_filter, fpp = reader.probe(leaves, value, timezone)
+    inspector = inspector_of(table)
+    file, number = inspector.row_groups()
+    might_match, has_filter, fpp = inspector.probe(leaves, value, timezone)
     answers = zip(file.tolist(), number.tolist(), might_match.tolist(), has_filter.tolist(), strict=True)
     probes = [
         Probe(table.paths[i], row_group, Verdict.MIGHT_MATCH if verdict else Verdict.CANNOT_MATCH, present)
@@ -198,7 +198,7 @@ def column_type(
     """
     table = _open(path, filesystem, keys, table_log)
     leaves = _leaves(table, column)
-    return reader_of(table).column_type(*leaves[0]) if leaves else None
+    return inspector_of(table).column_type(*leaves[0]) if leaves else None
 
 
 def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) -> PlanError | None:
@@ -242,7 +242,7 @@ def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: 
 
 
 def _open_files(dataset: Dataset) -> Table:
-    return open_table(dataset, dataset.files, ReadCount())
+    return open_part(dataset, ReadCount())
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:

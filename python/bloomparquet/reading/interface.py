@@ -91,7 +91,7 @@ def rows_of(batches: Iterator[pa.RecordBatch], rows: NDArray[np.int64]) -> Itera
 
 
 class FormatReader(Protocol):
-    """Reads the files of one table: their rows, and their Bloom filters."""
+    """Reads the rows of the files of one table."""
 
     @property
     def convert(self) -> Convert:
@@ -105,6 +105,10 @@ class FormatReader(Protocol):
 
     def file(self, file_index: int) -> FileReader:
         """The reader of the rows of a file."""
+
+
+class Inspector(Protocol):
+    """Looks into the Bloom filters of the files of one table, which were read together."""
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         """The family of `leaf`, and its type for a message."""

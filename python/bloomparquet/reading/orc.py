@@ -18,9 +18,11 @@ from bloomparquet.orc import rows, stripe_indexes
 from bloomparquet.orc.bloom_filter import Hashes, OrcBloomFilter
 from bloomparquet.orc.encoding import encode_value, orc_family
 from bloomparquet.orc.file_tail import JULIAN_GREGORIAN, Tail
+from bloomparquet.orc.schema import build_schema
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes
 from bloomparquet.orc.writer_quirks import why_filters_unusable
-from bloomparquet.planning.orc.stripes import Stripes
+from bloomparquet.planning.evidence.interface import Table
+from bloomparquet.planning.orc.stripes import Stripes, tails_of
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
@@ -62,7 +64,7 @@ class OrcFileReader:
 class OrcReader:
     """The reader of ORC files; see :class:`bloomparquet.reading.interface.FormatReader`."""
 
-    def __init__(self, table: Stripes) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
 
     @property
@@ -70,12 +72,19 @@ class OrcReader:
         return rows.coerce_all
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
-        tails = self._table.tails
-        return map(rows.arrow_schema, tails if files is None else [tails[file] for file in files])
+        tails = self._table.gather(range(len(self._table.files)) if files is None else files, tails_of)
+        return map(rows.arrow_schema, tails)
 
     def file(self, file_index: int) -> OrcFileReader:
-        profile = self._table.profiles[int(self._table.arrays.profile[file_index])]
-        return OrcFileReader(self._table.storage, self._table.tails[file_index], profile.schema)
+        (tail,) = self._table.gather([file_index], tails_of)
+        return OrcFileReader(self._table.storage, tail, build_schema(tail.types)[0])
+
+
+class OrcInspector:
+    """Looks into the filters of ORC files; see :class:`bloomparquet.reading.interface.Inspector`."""
+
+    def __init__(self, table: Stripes) -> None:
+        self._table = table
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(schema_index, leaf)

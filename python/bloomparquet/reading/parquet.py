@@ -14,9 +14,9 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.pages.places import has_page_index
 from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.planning.arrow_schema import footer_schemas
-from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.interface import Question, Table
 from bloomparquet.planning.leaf_reasons import false_positives
-from bloomparquet.planning.parquet.row_groups import RowGroups
+from bloomparquet.planning.parquet.row_groups import RowGroups, footers_of
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family, coerce_all
@@ -31,7 +31,7 @@ _BATCH_ROWS = 64 * 1024
 class ParquetReader:
     """The reader of Parquet files; see :class:`bloomparquet.reading.interface.FormatReader`."""
 
-    def __init__(self, table: RowGroups) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
 
     @property
@@ -39,11 +39,18 @@ class ParquetReader:
         return coerce_all
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
-        table = self._table
-        return footer_schemas(table.footers if files is None else table.read_footers(files, ReadCount()))
+        return footer_schemas(self._table.gather(range(len(self._table.files)) if files is None else files, footers_of))
 
     def file(self, file_index: int) -> ParquetFileReader:
-        return ParquetFileReader(self._table.storage, self._table.paths[file_index], self._table.footer(file_index))
+        (footer,) = self._table.gather([file_index], footers_of)
+        return ParquetFileReader(self._table.storage, self._table.paths[file_index], footer)
+
+
+class ParquetInspector:
+    """Looks into the filters of Parquet files; see :class:`bloomparquet.reading.interface.Inspector`."""
+
+    def __init__(self, table: RowGroups) -> None:
+        self._table = table
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         return parquet_family(leaf.node), leaf.describe()

@@ -39,9 +39,9 @@ class FilterStore(ABC):
 
     filled: Booleans
 
-    def __init__(self, tiled: TiledFilters, warned: Iterable[str] = ()) -> None:
+    def __init__(self, tiled: TiledFilters) -> None:
         self.tiled = tiled
-        self._warned = set(warned)  # paths of files
+        self._warned = set[str]()  # paths of files
         self._lock = new_lock()
 
     @property

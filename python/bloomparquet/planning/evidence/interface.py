@@ -7,9 +7,9 @@ so that a plan over thousands of units is a few numpy operations in either forma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import Family
 from bloomparquet.query.ordering import Bounds, Encoded, Point
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,10 @@ class Chunks(Protocol):
         """The position of a literal in the order of the bounds; None if it is unknown. `upwards`: whether the predicate
         is > or >=, not < or <=. Raises PlanError for a literal of the wrong type."""
 
+    def joined(self, pieces: Sequence[Any], at: Sequence[NDArray[np.int64]], members: NDArray[np.int64]) -> Any:
+        """The chunks ``at[i]`` of ``pieces[i]``, one piece after another, as those of the row ranges `members` of
+        another table. The pieces, of which this is the first, are of one column and one profile."""
+
 
 class RowRanges(Protocol):
     """n row ranges in file order. Evidence may exclude each of them: units, or the row groups within ORC stripes.
@@ -136,7 +142,7 @@ class RowRanges(Protocol):
         `profile`. Schemas of two profiles may be equal."""
 
     def members(self, profile: int) -> NDArray[np.int64]:
-        """The positions of the row ranges whose files have this profile, ascending."""
+        """The positions of the row ranges whose files have this profile."""
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         """Whether a reader that gives the column `reader_type` (None: the file's own type) returns the stored values.
@@ -172,6 +178,10 @@ class Table(Units, Protocol):
     def extents_of(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offsets of `units` in their files, and their lengths in bytes."""
 
+    def gather(self, files: Sequence[int], get: Callable[[Any, Sequence[int]], Sequence[T]]) -> list[T]:
+        """One item for each of `files`, given by index: ``get(part, numbers)`` gives those of files of one part of this
+        table (:mod:`bloomparquet.planning.evidence.selection`), which may be the table itself."""
+
 
 class ReadAmount(NamedTuple):
     """How much this process has read for a table. By it, the cache decides whether to store the table again.
@@ -188,12 +198,14 @@ class ReadAmount(NamedTuple):
 class RowGroupsOfStripes(RowRanges, Protocol):
     """The row groups within some stripes, in order. Evidence excludes single row groups; a scan reads whole stripes.
 
-    `stripe_index` (n,): the stripe of each row group, in the table of stripes. `total`: the number of row groups in all
-    stripes of the table.
+    Arrays of shape (n,): `stripe_index`, the stripe of each row group, in the table of stripes; and `position`, among
+    the stripes that were asked for. `total`: the number of row groups in all stripes of the table.
     """
 
     @property
     def stripe_index(self) -> NDArray[np.int64]: ...
+    @property
+    def position(self) -> NDArray[np.int64]: ...
     @property
     def total(self) -> int: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -48,20 +48,6 @@ class TiledFilters:
     def present(self) -> NDArray[np.bool_]:
         """Whether each chunk has a filter here."""
         return self.tile >= 0
-
-    def take(self, chunks: NDArray[np.int64]) -> TiledFilters:
-        """The filters of `chunks`, in that order."""
-        return TiledFilters(self.tile[chunks], self.at[chunks], self.tiles)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[TiledFilters]) -> TiledFilters:
-        """The filters of all `parts`, one after another."""
-        tiles: list[Tile] = []
-        numbers = []
-        for part in parts:
-            numbers.append(np.where(part.tile < 0, np.int32(-1), part.tile + np.int32(len(tiles))))
-            tiles += part.tiles
-        return cls(np.concatenate(numbers), np.concatenate([part.at for part in parts]), tuple(tiles))
 
     def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
         """A copy in which chunk ``chunks[i]`` has filter i of `other`."""

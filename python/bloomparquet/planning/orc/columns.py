@@ -25,6 +25,7 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
+from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.families import MAX_DIGITS
@@ -258,4 +259,24 @@ class OrcChunks:
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
         return encode_point(
             self.type, value, timezone=timezone, writer_timezones=self.zones, column=self.name, upwards=upwards
+        )
+
+    def joined(self, pieces: Sequence[Any], at: Sequence[NDArray[np.int64]], members: NDArray[np.int64]) -> OrcChunks:
+        """See :class:`bloomparquet.planning.evidence.interface.Chunks`."""
+        nulls, values, shown = (
+            join((getattr(piece, name), some) for piece, some in zip(pieces, at, strict=True))
+            for name in ("nulls", "values", "shown_as_stored")
+        )
+        return OrcChunks(
+            name=self.name,
+            type=self.type,
+            members=members,
+            bounds=join_bounds([piece.bounds for piece in pieces], at),
+            nulls=nulls,
+            values=values,
+            shown_as_stored=shown,
+            filters=JoinedFilters([piece.filters for piece in pieces], at),
+            unreadable=[error for piece in pieces for error in piece.unreadable],
+            zones=frozenset().union(*(piece.zones for piece in pieces)),
+            why_filters_unusable=next(filter(None, (piece.why_filters_unusable for piece in pieces)), ""),
         )

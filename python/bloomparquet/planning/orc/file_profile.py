@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import build_schema
@@ -16,11 +16,12 @@ _HIVE_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "c
 @dataclass(frozen=True)
 class FileProfile:
     """The facts that files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the
-    column number of leaf i."""
+    column number of leaf i. Compared by `key`: the types, and the writer."""
 
-    tail: Tail
-    schema: FileSchema
-    columns: tuple[int, ...]
+    key: Hashable
+    tail: Tail = field(compare=False)
+    schema: FileSchema = field(compare=False)
+    columns: tuple[int, ...] = field(compare=False)
 
     @property
     def is_by_name(self) -> bool:
@@ -36,7 +37,7 @@ class FileProfile:
 
 def find_profiles(tails: Sequence[Tail]) -> tuple[list[FileProfile], list[int]]:
     """The distinct profiles of `tails`, and the index of each tail's profile."""
-    indexes: dict[object, int] = {}
+    indexes: dict[Hashable, int] = {}
     profiles: list[FileProfile] = []
     index_of = []
     for tail in tails:
@@ -44,6 +45,6 @@ def find_profiles(tails: Sequence[Tail]) -> tuple[list[FileProfile], list[int]]:
         key = tuple(orc_type.key for orc_type in tail.types), writer
         if key not in indexes:
             indexes[key] = len(profiles)
-            profiles.append(FileProfile(tail, *build_schema(tail.types)))
+            profiles.append(FileProfile(key, tail, *build_schema(tail.types)))
         index_of.append(indexes[key])
     return profiles, index_of

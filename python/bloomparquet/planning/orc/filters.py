@@ -76,17 +76,6 @@ def never_filled(stripe: StripeIndexes, row_group: int, column: str) -> FormatEr
     )
 
 
-class NoFilters:
-    """The filters of n chunks that have none."""
-
-    def __init__(self, n: int) -> None:
-        self.present = self.in_index = np.zeros(n, np.bool_)
-        self.errors: dict[int, BloomParquetError] = {}
-
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        return np.ones(len(question.chunks), np.bool_), 0
-
-
 class ReadFilters(NamedTuple):
     """The filters of n row groups that were read, to be stored.
 
@@ -201,27 +190,6 @@ class OrcFilters(FilterStore):
         with self._lock:
             self.tiled = self.tiled.replaced(groups, tiled)
             self._present[groups] = tiled.present
-
-    def copy_from(self, groups: NDArray[np.int64], other: OrcFilters, there: NDArray[np.int64]) -> None:
-        """Copy what another store knows: its row group ``there[i]`` is ``groups[i]`` here. The matrices are shared."""
-        with self._lock:
-            facts, others, room = self._facts.copy(), other._facts, RESIDENT_BYTES - self.cached_bytes
-            keys = others.key[there]
-            self._present[groups] = other._present[there]
-            self.tiled = self.tiled.replaced(groups, other.tiled.take(there))
-            facts.key[groups[keys == _NO_FILTER]] = _NO_FILTER
-            pairs = zip(groups.tolist(), there.tolist(), strict=True)
-            facts.errors |= {i: others.errors[j] for i, j in pairs if j in others.errors}
-            self._warned |= other._warned
-            facts.row[groups] = others.row[there]
-            for key in np.unique(keys[keys >= 0]).tolist():
-                matrix = others.matrices[key]
-                if matrix.words.nbytes <= room:
-                    room -= matrix.words.nbytes
-                    number = next(self._keys)
-                    facts.matrices[number] = matrix
-                    facts.key[groups[keys == key]] = number
-            self._facts = facts
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks

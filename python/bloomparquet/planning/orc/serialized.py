@@ -83,7 +83,7 @@ def to_sections(table: Stripes, listing: Listing) -> dict[str, Section]:
         stripes, errors = table.stripe_column(profile, leaf)
         if errors:
             continue
-        column, at = table.known_row_groups(profile, leaf, members), table.row_groups_within(members).at
+        column, at = table.known_row_groups(profile, leaf), table.row_groups_within(members).at
         filters = column.filters.read_so_far(at)
         sections[column_name(key)] = {
             **column_section(stripes, column.statistics.take(at)),
@@ -116,7 +116,7 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
             raise DamagedFileError("its arrays do not fit together")
         stored = _StoredTails(file, storage, files)
         columns = _StoredColumns(file, zones)
-        lazy_tails = LazyTails([(stored.read, i, 0) for i in range(len(files))])
+        lazy_tails = LazyTails(len(files), stored.read)
         return Stripes(storage, files, lazy_tails, arrays, profiles, columns)
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error

@@ -1,59 +1,41 @@
-"""The parts of a table of stripes: arrays of stripes, tails, columns, and the tables that share stripes with it."""
+"""What a table of stripes consists of: arrays of stripes, tails, columns, and the columns of a segment."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
-from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
 from bloomparquet.storage.files import ReadCount
 
-T = TypeVar("T")
-
 StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
 """The statistics of a column in stripes, and the errors of stripes whose statistics cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):
-    """Tails that are read or parsed on demand. ``origins[i]`` is ``(read, at, size)``: tail i is ``read(at)``. It
-    takes `size` bytes of memory, 0 if it is not kept in memory."""
+    """n tails that are read or parsed on demand: tail i is ``read(i)``."""
 
-    def __init__(self, origins: Sequence[tuple[Callable[[int], Tail], int, int]]) -> None:
-        self._origins = origins
-        self.bytes = sum(size for _, _, size in origins)
-
-    @classmethod
-    def merged(cls, parts: Sequence[Sequence[Tail]], part: NDArray[np.int64], source: NDArray[np.int64]) -> LazyTails:
-        """Tail i is tail ``source[i]`` of ``parts[part[i]]``. A part that is lazy itself need not stay in memory."""
-        return cls([_origin(parts[number], at) for number, at in zip(part.tolist(), source.tolist(), strict=True)])
+    def __init__(self, n: int, read: Callable[[int], Tail]) -> None:
+        self._n, self._read = n, read
 
     def __len__(self) -> int:
-        return len(self._origins)
+        return self._n
 
     @overload
     def __getitem__(self, i: int) -> Tail: ...
     @overload
     def __getitem__(self, i: slice) -> list[Tail]: ...
     def __getitem__(self, i: int | slice) -> Tail | list[Tail]:
-        if isinstance(i, slice):
-            return [read(at) for read, at, _ in self._origins[i]]
-        read, at, _ = self._origins[i]
-        return read(at)
-
-
-def _origin(tails: Sequence[Tail], at: int) -> tuple[Callable[[int], Tail], int, int]:
-    return tails._origins[at] if isinstance(tails, LazyTails) else ((tails[at],).__getitem__, 0, tails[at].size)
+        return list(map(self._read, range(self._n)[i])) if isinstance(i, slice) else self._read(range(self._n)[i])
 
 
 @dataclass(frozen=True)
@@ -77,25 +59,6 @@ class StripeArrays:
         by_stripe = [(stripe.rows, stripe.offset, stripe.length) for tail in tails for stripe in tail.stripes]
         return cls(*np.array(by_file, np.int64).reshape(-1, 3).T, *np.array(by_stripe, np.int64).reshape(-1, 3).T)
 
-    @classmethod
-    def merged(
-        cls,
-        parts: Sequence[StripeArrays],
-        part: NDArray[np.int64],
-        source: NDArray[np.int64],
-        profiles: Sequence[NDArray[np.int64]],
-    ) -> StripeArrays:
-        """The arrays of files from several `parts`: file i is file ``source[i]`` of ``parts[part[i]]``, and profile k
-        of part p gets the number ``profiles[p][k]``."""
-        file = np.cumsum([0, *(len(each.counts) for each in parts)])[part] + source
-        counts = np.concatenate([each.counts for each in parts])
-        stripe = positions_of((np.cumsum(counts) - counts)[file], counts[file])
-        profile = np.concatenate([numbers[each.profile] for each, numbers in zip(parts, profiles, strict=True)])
-        stride, rows, offset, length = (
-            np.concatenate([getattr(each, name) for each in parts]) for name in ("stride", "rows", "offset", "length")
-        )
-        return cls(counts[file], profile[file], stride[file], rows[stripe], offset[stripe], length[stripe])
-
 
 @dataclass
 class RowGroupColumn:
@@ -108,26 +71,6 @@ class RowGroupColumn:
     filters: OrcFilters
     loaded: NDArray[np.bool_]
     errors: dict[int, BloomParquetError] = field(default_factory=dict)
-
-
-class OtherTables(Generic[T]):
-    """Other tables that have some of the stripes of a table. Does not keep them in memory."""
-
-    def __init__(self) -> None:
-        self._tables: list[tuple[weakref.ref[T], NDArray[np.int64], NDArray[np.int64]]] = []
-
-    def add(self, table: T, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        """`table` has the stripes `here`, which ascend; `there` are their numbers in it."""
-        self._tables.append((weakref.ref(table), here, there))
-
-    def having(self, stripes: NDArray[np.int64]) -> Iterator[tuple[T, NDArray[np.int64], NDArray[np.int64]]]:
-        """Every table that has some of `stripes`, with their numbers here and there."""
-        for reference, here, there in self._tables:
-            table = reference()
-            at = np.minimum(np.searchsorted(here, stripes), len(here) - 1)
-            is_shared = here[at] == stripes if len(here) else np.zeros(len(stripes), np.bool_)
-            if table is not None and is_shared.any():
-                yield table, stripes[is_shared], there[at[is_shared]]
 
 
 class StoredColumn(NamedTuple):

@@ -1,4 +1,4 @@
-"""The footers of a table's stripes: read when they are first needed, kept, and shared with other tables.
+"""The footers of a table's stripes: read when they are first needed, and kept.
 
 Source: ORC specification, "Stripe Footer".
 """
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_stripe_footers
-from bloomparquet.planning.orc.stripe_arrays import OtherTables
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.forks import new_lock
 
@@ -29,30 +28,17 @@ class StripeFooters:
     ) -> None:
         self._storage, self._tails, self._file, self._index = storage, tails, file, index
         self._known: dict[int, StripeIndexes | BloomParquetError] = {}
-        self._others = OtherTables[StripeFooters]()
         self._lock = new_lock()
-
-    def share(self, other: StripeFooters, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        """Copy what `other` has read of the stripes `here`, which ascend, instead of reading it again. `there` are
-        their numbers in `other`."""
-        self._others.add(other, here, there)
 
     def read(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | BloomParquetError]:
         """The footers of `stripes`, or the error of each that cannot be read."""
         with self._lock:
-            missing = self._missing(stripes)
-            for other, here, there in self._others.having(np.array(missing, np.int64)) if missing else ():
-                pairs = zip(here.tolist(), there.tolist(), strict=True)
-                self._known |= {i: other._known[j] for i, j in pairs if j in other._known}
-            missing = self._missing(stripes)
+            missing = [i for i in stripes.tolist() if i not in self._known]
             files, file_at = np.unique(self._file[missing], return_inverse=True)
             tails = [self._tails[i] for i in files.tolist()]
             ids = [StripeId(at, int(self._index[i])) for at, i in zip(file_at.tolist(), missing, strict=True)]
             self._known.update(zip(missing, read_stripe_footers(self._storage, tails, ids, reads), strict=True))
             return [self._known[i] for i in stripes.tolist()]
-
-    def _missing(self, stripes: NDArray[np.int64]) -> list[int]:
-        return [i for i in stripes.tolist() if i not in self._known]
 
     def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
         """The time zones of the writers, by stripe, for those of `stripes` whose footers were read."""

@@ -8,7 +8,8 @@ Source: ORC specification, "Stripes", "Row Group Index".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +23,14 @@ from bloomparquet.orc.writer_quirks import may_misplace_values, why_filters_unus
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
+from bloomparquet.planning.evidence.joined import NoFilters
 from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
-from bloomparquet.planning.orc.filters import FiltersOfGroups, NoFilters, OrcFilters, ReadFilters
+from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
     LazyTails,
-    OtherTables,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
@@ -40,7 +41,9 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import is_zone
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.forks import new_lock
+from bloomparquet.storage.forks import lazy_property, new_lock
+
+T = TypeVar("T")
 
 
 class Stripes:
@@ -64,7 +67,6 @@ class Stripes:
         self.storage, self.files, self.tails, self.arrays = storage, files, tails, arrays
         self.profiles, self.stored = profiles, stored
         self.indexed = 0
-        self.paths = [file.path for file in files]
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts)))  # stripe of each file, and the end
         self.index = np.arange(len(self.file)) - self.first[self.file]
@@ -79,8 +81,6 @@ class Stripes:
         self.footers = StripeFooters(storage, tails, self.file, self.index)
         self._columns: dict[ColumnKey, StripeColumn] = {}
         self._row_group_columns: dict[ColumnKey, RowGroupColumn] = {}
-        self._others = OtherTables[Stripes]()
-        self._segments: list[Stripes] = []  # keeps cache files open
         self._columns_read = self._stripes_read = 0
         self._lock = new_lock(reentrant=True)
 
@@ -92,9 +92,20 @@ class Stripes:
     def __len__(self) -> int:
         return len(self.file)
 
+    @lazy_property
+    def paths(self) -> list[str]:
+        """The path of each file."""
+        return [file.path for file in self.files]
+
     @property
     def schemas(self) -> list[FileSchema]:
         return [profile.schema for profile in self.profiles]
+
+    def mixed_columns(self, schemas: Sequence[FileSchema]) -> None:
+        """None: each file says how its timestamps are shown."""
+
+    def gather(self, files: Sequence[int], get: Callable[[Any, Sequence[int]], Sequence[T]]) -> list[T]:
+        return list(get(self, files))
 
     def members(self, profile: int) -> NDArray[np.int64]:
         return self._members[profile]
@@ -126,12 +137,9 @@ class Stripes:
         return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
 
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
-        """Read the footers of `stripes`, except those in an index or a cache file, in one round of requests."""
-        is_stored = np.zeros(len(stripes), np.bool_)
-        for other, here, _ in self._others.having(stripes):
-            if other.stored is not None:
-                is_stored |= np.isin(stripes, here)
-        self.footers.read(stripes[~is_stored], reads)
+        """Read the footers of `stripes` in one round of requests, unless a segment has what is in them."""
+        if self.stored is None:
+            self.footers.read(stripes, reads)
 
     def zones(
         self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
@@ -152,53 +160,30 @@ class Stripes:
     ) -> RowGroupColumn:
         """A column's row groups, loaded at least for `stripes`, which have this profile."""
         with self._lock:
-            column = self.known_row_groups(profile, leaf, stripes)
+            column = self.known_row_groups(profile, leaf)
             self._load_row_groups(column, profile, leaf, stripes[~column.loaded[stripes]], reads)
             return column
 
-    def known_row_groups(self, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64]) -> RowGroupColumn:
-        """A column's row groups, loaded for as many of `stripes` as possible without reading."""
+    def known_row_groups(self, profile: int, leaf: LeafColumn) -> RowGroupColumn:
+        """A column's row groups, loaded for as many stripes as possible without reading."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._row_group_columns:
+                self._load_stored(key)
+            if key not in self._row_group_columns:
                 self._row_group_columns[key] = self._new_row_group_column(profile, leaf)
-            column = self._row_group_columns[key]
-            self._copy_row_groups(column, leaf, stripes[~column.loaded[stripes]])
-            return column
+            return self._row_group_columns[key]
 
     def known_columns(self) -> set[ColumnKey]:
         """The columns that were asked for, here or in another process."""
         with self._lock:
-            keys = set(self._columns)
-        for other, here, there in self._others.having(np.arange(len(self))):
-            for profile, leaf in {*other._columns, *(other.stored.keys if other.stored is not None else ())}:
-                own = np.unique(self._profile[here[other._profile[there] == profile]])
-                keys.update((number, leaf) for number in own.tolist())
-        return keys
+            return {*self._columns, *(self.stored.keys if self.stored is not None else ())}
 
     def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
         """The time zones of the writers of `stripes`, as far as nothing must be read for them."""
         zones = self.footers.known_zones(stripes)
-        for other, here, there in self._others.having(stripes):
-            if other.stored is not None:
-                stored = other.stored.zones
-                zones |= {i: stored[j] for i, j in zip(here.tolist(), there.tolist(), strict=True) if j in stored}
-        return zones
-
-    def share(self, other: Stripes, files: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        """Copy what `other` has read of `files`, which are the files `there` in it, instead of reading it again, as
-        long as `other` exists; a segment stays. `files` ascend."""
-        counts = self.arrays.counts[files]
-        self._share(other, positions_of(self.first[files], counts), positions_of(other.first[there], counts))
-
-    def _share(self, other: Stripes, here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        self._others.add(other, here, there)
-        self.footers.share(other.footers, here, there)
-        if other.stored is not None:
-            self._segments.append(other)
-        for segment, of_other, in_segment in other._others.having(there):
-            if segment.stored is not None:
-                self._share(segment, here[np.isin(there, of_other)], in_segment)
+        stored = {} if self.stored is None else self.stored.zones
+        return {i: stored[i] for i in stripes.tolist() if i in stored} | zones
 
     @property
     def is_storable(self) -> bool:
@@ -207,7 +192,7 @@ class Stripes:
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = self.tails.bytes if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
+        tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
         with self._lock:
             columns = list(self._row_group_columns.values())
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
@@ -224,47 +209,37 @@ class Stripes:
         """Take a column from the segment, if there is one."""
         if self.stored is None:
             return
-        with self._lock:
-            if key in self._columns:
-                return
-            members = self._members[key[0]]
-            at = self.row_groups_within(members).at
-            column = self.stored.load(key, len(members), len(at), reads)
-            if column is None:
-                return
-            self._columns[key] = column.stripes, []
-            made = self._new_row_group_column(key[0], self.profiles[key[0]].schema.leaves[key[1]])
-            made.statistics.set(at, column.row_groups)
-            if isinstance(column.filters, ReadFilters):
-                made.filters.put_read(at, column.filters)
-            else:
-                made.filters.put_tiled(at, column.filters)
-            made.loaded[members] = column.loaded
-            self._row_group_columns[key] = made
+        members = self._members[key[0]]
+        at = self.row_groups_within(members).at
+        column = self.stored.load(key, len(members), len(at), reads)
+        if column is None:
+            return
+        self._columns[key] = column.stripes, []
+        made = self._new_row_group_column(key[0], self.profiles[key[0]].schema.leaves[key[1]])
+        made.statistics.set(at, column.row_groups)
+        if isinstance(column.filters, ReadFilters):
+            made.filters.put_read(at, column.filters)
+        else:
+            made.filters.put_tiled(at, column.filters)
+        made.loaded[members] = column.loaded
+        self._row_group_columns[key] = made
 
     def stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> StripeColumn:
         """The statistics of the stripes with a profile, and the errors of the others."""
         with self._lock:
             key = profile, leaf.index
             if key not in self._columns:
-                self._columns[key] = self._read_stripe_column(profile, leaf, reads or ReadCount())
+                self._load_stored(key, reads)
+            if key not in self._columns:
+                self._columns[key] = self._read_stripe_column(profile, leaf)
             return self._columns[key]
 
-    def _read_stripe_column(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> StripeColumn:
+    def _read_stripe_column(self, profile: int, leaf: LeafColumn) -> StripeColumn:
         members, column = self._members[profile], self.column_of(profile, leaf)
         statistics = ColumnStatistics.unknown(self.type_of(profile, leaf), len(members))
         errors: dict[int, BloomParquetError] = {}
-        is_copied = np.zeros(len(members), np.bool_)
-        for other, here, there in self._others.having(members):
-            key = int(other._profile[there[0]]), leaf.index
-            other._load_stored(key, reads)
-            copied, other_errors = other._columns.get(key, (None, []))
-            if copied is not None and not other_errors:
-                at = np.searchsorted(members, here)
-                statistics.set(at, copied.take(np.searchsorted(other.members(key[0]), there)))
-                is_copied[at] = True
-        self._columns_read += not is_copied.all()
-        for i in np.flatnonzero(~is_copied).tolist():
+        self._columns_read += 1
+        for i in range(len(members)):
             stripe = int(members[i])
             file = int(self.file[stripe])
             if file in errors:
@@ -294,25 +269,6 @@ class Stripes:
         )  # fmt: skip
         return RowGroupColumn(statistics, filters, np.zeros(len(self), np.bool_))
 
-    def _copy_row_groups(self, column: RowGroupColumn, leaf: LeafColumn, stripes: NDArray[np.int64]) -> None:
-        """Copy what other tables have of a column in `stripes`, which share a profile."""
-        for other, here, there in self._others.having(stripes):
-            key = int(other._profile[there[0]]), leaf.index
-            other._load_stored(key)
-            with other._lock:
-                other_column = other._row_group_columns.get(key)
-                if other_column is None:
-                    continue
-                is_new = other_column.loaded[there] & ~column.loaded[here]
-                here, there = here[is_new], there[is_new]
-                at, other_at = self.row_groups_within(here).at, other.row_groups_within(there).at
-                column.statistics.set(at, other_column.statistics.take(other_at))
-                pairs = zip(here.tolist(), there.tolist(), strict=True)
-                column.errors |= {i: other_column.errors[j] for i, j in pairs if j in other_column.errors}
-                column.filters.copy_from(at, other_column.filters, other_at)
-                column.loaded[here] = True
-                self._stripes_read += 0 if other.stored is not None else len(here)
-
     def _load_row_groups(
         self, column: RowGroupColumn, profile: int, leaf: LeafColumn, stripes: NDArray[np.int64], reads: ReadCount
     ) -> None:
@@ -337,6 +293,11 @@ class Stripes:
         column.loaded[stripes] = True
 
 
+def tails_of(stripes: Stripes, files: Sequence[int]) -> list[Tail]:
+    """The tails of some files of a table; see :meth:`bloomparquet.planning.evidence.interface.Table.gather`."""
+    return [stripes.tails[file] for file in files]
+
+
 class StripeRowGroups:
     """The row groups of some stripes of a table, in their order; see
     :class:`bloomparquet.planning.evidence.interface.RowGroupsOfStripes`.
@@ -350,7 +311,8 @@ class StripeRowGroups:
         self.stripes = stripes
         counts = np.diff(stripes.first_group)[units]
         self.total = int(stripes.first_group[-1])
-        self.stripe_index = np.repeat(units, counts)
+        self.position = np.repeat(np.arange(len(units)), counts)
+        self.stripe_index = units[self.position]
         index = positions_of(np.zeros_like(counts), counts)
         self.at = stripes.first_group[self.stripe_index] + index
         self.file = stripes.file[self.stripe_index]

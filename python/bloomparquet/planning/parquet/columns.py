@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from bloomparquet.parquet.values.encoding import (
     narrow_range,
     parquet_family,
 )
-from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
+from bloomparquet.planning.evidence.interface import ChunkFilters
+from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join, join_bounds
+from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.literals import Family
@@ -30,9 +30,10 @@ from bloomparquet.storage.forks import lazy_property
 
 @dataclass(frozen=True)
 class ColumnChunks:
-    """One leaf column of the n row groups whose files share a profile.
+    """One leaf column of n row groups whose files share a profile.
 
-    `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, -1 if absent.
+    `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, -1 if absent. `expressions`: by
+    function (lower, upper), the filters of function(column). `unreadable`: why metadata could not be decrypted.
     """
 
     leaf: LeafColumn
@@ -41,8 +42,9 @@ class ColumnChunks:
     bounds: Bounds | None
     nulls: NDArray[np.int64]
     values: NDArray[np.int64]
-    filters: ParquetFilters
-    expressions: Mapping[str, ExpressionFilters]
+    filters: ChunkFilters
+    expressions: Mapping[str, ChunkFilters]
+    unreadable: Sequence[BloomParquetError] = ()
 
     @property
     def family(self) -> Family:
@@ -69,32 +71,7 @@ class ColumnChunks:
         is_trusted = ~known if self.family == "integer" else (self.values >= 0) & (self.nulls == self.values)
         return np.asarray(within | is_trusted, np.bool_)
 
-    @property
-    def unreadable(self) -> list[BloomParquetError]:
-        return self.filters.unreadable
-
-    def arrays(self) -> ColumnArrays:
-        """A copy of the evidence, with all that was read of the filters."""
-        filters = self.filters
-        return ColumnArrays(
-            bounds=self.bounds,
-            nulls=self.nulls,
-            values=self.values,
-            offset=filters.offset,
-            length=filters.length,
-            filled=filters.filled,
-            filter_facts=filters.facts,
-            ciphers=filters.ciphers,
-            expressions={case: each.tiled for case, each in self.expressions.items()},
-        )
-
-    @property
-    def cached_bytes(self) -> int:
-        """About the size of the arrays and bitsets in memory or in a mapped segment."""
-        bounds = 0 if self.bounds is None else _memory_of(self.bounds.lower) + _memory_of(self.bounds.upper)
-        return self.filters.cached_bytes + bounds + self.nulls.nbytes + self.values.nbytes + self.members.nbytes
-
-    def expression_filters(self, case: Case) -> ExpressionFilters | None:
+    def expression_filters(self, case: Case) -> ChunkFilters | None:
         return self.expressions.get(case)
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
@@ -103,10 +80,32 @@ class ColumnChunks:
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
         return encode_point(self.leaf, value, self.profile.traits, timezone)
 
+    def joined(
+        self,
+        pieces: Sequence[Any],
+        at: Sequence[NDArray[np.int64]],
+        members: NDArray[np.int64],
+    ) -> ColumnChunks:
+        """See :class:`bloomparquet.planning.evidence.interface.Chunks`."""
+        expressions = {
+            name: JoinedFilters([piece.expressions.get(name, NoFilters(len(piece.members))) for piece in pieces], at)
+            for name in sorted({name for piece in pieces for name in piece.expressions})
+        }
+        return ColumnChunks(
+            leaf=self.leaf,
+            profile=self.profile,
+            members=members,
+            bounds=join_bounds([piece.bounds for piece in pieces], at),
+            nulls=join((piece.nulls, some) for piece, some in zip(pieces, at, strict=True)),
+            values=join((piece.values, some) for piece, some in zip(pieces, at, strict=True)),
+            filters=JoinedFilters([piece.filters for piece in pieces], at),
+            expressions=expressions,
+            unreadable=[error for piece in pieces for error in piece.unreadable],
+        )
 
-def _memory_of(array: NDArray[Any]) -> int:
-    """The bytes of an array. If it holds objects, whose sizes differ, a sample of them is measured."""
-    if array.dtype != np.object_ or not len(array):
-        return array.nbytes
-    sample = array[:: max(1, len(array) // 64)]
-    return array.nbytes + len(array) * sum(map(getsizeof, sample)) // len(sample)
+
+@dataclass(frozen=True)
+class PartChunks(ColumnChunks):
+    """A column of a part, whose filters are read from the files."""
+
+    filters: ParquetFilters

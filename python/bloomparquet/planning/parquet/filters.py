@@ -48,7 +48,7 @@ class ParquetFilters(FilterStore):
         self._ciphers = FilterCiphers(arrays.ciphers, len(arrays.offset))
         self.offset, self.length, self.filled = arrays.offset, arrays.length, arrays.filled
         self._facts = arrays.filter_facts
-        super().__init__(self._facts.tiled, self._facts.warned)
+        super().__init__(self._facts.tiled)
         self._cost_of_blocks = np.zeros(len(arrays.offset), np.int64)  # that were read so far
         self._is_chosen = np.zeros(len(arrays.offset), np.bool_)  # to be read whole and copied
         self.loaded_revision = self.revision
@@ -90,7 +90,7 @@ class ParquetFilters(FilterStore):
     @property
     def facts(self) -> FilterFacts:
         """All that was read."""
-        return replace(self._facts, tiled=self.tiled, warned=frozenset(self._warned))
+        return self._facts
 
     def read(self, storage: Storage, chunk: int, count: ReadCount) -> NDArray[np.uint8] | None:
         """The whole bitset of one chunk, shape (bytes,); None if it has no filter. Raises the error of an unusable

@@ -6,15 +6,12 @@ proven. It lets more other values pass, so the filter in the file decides about 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import block_index, block_mask, check_blocks
-from bloomparquet.planning.evidence.filter_store import check_in_rounds, pairs
+from bloomparquet.planning.evidence.filter_store import check_in_rounds
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.storage.ranges import Ranges
 
@@ -46,9 +43,6 @@ class FoldedFilters:
     def none(cls, n: int) -> FoldedFilters:
         """No copies of the filters of n chunks."""
         return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), (np.zeros((0, 8), np.uint32),))
-
-    def __len__(self) -> int:
-        return len(self._at)
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -104,26 +98,6 @@ class FoldedFilters:
         check_in_rounds(hit, asked.first, asked.last, (_MOST_VALUES,), find_hits)
         result[some] = ~hit
         return result
-
-    def take(self, chunks: NDArray[np.int64]) -> FoldedFilters:
-        """The copies of the filters of `chunks`, in that order. The blocks are shared."""
-        return FoldedFilters(self._at[chunks], self._n_blocks[chunks], (self._all_blocks(),))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[FoldedFilters]) -> FoldedFilters:
-        """The copies of all `parts`, one after another, up to FOLDED_BYTES."""
-        joined, count = cls.none(sum(map(len, parts))), 0
-        bounds = np.cumsum([0, *map(len, parts)]).tolist()
-        for part, (begin, end) in zip(parts, pairwise(bounds), strict=True):
-            (some,) = np.nonzero(part.present)
-            some = some[np.cumsum(part._n_blocks[some]) <= FOLDED_BYTES // BYTES_PER_BLOCK - count]
-            sizes = part._n_blocks[some]
-            joined._at[begin:end][some] = count + np.cumsum(sizes) - sizes
-            joined._n_blocks[begin:end][some] = sizes
-            _, blocks = pairs(part._at[some], part._at[some] + sizes)
-            joined._blocks += (part._all_blocks()[blocks],)
-            count += len(blocks)
-        return joined
 
     def _all_blocks(self) -> NDArray[np.uint32]:
         if len(self._blocks) > 1:

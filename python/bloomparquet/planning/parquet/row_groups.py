@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from sys import getsizeof
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
-from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.extract import extract_column, footer_error
 from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
@@ -35,6 +36,8 @@ from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import lazy_property, new_lock
 from bloomparquet.storage.staleness import require_unchanged
+
+T = TypeVar("T")
 
 _NOT_COMPUTED = -1
 
@@ -67,18 +70,13 @@ class GroupArrays:
     extents: NDArray[np.int64]
 
 
-Extract = Callable[[Sequence[int]], ColumnArrays]
-"""Makes the arrays of a column from the footers of some files, given by index."""
-
-
 class StoredColumns(Protocol):
-    """The columns of a segment, or of several."""
+    """The columns of a segment."""
 
     keys: frozenset[ColumnKey]
 
-    def load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
-        """The arrays of a column; None if they are damaged. `reads` counts what is read. If only a part of the files
-        has the column, `extract` makes it for the others."""
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        """The arrays of a column; None if they are damaged. `reads` counts what is read."""
 
 
 class RowGroups:
@@ -111,7 +109,7 @@ class RowGroups:
         """The number of files that were found in an index."""
         self._extracted = 0  # columns that were made of footers
         self._footers = list(footers)
-        self._chunks: dict[ColumnKey, ColumnChunks] = {}
+        self._chunks: dict[ColumnKey, PartChunks] = {}
         self._lock = new_lock(reentrant=True)
 
     @classmethod
@@ -150,14 +148,17 @@ class RowGroups:
         if leaf is None:
             return True
         if reader_type is None:
-            return fold(dotted_name(leaf.path), False) not in self._mixed_timestamps
+            return fold(dotted_name(leaf.path), False) not in self._mixed
         return _is_lossless(leaf.node, reader_type)
 
     @lazy_property
-    def _mixed_timestamps(self) -> frozenset[str]:
+    def _mixed(self) -> frozenset[str]:
+        return self.mixed_columns(self.schemas)
+
+    def mixed_columns(self, schemas: Sequence[FileSchema]) -> frozenset[str]:
         """The columns with UTC-adjusted timestamps in some files and local ones in others. A literal without a zone
         means different values there, and a reader of both refuses the column."""
-        columns = [(leaf, parquet_family(leaf.node)) for schema in self.schemas for leaf in schema.leaves]
+        columns = [(leaf, parquet_family(leaf.node)) for schema in schemas for leaf in schema.leaves]
         adjusted, local = (
             {fold(dotted_name(leaf.path), False) for leaf, family in columns if family == wanted}
             for wanted in ("timestamp", "timestamp_ntz")
@@ -167,80 +168,62 @@ class RowGroups:
     def row_groups_within(self, units: NDArray[np.int64]) -> None:
         """None: Parquet has no evidence about parts of a row group."""
 
-    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> ColumnChunks:
+    def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> PartChunks:
         """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``.
 
         Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
         footer, and for a file that changed since the table was made.
         """
+        key = profile, leaf.index
         with self._lock:
-            key = (profile, leaf.index)
-            if key not in self._chunks:
-                reads = reads or ReadCount()
+            known = self._chunks.get(key)
+            return self._load(key, reads or ReadCount()) if known is None else known
 
-                def extract(files: Sequence[int]) -> ColumnArrays:
-                    self._extracted += 1
-                    footers, paths = self.read_footers(files, reads), [self.paths[file] for file in files]
-                    return extract_column(self.profiles[profile], paths, footers, leaf, self.keys)
-
-                arrays = self._load(key, reads, extract)
-                if arrays is None:
-                    arrays = extract(list(dict.fromkeys(self.file[self.members(profile)].tolist())))
-                return self.put(key, arrays)
-            return self._chunks[key]
-
-    def cached_arrays(self, key: ColumnKey, reads: ReadCount | None = None) -> ColumnArrays | None:
-        """The evidence about a column, if nothing must be read for it but a segment."""
-        with self._lock:
-            if key not in self._chunks:
-                arrays = self._load(key, reads or ReadCount(), None)
-                if arrays is not None:
-                    return arrays
-                if not self.has_footers(key[0]):
-                    return None
-        return self.chunks(key[0], self.profiles[key[0]].schema.leaves[key[1]]).arrays()
-
-    def _load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
-        return self.stored.load(key, reads, extract) if self.stored is not None and key in self.stored.keys else None
-
-    def put(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
-        """Cache a column, unless a key could not be retrieved: the next plan asks for it again."""
-        chunks, keys = self._chunks_of(key, arrays), self.keys
-        if not chunks.filters.unreadable or keys is None or keys.retriever is None:
-            with self._lock:
-                self._chunks[key] = chunks
+    def _load(self, key: ColumnKey, reads: ReadCount) -> PartChunks:
+        """The chunks of a column from the segment, or else from footers. They are kept unless a key could not be
+        retrieved: the next plan asks for it again."""
+        profile, keys = self.profiles[key[0]], self.keys
+        arrays = self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
+        if arrays is None:
+            self._extracted += 1
+            files = list(dict.fromkeys(self.file[self.members(key[0])].tolist()))
+            footers, paths = self.read_footers(files, reads), [self.paths[file] for file in files]
+            arrays = extract_column(profile, paths, footers, profile.schema.leaves[key[1]], keys)
+        chunks = self._chunks_of(key, arrays)
+        if not chunks.unreadable or keys is None or keys.retriever is None:
+            self._chunks[key] = chunks
         return chunks
 
-    def _chunks_of(self, key: ColumnKey, arrays: ColumnArrays) -> ColumnChunks:
-        profile = self.profiles[key[0]]
-        leaf, members = profile.schema.leaves[key[1]], self.members(key[0])
-        file = self.file[members]
+    def _chunks_of(self, key: ColumnKey, arrays: ColumnArrays) -> PartChunks:
+        profile, members = self.profiles[key[0]], self.members(key[0])
+        leaf, file = profile.schema.leaves[key[1]], self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
         filters = ParquetFilters(locations, arrays)
-        return ColumnChunks(
+        return PartChunks(
             leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
-            {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()},
+            {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}, filters.unreadable,
         )  # fmt: skip
 
-    def cached_columns(self) -> dict[ColumnKey, ColumnChunks]:
+    def cached_columns(self) -> dict[ColumnKey, PartChunks]:
         """The columns in memory."""
         with self._lock:
             return dict(self._chunks)
 
-    def column_keys(self) -> set[ColumnKey]:
+    def known_columns(self) -> dict[ColumnKey, PartChunks]:
         """The columns in memory or in a segment."""
-        return {*self.cached_columns(), *(self.stored.keys if self.stored is not None else ())}
+        known = self.cached_columns()
+        for key in (self.stored.keys if self.stored is not None else frozenset()) - known.keys():
+            assert self.stored is not None
+            arrays = self.stored.load(key, ReadCount())
+            if arrays is not None:
+                known[key] = self._chunks_of(key, arrays)
+        return known
 
     @property
     def is_storable(self) -> bool:
         """Whether no file is encrypted. Data of such a file must not be written to disk."""
         return not any(footer is not None and footer.crypto is not None for footer in self._footers)
-
-    def has_footers(self, profile: int) -> bool:
-        """Whether the footers of all files with ``profiles[profile]`` are in memory."""
-        files = np.flatnonzero(self.arrays.profile == profile).tolist()
-        return all(self._footers[file] is not None for file in files)
 
     @property
     def read_amount(self) -> ReadAmount:
@@ -288,13 +271,11 @@ class RowGroups:
         """The footers of all files. Those that are not in memory are read."""
         return self.read_footers(range(len(self.files)), ReadCount())
 
-    @property
-    def cached_footers(self) -> Sequence[Footer | None]:
-        """The footers in memory; None for the other files."""
-        return self._footers
-
     def footer(self, file: int) -> Footer:
         return self.read_footers([file], ReadCount())[0]
+
+    def gather(self, files: Sequence[int], get: Callable[[Any, Sequence[int]], Sequence[T]]) -> list[T]:
+        return list(get(self, files))
 
     def read_footers(self, files: Iterable[int], reads: ReadCount) -> list[Footer]:
         """The footers of `files`, given by index. Those that are not in memory are read, all at once."""
@@ -326,8 +307,27 @@ class RowGroups:
     def cached_bytes(self) -> int:
         """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
-        columns = sum(chunks.cached_bytes for chunks in self.cached_columns().values())
+        columns = sum(map(_memory_of, self.cached_columns().values()))
         return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
+
+
+def footers_of(row_groups: RowGroups, files: Sequence[int]) -> list[Footer]:
+    """The footers of some files of a table; see :meth:`bloomparquet.planning.evidence.interface.Table.gather`."""
+    return row_groups.read_footers(files, ReadCount())
+
+
+def _memory_of(chunks: PartChunks) -> int:
+    """About the bytes of the arrays and bitsets of a column, in memory or in a mapped segment."""
+    bounds = 0 if chunks.bounds is None else _bytes_of(chunks.bounds.lower) + _bytes_of(chunks.bounds.upper)
+    return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+
+
+def _bytes_of(array: NDArray[Any]) -> int:
+    """The bytes of an array. If it holds objects, whose sizes differ, a sample of them is measured."""
+    if array.dtype != np.object_ or not len(array):
+        return array.nbytes
+    sample = array[:: max(1, len(array) // 64)]
+    return array.nbytes + len(array) * sum(map(getsizeof, sample)) // len(sample)
 
 
 def _is_lossless(node: SchemaNode, reader_type: str) -> bool:

@@ -37,10 +37,10 @@ from bloomparquet.planning.evidence.stored_arrays import (
 from bloomparquet.planning.evidence.tiles import BitPositions
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
-from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, UNUSABLE, FilterFacts
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
-from bloomparquet.planning.parquet.row_groups import Extract, GroupArrays, RowGroups
+from bloomparquet.planning.parquet.row_groups import GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -57,7 +57,7 @@ class _StoredColumns:
         names = [name for name in file.sections if name != TABLE]
         self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
 
-    def load(self, key: ColumnKey, reads: ReadCount, extract: Extract | None) -> ColumnArrays | None:
+    def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
         try:
             section = self._file.section(column_name(key), reads)
             return _column_of(section, self._file, self._chunks[key[0]])
@@ -81,21 +81,17 @@ def table_section(table: RowGroups, listing: Listing) -> dict[str, Section]:
     }  # fmt: skip
 
 
-def column_section(chunks: ColumnChunks) -> Section:
+def column_section(chunks: PartChunks) -> Section:
     """The section of a column, with the evidence in the footers but without what was read of its filters."""
-    column = chunks.arrays()
-    return _section_of(replace(column, filter_facts=FilterFacts.unread(column.offset)))
+    return _section_of(chunks, FilterFacts.unread(chunks.filters.offset))
 
 
 def to_sections(table: RowGroups, listing: Listing) -> dict[str, Section]:
     """The sections of a segment of the cache: what is cached in `table`."""
     table.fill_extents()
     sections = table_section(table, listing)
-    for key in sorted(table.column_keys()):
-        arrays = table.cached_arrays(key)
-        if arrays is not None:
-            sections[column_name(key)] = _section_of(arrays)
-    return sections
+    columns = sorted(table.known_columns().items())
+    return sections | {column_name(key): _section_of(chunks, chunks.filters.facts) for key, chunks in columns}
 
 
 def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCount) -> RowGroups:
@@ -123,17 +119,18 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
     return [parse_footer(raw[start:end]).profile for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _section_of(column: ColumnArrays) -> Section:
-    known = column.filter_facts
-    section: dict[str, NDArray[Any]] = {name: getattr(column, name) for name in _COUNTS}
+def _section_of(chunks: PartChunks, known: FilterFacts) -> Section:
+    filters, bounds = chunks.filters, chunks.bounds
+    counts = (chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled)
+    section: dict[str, NDArray[Any]] = dict(zip(_COUNTS, counts, strict=True))
     if not known.is_unread:
         section |= {name: getattr(known, name) for name in _FACTS}
-    if column.bounds is not None:
-        section["known"] = column.bounds.known
-        if column.bounds.without_nan is not None:
-            section["without_nan"] = column.bounds.without_nan
+    if bounds is not None:
+        section["known"] = bounds.known
+        if bounds.without_nan is not None:
+            section["without_nan"] = bounds.without_nan
         for side in ("lower", "upper"):
-            section |= flat_keys(getattr(column.bounds, side), side)
+            section |= flat_keys(getattr(bounds, side), side)
     errors = [[chunk, type(error).__name__, str(error)] for chunk, error in known.errors.items()]
     section["errors"] = as_bytes(json.dumps(errors).encode())
     return section

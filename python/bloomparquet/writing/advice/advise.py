@@ -20,7 +20,7 @@ from bloomparquet.parquet.metadata.codecs import codec_of
 from bloomparquet.parquet.pages.places import has_page_index
 from bloomparquet.planning.dataset import Dataset, Paths, open_dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.open import open_table
+from bloomparquet.planning.open import open_part
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.names import dotted_name
 from bloomparquet.query.predicate import Column
@@ -112,7 +112,7 @@ def advise(
         raise OptionError(f"sample is {sample}: expected a number of bytes, 0 or more")
     dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
     count = ReadCount()
-    table = open_table(dataset, dataset.files, count)
+    table = open_part(dataset, count)
     if table.format is not FileFormat.PARQUET:
         raise UnsupportedError(
             f"{table.paths[0]} is an ORC file. Filters of ORC are made as a file is written, so there is nothing to "

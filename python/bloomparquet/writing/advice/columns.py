@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.parquet.values.encoding import parquet_family
-from bloomparquet.planning.parquet.columns import ColumnChunks
+from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.ordering import Bounds
@@ -35,7 +35,7 @@ class TableColumn:
     path: Column
     leaves: tuple[LeafColumn, ...]
     traits: tuple[WriterTraits, ...]
-    parts: tuple[ColumnChunks, ...]
+    parts: tuple[PartChunks, ...]
     part: NDArray[np.int64]
     index_in_part: NDArray[np.int64]
     row_groups: NDArray[np.int64]
@@ -61,7 +61,7 @@ class TableColumn:
     def _usual(self) -> int:
         return int(self.part[np.argmax(self.comparable)]) if len(self.part) else 0
 
-    def chunks_of(self, chunk: int) -> ColumnChunks:
+    def chunks_of(self, chunk: int) -> PartChunks:
         """The part that a chunk is in."""
         return self.parts[int(self.part[chunk])]
 
@@ -107,7 +107,7 @@ def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
     return node.physical_type, node.type_length, parquet_family(node), unit, leaf.repeated
 
 
-def _common_bounds(parts: Sequence[ColumnChunks], usable: Sequence[bool]) -> Bounds | None:
+def _common_bounds(parts: Sequence[PartChunks], usable: Sequence[bool]) -> Bounds | None:
     """The bounds of all parts; unknown for parts of another type."""
     first = next((chunks.bounds for chunks, ok in zip(parts, usable, strict=True) if ok and chunks.bounds), None)
     if first is None:

@@ -1,0 +1,105 @@
+"""Joins evidence of several tables about one column: arrays are copied once, filters stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.evidence.interface import ChunkFilters, Question
+from bloomparquet.query.ordering import Bounds
+from bloomparquet.storage.files import ReadCount
+from bloomparquet.storage.ranges import in_threads
+
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+class NoFilters:
+    """The filters of n chunks that have none."""
+
+    def __init__(self, n: int) -> None:
+        self.present = self.in_index = np.zeros(n, np.bool_)
+        self.errors: dict[int, BloomParquetError] = {}
+
+    def check(self, question: Question) -> tuple[Booleans, int]:
+        return np.ones(len(question.chunks), np.bool_), 0
+
+
+class JoinedFilters:
+    """The filters of the chunks ``at[i]`` of ``filters[i]``, one piece after another."""
+
+    def __init__(self, filters: Sequence[ChunkFilters], at: Sequence[Integers]) -> None:
+        self._filters, self._at = filters, at
+        self._ends = np.cumsum([len(some) for some in at])
+
+    @property
+    def present(self) -> Booleans:
+        return self._join(lambda filters: filters.present)
+
+    @property
+    def in_index(self) -> Booleans:
+        return self._join(lambda filters: filters.in_index)
+
+    @property
+    def errors(self) -> Mapping[int, BloomParquetError]:
+        found: dict[int, BloomParquetError] = {}
+        for filters, at, end in zip(self._filters, self._at, self._ends.tolist(), strict=True):
+            if errors := filters.errors:
+                found |= {end - len(at) + i: errors[j] for i, j in enumerate(at.tolist()) if j in errors}
+        return found
+
+    def check(self, question: Question) -> tuple[Booleans, int]:
+        """The pieces are asked side by side: each may wait for a remote storage."""
+        piece = np.searchsorted(self._ends, question.chunks, side="right")
+        answers, unusable = np.ones(len(piece), np.bool_), 0
+
+        def ask(number: int) -> tuple[Integers, Booleans, int, ReadCount]:
+            (some,) = np.nonzero(piece == number)
+            at, count = self._at[number], ReadCount()
+            chunks = at[question.chunks[some] - (self._ends[number] - len(at))]
+            own = replace(question.about(some), chunks=chunks, reads=count)
+            return some, *self._filters[number].check(own), count
+
+        asked = np.unique(piece).tolist()
+        for some, of_piece, of_unusable, count in in_threads(question.storage.threads, ask, asked):
+            answers[some] = of_piece
+            unusable += of_unusable
+            question.reads.add(count)
+        return answers, unusable
+
+    def _join(self, flags: Callable[[ChunkFilters], Booleans]) -> Booleans:
+        return join(zip(map(flags, self._filters), self._at, strict=True))
+
+
+def join(pieces: Iterable[tuple[NDArray[Any], Integers]]) -> NDArray[Any]:
+    """The entries ``at`` of each ``(array, at)``, one piece after another."""
+    return np.concatenate([array[at] for array, at in pieces])
+
+
+def join_bounds(bounds: Sequence[Bounds | None], at: Sequence[Integers]) -> Bounds | None:
+    """The bounds of the chunks ``at[i]`` of ``bounds[i]``, one piece after another. None if no piece has any."""
+    some = next((each for each in bounds if each is not None and len(each.known)), None)
+    if some is None:
+        return None
+    filled = [
+        _unknown(some, int(where.max(initial=-1)) + 1) if each is None else each for each, where in zip(bounds, at)
+    ]
+    lower, upper, known = (join((getattr(each, name), where) for each, where in zip(filled, at)) for name in _ARRAYS)
+    without_nan = None
+    if any(each.without_nan is not None for each in filled):
+        without_nan = join((~each.may_hold_nan, where) for each, where in zip(filled, at))
+    return Bounds(lower, upper, known, without_nan)
+
+
+_ARRAYS = ("lower", "upper", "known")
+
+
+def _unknown(like: Bounds, n: int) -> Bounds:
+    """Bounds of n chunks, none of which is known, with keys of the same type."""
+    chunks = np.zeros(n, np.int64)
+    return Bounds(like.lower[chunks], like.upper[chunks], np.zeros(n, np.bool_))
