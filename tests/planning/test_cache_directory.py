@@ -112,7 +112,7 @@ def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
     others[0].part.arrays.extents.resize((1 << 17, 2), refcheck=False)  # 2 MiB
     for use in range(16):
         plan_dataset(tables[1], "x = 31", PlanOptions(cache=cache))
-        assert (use < 7) == (first in cache._parts)
+        assert (use < 6) == (first in cache._parts)
     assert len(cache._parts) == 1
 
 
