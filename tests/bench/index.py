@@ -225,6 +225,18 @@ def made_up_index(row_groups: int) -> tuple[Dataset, str]:
     return listed, str(home)
 
 
+class _OneColumn:
+    """The columns of a segment that has one."""
+
+    keys = frozenset({(0, 0)})
+
+    def __init__(self, column: ColumnArrays) -> None:
+        self._column = column
+
+    def load(self, key: tuple[int, int], reads: ReadCount) -> ColumnArrays:
+        return self._column
+
+
 def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups:
     """A table of files with the schema of a real one."""
     with tempfile.TemporaryDirectory() as home:
@@ -241,18 +253,16 @@ def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups
     bounds = Bounds(-(2**62) * every_chunk, 2**62 * every_chunk, every_chunk > 0)
     offset = 80_000 + 2_000 * number
     unread = FilterFacts.unread(offset)
-    table.put(
-        (0, 0),
-        ColumnArrays(
-            bounds=bounds,
-            nulls=0 * every_chunk,
-            values=1_000 * every_chunk,
-            offset=offset,
-            length=1_050 * every_chunk,
-            filled=every_chunk > 0,
-            filter_facts=unread,
-        ),
+    column = ColumnArrays(
+        bounds=bounds,
+        nulls=0 * every_chunk,
+        values=1_000 * every_chunk,
+        offset=offset,
+        length=1_050 * every_chunk,
+        filled=every_chunk > 0,
+        filter_facts=unread,
     )
+    table.stored = _OneColumn(column)
     return table
 
 

@@ -28,7 +28,6 @@ from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
 from tests.support.files import hive, write
-from tests.support.parquet_table import parquet_table
 
 
 def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:

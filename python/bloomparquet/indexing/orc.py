@@ -83,7 +83,7 @@ def _column(
     at = table.row_groups_within(members).at
     stripes, errors = table.stripe_column(profile, leaf)
     column = table.row_group_column(profile, leaf, members, reads)
-    for error in (*errors, *column.errors.values()):
+    for error in (*errors.values(), *column.errors.values()):
         raise error
     filters = FilterSet(len(at))
     for row_group, bloom in _filters(table, profile, leaf, footers, reads):

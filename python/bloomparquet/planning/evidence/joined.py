@@ -47,11 +47,7 @@ class JoinedFilters:
 
     @property
     def errors(self) -> Mapping[int, BloomParquetError]:
-        found: dict[int, BloomParquetError] = {}
-        for filters, at, end in zip(self._filters, self._at, self._ends.tolist(), strict=True):
-            if errors := filters.errors:
-                found |= {end - len(at) + i: errors[j] for i, j in enumerate(at.tolist()) if j in errors}
-        return found
+        return join_errors([filters.errors for filters in self._filters], self._at)
 
     def check(self, question: Question) -> tuple[Booleans, int]:
         """The pieces are asked side by side: each may wait for a remote storage."""
@@ -79,6 +75,19 @@ class JoinedFilters:
 def join(pieces: Iterable[tuple[NDArray[Any], Integers]]) -> NDArray[Any]:
     """The entries ``at`` of each ``(array, at)``, one piece after another."""
     return np.concatenate([array[at] for array, at in pieces])
+
+
+def join_errors(
+    errors: Sequence[Mapping[int, BloomParquetError]], at: Sequence[Integers]
+) -> dict[int, BloomParquetError]:
+    """The errors, by chunk, of the chunks ``at[i]`` of ``errors[i]``, one piece after another."""
+    found: dict[int, BloomParquetError] = {}
+    first = 0
+    for each, some in zip(errors, at, strict=True):
+        if each:
+            found |= {first + i: each[j] for i, j in enumerate(some.tolist()) if j in each}
+        first += len(some)
+    return found
 
 
 def join_bounds(bounds: Sequence[Bounds | None], at: Sequence[Integers]) -> Bounds | None:

@@ -41,6 +41,10 @@ class Part(Table, Protocol):
     Files of two parts whose `profiles` are equal have one schema and one writer.
     """
 
+    def chunks_of(self, profile: int, leaf: LeafColumn, units: Integers, reads: ReadCount) -> Chunks:
+        """The chunks of `leaf` in `units`, whose files have this profile; perhaps also those of other units. Reads
+        nothing of the files of other units, which may be gone."""
+
     @property
     def arrays(self) -> FileArrays: ...
     @property
@@ -87,7 +91,7 @@ class JoinedRanges:
         return [self._pieces[piece].table.schemas[number] for ((piece, number), *_) in self._profiles]
 
     def members(self, profile: int) -> Integers:
-        return np.concatenate([self._pieces[piece].here[some] for piece, some, _ in self._ranges_of(profile)])
+        return np.concatenate([self._pieces[piece].here[some] for piece, _, some in self._ranges_of(profile)])
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:
         piece, number = self._profiles[profile][0]
@@ -105,38 +109,43 @@ class JoinedRanges:
     def _join(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> Chunks:
         ranges = self._ranges_of(profile)
         # A piece without such row ranges is not read; but one is, for a file that has none at all.
-        ranges = [each for each in ranges if len(each[1])] or ranges[:1]
-        numbers = dict(self._profiles[profile])
+        ranges = [each for each in ranges if len(each[2])] or ranges[:1]
 
-        def load(piece: int) -> tuple[Chunks, ReadCount]:
-            count = ReadCount()
-            return self._pieces[piece].table.chunks(numbers[piece], leaf, count), count
+        def load(ranges: tuple[int, int, Integers]) -> tuple[Chunks, ReadCount]:
+            count, (number, own, some) = ReadCount(), ranges
+            piece = self._pieces[number]
+            return self._load(number, own, leaf, piece.there[some], count), count
 
-        loaded = []
-        for chunks, count in in_threads(self._threads, load, [piece for piece, *_ in ranges]):
+        loaded, members, at = list[Chunks](), list[Integers](), list[Integers]()
+        results = in_threads(self._threads, load, ranges)
+        for (number, _, some), (chunks, count) in zip(ranges, results, strict=True):
+            piece = self._pieces[number]
+            position = np.full(len(piece.table), -1, np.int64)
+            position[chunks.members] = np.arange(len(chunks.members))
             loaded.append(chunks)
+            members.append(piece.here[some])
+            at.append(position[piece.there[some]])
             reads.add(count)
-        members = np.concatenate([self._pieces[piece].here[some] for piece, some, _ in ranges])
-        at = [chunks for *_, chunks in ranges]
         if len(loaded) == 1 and np.array_equal(at[0], np.arange(len(loaded[0].members))):
             whole: Any = loaded[0]
-            same: Chunks = replace(whole, members=members)  # no array is copied
+            same: Chunks = replace(whole, members=members[0])  # no array is copied
             return same
-        joined: Chunks = loaded[0].joined(loaded, at, members)
+        joined: Chunks = loaded[0].joined(loaded, at, np.concatenate(members))
         return joined
 
-    def _ranges_of(self, profile: int) -> list[tuple[int, Integers, Integers]]:
-        """The pieces that have `profile`; for each, the positions in it of the ranges with that profile, and of these
-        among all such ranges of its table."""
+    def _load(self, piece: int, profile: int, leaf: LeafColumn, units: Integers, reads: ReadCount) -> Chunks:
+        """The chunks of at least the row ranges `units` of a piece, which have this profile."""
+        return self._pieces[piece].table.chunks(profile, leaf, reads)
+
+    def _ranges_of(self, profile: int) -> list[tuple[int, int, Integers]]:
+        """The pieces that have `profile`, what each calls it, and the positions in it of the ranges with that
+        profile."""
         found = []
         for number, own in self._profiles[profile]:
             piece = self._pieces[number]
-            members = piece.table.members(own)
-            chunk = np.full(len(piece.table), -1, np.int64)
-            chunk[members] = np.arange(len(members))
-            at = chunk[piece.there]
-            (some,) = np.nonzero(at >= 0)
-            found.append((number, some, at[some]))
+            is_member = np.zeros(len(piece.table), np.bool_)
+            is_member[piece.table.members(own)] = True
+            found.append((number, own, np.flatnonzero(is_member[piece.there])))
         return found
 
 
@@ -161,6 +170,9 @@ class Selection(JoinedRanges):
         here = [np.flatnonzero(part_of_unit == i) for i in range(len(parts))]
         pieces = [_Piece(each, unit[some], some) for each, some in zip(parts, here, strict=True)]
         super().__init__(pieces, _profiles_of(parts, part, profile), self.storage.threads)
+
+    def _load(self, piece: int, profile: int, leaf: LeafColumn, units: Integers, reads: ReadCount) -> Chunks:
+        return self.parts[piece].chunks_of(profile, leaf, units, reads)
 
     @lazy_property
     def paths(self) -> list[str]:

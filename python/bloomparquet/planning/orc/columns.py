@@ -9,7 +9,7 @@ Source: ORC specification, "Column Statistics".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,7 +25,7 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters
-from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds
+from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds, join_errors
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.families import MAX_DIGITS
@@ -192,8 +192,8 @@ class OrcChunks:
     """A column of stripes, or of row groups, that share a schema; see
     :class:`bloomparquet.planning.evidence.interface.Chunks`.
 
-    `name` is for messages. `zones` are the time zones of the writers. `why_filters_unusable`: why their filters
-    prove nothing.
+    `name` is for messages. `errors`: by chunk, why its evidence cannot be read. `zones` are the time zones of the
+    writers. `why_filters_unusable`: why their filters prove nothing.
     """
 
     name: str
@@ -204,7 +204,7 @@ class OrcChunks:
     values: NDArray[np.int64]
     shown_as_stored: NDArray[np.bool_]
     filters: ChunkFilters
-    unreadable: Sequence[BloomParquetError]
+    errors: Mapping[int, BloomParquetError]
     zones: frozenset[str]
     why_filters_unusable: str
 
@@ -218,7 +218,7 @@ class OrcChunks:
         rows: NDArray[np.int64],
         zones: Sequence[str | None] | None,
         filters: ChunkFilters,
-        errors: Sequence[BloomParquetError],
+        errors: Mapping[int, BloomParquetError],
         why_filters_unusable: str = "",
     ) -> OrcChunks:
         """The chunks with these `statistics`. `zones` are the time zones of their writers: if the zone is unknown, the
@@ -241,6 +241,10 @@ class OrcChunks:
             named_zones,
             why_filters_unusable,
         )
+
+    @property
+    def unreadable(self) -> list[BloomParquetError]:
+        return list(dict.fromkeys(self.errors.values()))
 
     @property
     def family(self) -> Family:
@@ -276,7 +280,7 @@ class OrcChunks:
             values=values,
             shown_as_stored=shown,
             filters=JoinedFilters([piece.filters for piece in pieces], at),
-            unreadable=[error for piece in pieces for error in piece.unreadable],
+            errors=join_errors([piece.errors for piece in pieces], at),
             zones=frozenset().union(*(piece.zones for piece in pieces)),
             why_filters_unusable=next(filter(None, (piece.why_filters_unusable for piece in pieces)), ""),
         )

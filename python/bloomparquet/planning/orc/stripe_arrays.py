@@ -17,8 +17,8 @@ from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
 from bloomparquet.storage.files import ReadCount
 
-StripeColumn = tuple[ColumnStatistics, list[BloomParquetError]]
-"""The statistics of a column in stripes, and the errors of stripes whose statistics cannot be read."""
+StripeColumn = tuple[ColumnStatistics, dict[int, BloomParquetError]]
+"""The statistics of a column in stripes, and by file, why those of its stripes cannot be read."""
 
 
 class LazyTails(Sequence[Tail]):

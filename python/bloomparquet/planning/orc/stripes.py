@@ -129,12 +129,17 @@ class Stripes:
         return StripeRowGroups(self, units)
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount) -> OrcChunks:
-        members = self._members[profile]
-        statistics, errors = self.stripe_column(profile, leaf, reads)
-        zones = self.zones(profile, leaf, members, reads)
-        filters = NoFilters(len(members))
-        orc_type, rows = self.type_of(profile, leaf), self.rows[members]
-        return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors)
+        return self.chunks_of(profile, leaf, self._members[profile], reads)
+
+    def chunks_of(self, profile: int, leaf: LeafColumn, units: NDArray[np.int64], reads: ReadCount) -> OrcChunks:
+        """See :class:`bloomparquet.planning.evidence.selection.Part`."""
+        column, of_file = self.stripe_column(profile, leaf, reads)
+        statistics = column.take(np.searchsorted(self._members[profile], units))
+        errors = (
+            {i: of_file[file] for i, file in enumerate(self.file[units].tolist()) if file in of_file} if of_file else {}
+        )
+        zones, orc_type = self.zones(profile, leaf, units, reads), self.type_of(profile, leaf)
+        return OrcChunks.of(leaf, orc_type, units, statistics, self.rows[units], zones, NoFilters(len(units)), errors)
 
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
         """Read the footers of `stripes` in one round of requests, unless a segment has what is in them."""
@@ -214,7 +219,7 @@ class Stripes:
         column = self.stored.load(key, len(members), len(at), reads)
         if column is None:
             return
-        self._columns[key] = column.stripes, []
+        self._columns[key] = column.stripes, {}
         made = self._new_row_group_column(key[0], self.profiles[key[0]].schema.leaves[key[1]])
         made.statistics.set(at, column.row_groups)
         if isinstance(column.filters, ReadFilters):
@@ -251,7 +256,7 @@ class Stripes:
             else:
                 rows = self.rows[stripe : stripe + 1]
                 statistics.parse(i, self.tails[file], column, [parsed], rows, len(leaf.path) == 1)
-        return statistics, list(errors.values())
+        return statistics, errors
 
     def _new_row_group_column(self, profile: int, leaf: LeafColumn) -> RowGroupColumn:
         """The statistics of the stripes, for each of their row groups."""
@@ -354,6 +359,7 @@ class StripeRowGroups:
             present &= in_zone
         column.filters.filled[at] = (statistics.nulls >= 0) & (statistics.nulls < rows)
         filters = FiltersOfGroups(column.filters, at, present)
-        errors = [column.errors[stripe] for stripe in stripes.tolist() if stripe in column.errors]
+        known = column.errors
+        errors = {i: known[stripe] for i, stripe in enumerate(of.tolist()) if stripe in known} if known else {}
         orc_type = table.type_of(profile, leaf)
         return OrcChunks.of(leaf, orc_type, members, statistics, rows, zones, filters, errors, unusable)

@@ -33,7 +33,7 @@ class ColumnChunks:
     """One leaf column of n row groups whose files share a profile.
 
     `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, -1 if absent. `expressions`: by
-    function (lower, upper), the filters of function(column). `unreadable`: why metadata could not be decrypted.
+    function (lower, upper), the filters of function(column).
     """
 
     leaf: LeafColumn
@@ -44,7 +44,6 @@ class ColumnChunks:
     values: NDArray[np.int64]
     filters: ChunkFilters
     expressions: Mapping[str, ChunkFilters]
-    unreadable: Sequence[BloomParquetError] = ()
 
     @property
     def family(self) -> Family:
@@ -70,6 +69,12 @@ class ColumnChunks:
         # No known writer stores other integers than the type has. Of decimals, it must be known.
         is_trusted = ~known if self.family == "integer" else (self.values >= 0) & (self.nulls == self.values)
         return np.asarray(within | is_trusted, np.bool_)
+
+    @property
+    def unreadable(self) -> list[BloomParquetError]:
+        """Why column metadata could not be decrypted. Whether such a chunk has a filter is unknown."""
+        errors, present = self.filters.errors, self.filters.present
+        return [error for chunk, error in errors.items() if not present[chunk]]
 
     def expression_filters(self, case: Case) -> ChunkFilters | None:
         return self.expressions.get(case)
@@ -100,7 +105,6 @@ class ColumnChunks:
             values=join((piece.values, some) for piece, some in zip(pieces, at, strict=True)),
             filters=JoinedFilters([piece.filters for piece in pieces], at),
             expressions=expressions,
-            unreadable=[error for piece in pieces for error in piece.unreadable],
         )
 
 

@@ -65,11 +65,6 @@ class ParquetFilters(FilterStore):
         return (self.offset >= 0) | self.tiled.present
 
     @property
-    def unreadable(self) -> list[BloomParquetError]:
-        """Why column metadata could not be decrypted. Whether such a chunk has a filter is unknown."""
-        return [error for chunk, error in self.errors.items() if self.offset[chunk] < 0]
-
-    @property
     def ciphers(self) -> Sequence[ChunkCipher | None] | None:
         return self._ciphers.ciphers
 

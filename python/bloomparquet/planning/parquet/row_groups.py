@@ -174,36 +174,49 @@ class RowGroups:
         Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
         footer, and for a file that changed since the table was made.
         """
+        return self.chunks_of(profile, leaf, self.members(profile), reads or ReadCount())
+
+    def chunks_of(self, profile: int, leaf: LeafColumn, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
+        """See :class:`bloomparquet.planning.evidence.selection.Part`."""
         key = profile, leaf.index
         with self._lock:
             known = self._chunks.get(key)
-            return self._load(key, reads or ReadCount()) if known is None else known
+            if known is None:
+                arrays = self._load_stored(key, reads)
+                known = self._extract(key, units, reads) if arrays is None else self._chunks_of(key, arrays)
+                self._keep(key, known)
+            return known
 
-    def _load(self, key: ColumnKey, reads: ReadCount) -> PartChunks:
-        """The chunks of a column from the segment, or else from footers. They are kept unless a key could not be
-        retrieved: the next plan asks for it again."""
-        profile, keys = self.profiles[key[0]], self.keys
-        arrays = self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
-        if arrays is None:
-            self._extracted += 1
-            files = list(dict.fromkeys(self.file[self.members(key[0])].tolist()))
-            footers, paths = self.read_footers(files, reads), [self.paths[file] for file in files]
-            arrays = extract_column(profile, paths, footers, profile.schema.leaves[key[1]], keys)
-        chunks = self._chunks_of(key, arrays)
-        if not chunks.unreadable or keys is None or keys.retriever is None:
+    def _load_stored(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
+        """A column from the segment, if it is there."""
+        return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
+
+    def _extract(self, key: ColumnKey, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
+        """The chunks of a column from footers: of all files with its profile if the others' footers are in memory."""
+        files, members = np.unique(self.file[units]), self.members(key[0])
+        of_profile = np.unique(self.file[members])
+        if all(self._footers[file] is not None for file in np.setdiff1d(of_profile, files).tolist()):
+            files, self._extracted = of_profile, self._extracted + 1
+        footers = self.read_footers(files.tolist(), reads)
+        profile, paths = self.profiles[key[0]], [self.paths[file] for file in files.tolist()]
+        arrays = extract_column(profile, paths, footers, profile.schema.leaves[key[1]], self.keys)
+        return self._chunks_of(key, arrays, members[np.isin(self.file[members], files)])
+
+    def _keep(self, key: ColumnKey, chunks: PartChunks) -> None:
+        """Keep a column, unless it is a part of one, or a key could not be retrieved: the next plan asks again."""
+        is_retried = bool(chunks.unreadable) and self.keys is not None and self.keys.retriever is not None
+        if len(chunks.members) == len(self.members(key[0])) and not is_retried:
             self._chunks[key] = chunks
-        return chunks
 
-    def _chunks_of(self, key: ColumnKey, arrays: ColumnArrays) -> PartChunks:
-        profile, members = self.profiles[key[0]], self.members(key[0])
+    def _chunks_of(self, key: ColumnKey, arrays: ColumnArrays, members: NDArray[np.int64] | None = None) -> PartChunks:
+        """The chunks with these `arrays`; `members`: their row groups, if not all with their profile."""
+        profile, members = self.profiles[key[0]], self.members(key[0]) if members is None else members
         leaf, file = profile.schema.leaves[key[1]], self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
+        expressions = {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}
         filters = ParquetFilters(locations, arrays)
-        return PartChunks(
-            leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters,
-            {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}, filters.unreadable,
-        )  # fmt: skip
+        return PartChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters, expressions)
 
     def cached_columns(self) -> dict[ColumnKey, PartChunks]:
         """The columns in memory."""
@@ -214,8 +227,7 @@ class RowGroups:
         """The columns in memory or in a segment."""
         known = self.cached_columns()
         for key in (self.stored.keys if self.stored is not None else frozenset()) - known.keys():
-            assert self.stored is not None
-            arrays = self.stored.load(key, ReadCount())
+            arrays = self._load_stored(key, ReadCount())
             if arrays is not None:
                 known[key] = self._chunks_of(key, arrays)
         return known

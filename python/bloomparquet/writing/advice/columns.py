@@ -81,7 +81,7 @@ def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColu
     counts = [len(chunks.members) for chunks in parts]
     part = np.repeat(np.arange(len(parts)), counts)
     usual = max(kinds, key=lambda kind: sum(n for n, other in zip(counts, kinds, strict=True) if other == kind))
-    errors = (error for chunks in parts for error in chunks.filters.unreadable if isinstance(error, EncryptionError))
+    errors = (error for chunks in parts for error in chunks.unreadable if isinstance(error, EncryptionError))
     return TableColumn(
         path,
         tuple(leaf for _, leaf in leaves),
