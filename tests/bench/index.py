@@ -28,6 +28,7 @@ from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
 from bloomparquet.planning.evidence.formats import FileFormat
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.section_file import NewTile, serialise
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
 from bloomparquet.planning.index.listing import Listing
@@ -255,8 +256,7 @@ def _row_groups(storage: LocalStorage, files: tuple[FileInfo, ...]) -> RowGroups
     unread = FilterFacts.unread(offset)
     column = ColumnArrays(
         bounds=bounds,
-        nulls=0 * every_chunk,
-        values=1_000 * every_chunk,
+        counts=Counts(0 * every_chunk, 1_000 * every_chunk),
         offset=offset,
         length=1_050 * every_chunk,
         filled=every_chunk > 0,

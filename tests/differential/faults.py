@@ -93,7 +93,7 @@ FAULTS = [
     ),
     Fault(
         "predicates: NOT (c <=> v) is not TRUE for NULL", f"{_CORE}/planning/evidence/statistics.py",
-        "return (chunks.nulls != 0) | differs, None", "return differs, None",
+        "return (chunks.counts.nulls != 0) | differs, None", "return differs, None",
     ),
     Fault(
         "predicates: NOT LIKE by one bound", f"{_CORE}/planning/evidence/statistics.py",

@@ -198,7 +198,7 @@ def _contents(raw: bytes, number: int) -> dict[str, Any]:
     for key, column in _one_of(sorted(table.known_columns().items()), number):
         if column.bounds is not None:
             arrays[f"lower {key}"], arrays[f"upper {key}"] = column.bounds.lower, column.bounds.upper
-            arrays[f"nulls {key}"], arrays[f"offset {key}"] = column.nulls, column.filters.offset
+            arrays[f"nulls {key}"], arrays[f"offset {key}"] = column.counts.nulls, column.filters.offset
     for name in _one_of(list(file.tiles), number):
         slices = file.tile(name)
         with suppress(DamagedSliceError):

@@ -64,7 +64,7 @@ class Recorder(LeafDecisions):
             if not chunks.shown_as_stored[i]:
                 self.record[row] = "the values are not trusted"
             elif isinstance(leaf, IsNull):
-                self.record[row] = "there are nulls" if chunks.nulls[i] >= 0 else "no proof by nulls"
+                self.record[row] = "there are nulls" if chunks.counts.nulls[i] >= 0 else "no proof by nulls"
             elif isinstance(leaf, IsNotNull):
                 self.record[row] = "no proof by nulls"
             elif isinstance(leaf, Not | NotEq | NotIn):

@@ -10,7 +10,7 @@ import numpy as np
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Cipher, Module
-from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.interface import Counts, Question
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.planning.parquet.filters import ParquetFilters
@@ -111,7 +111,7 @@ class Column:
     def store(self, known: FilterFacts | None = None) -> ParquetFilters:
         n = len(self.chunks)
         arrays = ColumnArrays(
-            bounds=None, nulls=np.zeros(n, np.int64), values=np.zeros(n, np.int64), offset=self.offset,
+            bounds=None, counts=Counts(np.zeros(n, np.int64), np.zeros(n, np.int64)), offset=self.offset,
             length=self.length, filled=np.array([chunk.filled for chunk in self.chunks]),
             filter_facts=FilterFacts.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],

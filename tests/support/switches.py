@@ -19,6 +19,7 @@ import numpy as np
 from bloomparquet.planning import judge, partition_evidence, planner
 from bloomparquet.planning import open as opening
 from bloomparquet.planning.evidence import statistics
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.cache import PlanCache, process_cache
@@ -112,7 +113,8 @@ class _Blind:
     bounds = None
 
     def __init__(self, chunks: Any) -> None:
-        self._chunks, self.nulls = chunks, np.full(len(chunks.members), -1)
+        unknown = np.full(len(chunks.members), -1)
+        self._chunks, self.counts = chunks, Counts(unknown, unknown)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._chunks, name)

@@ -103,7 +103,7 @@ def _filters(
     members = table.members(profile)
     row_groups = table.row_groups_within(members)
     chunks = row_groups.chunks(profile, leaf, reads)
-    filled = set(row_groups.at[(chunks.nulls >= 0) & (chunks.nulls < chunks.values)].tolist())
+    filled = set(row_groups.at[(chunks.counts.nulls >= 0) & (chunks.counts.nulls < chunks.counts.values)].tolist())
     for first in range(0, len(members), _STRIPES_AT_ONCE):
         stripes = members[first : first + _STRIPES_AT_ONCE].tolist()
         stripes = [stripe for stripe in stripes if why_filters_unusable(tail, column, footers[stripe]) is None]

@@ -142,7 +142,7 @@ class _ChunkReasons:
         yield kept[~is_shown], self._why(WhyNot.NARROW_TYPE, self._type)
         kept = kept[is_shown]
         if isinstance(leaf, IsNull):
-            unknown = chunks.nulls[kept] < 0
+            unknown = chunks.counts.nulls[kept] < 0
             yield kept[unknown], self._why(WhyNot.NO_NULL_COUNT)
             yield kept[~unknown], self._why(WhyNot.NULLS_EVERYWHERE)
         elif isinstance(leaf, IsNotNull):

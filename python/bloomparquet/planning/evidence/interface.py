@@ -44,6 +44,17 @@ class Question:
         return replace(self, chunks=self.chunks[some], first=self.first[some], last=self.last[some])
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts about n column chunks, shape (n,), negative if unknown. `values` includes nulls.
+
+    All fields are stored in segments, and joined. A new one is None where its format or an older segment lacks it.
+    """
+
+    nulls: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
 class ChunkFilters(Protocol):
     """The Bloom filters of n column chunks. `errors`: by chunk, why its filter cannot be used."""
 
@@ -65,9 +76,8 @@ class ChunkFilters(Protocol):
 class Chunks(Protocol):
     """The chunks of one leaf column in all row ranges whose files have one profile.
 
-    All arrays have shape (n,). `members`: for each chunk, the position of its row range in the table. `nulls` and
-    `values`: counts, negative if unknown; `values` includes nulls. `unreadable`: why some of the evidence cannot be
-    read.
+    All arrays have shape (n,). `members`: for each chunk, the position of its row range in the table. `unreadable`: why
+    some of the evidence cannot be read.
     """
 
     @property
@@ -75,9 +85,7 @@ class Chunks(Protocol):
     @property
     def bounds(self) -> Bounds | None: ...
     @property
-    def nulls(self) -> NDArray[np.int64]: ...
-    @property
-    def values(self) -> NDArray[np.int64]: ...
+    def counts(self) -> Counts: ...
     @property
     def filters(self) -> ChunkFilters: ...
     @property

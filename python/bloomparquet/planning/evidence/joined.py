@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.evidence.interface import ChunkFilters, Question
+from bloomparquet.planning.evidence.interface import ChunkFilters, Counts, Question
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.ranges import in_threads
@@ -75,6 +75,16 @@ class JoinedFilters:
 def join(pieces: Iterable[tuple[NDArray[Any], Integers]]) -> NDArray[Any]:
     """The entries ``at`` of each ``(array, at)``, one piece after another."""
     return np.concatenate([array[at] for array, at in pieces])
+
+
+def join_counts(counts: Sequence[Counts], at: Sequence[Integers]) -> Counts:
+    """The counts of the chunks ``at[i]`` of ``counts[i]``, one piece after another."""
+
+    def join_field(name: str) -> Any:
+        pieces = [getattr(each, name) for each in counts]
+        return None if any(piece is None for piece in pieces) else join(zip(pieces, at, strict=True))
+
+    return Counts(*(join_field(field.name) for field in fields(Counts)))
 
 
 def join_errors(

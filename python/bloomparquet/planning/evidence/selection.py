@@ -187,7 +187,7 @@ class Selection(JoinedRanges):
     def cached_bytes(self) -> int:
         """About the size of the arrays that were joined."""
         chunks = list(self._chunks.values())
-        columns = sum(each.nulls.nbytes * (4 if each.bounds is not None else 2) for each in chunks)
+        columns = sum(each.counts.nulls.nbytes * (4 if each.bounds is not None else 2) for each in chunks)
         return columns + sum(array.nbytes for array in (self.file, self.index, self.rows))
 
     def is_lossless(self, profile: int, leaf: LeafColumn | None, reader_type: str | None) -> bool:

@@ -75,10 +75,11 @@ def _within_bounds(encoded: Encoded, bounds: Bounds | None, n: int) -> tuple[NDA
 
 def judge_nulls(leaf: Predicate, chunks: Chunks) -> Verdicts:
     """Verdicts (n,) on `leaf` by null counts alone."""
-    has_nulls: Verdicts = chunks.nulls != 0
+    counts = chunks.counts
+    has_nulls: Verdicts = counts.nulls != 0
     if isinstance(leaf, IsNull):
         return has_nulls
-    has_values: Verdicts = (chunks.nulls != chunks.values) | (chunks.nulls < 0)
+    has_values: Verdicts = (counts.nulls != counts.values) | (counts.nulls < 0)
     return has_nulls | has_values if value_for_null(leaf) else has_values
 
 
@@ -117,7 +118,7 @@ def judge_bounds(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple
             return keep, None
         if isinstance(inner, EqNullSafe):
             differs, _ = judge_bounds(NotEq(inner.column, inner.value), chunks, timezone)
-            return (chunks.nulls != 0) | differs, None
+            return (chunks.counts.nulls != 0) | differs, None
         assert isinstance(inner, StartsWith)
         return _starts_with(inner, chunks, timezone, negated=True), None
     if isinstance(leaf, StartsWith):

@@ -53,8 +53,8 @@ def find_typed_chunks(
         return NoLeaf.UNKNOWN
     chunks = chunks_of(shredded.leaf)
     count = rows[chunks.members]
-    conclusive = (chunks.nulls == 0) & (chunks.values == count)
+    conclusive = (chunks.counts.nulls == 0) & (chunks.counts.values == count)
     if not conclusive.all():
-        residuals = [chunks_of(residual) for residual in shredded.residuals]
+        residuals = [chunks_of(residual).counts for residual in shredded.residuals]
         conclusive |= np.all([(each.nulls == count) & (each.values == count) for each in residuals], axis=0)
     return TypedChunks(test, shredded.leaf, chunks, conclusive)

@@ -24,8 +24,8 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable_bounds
-from bloomparquet.planning.evidence.interface import ChunkFilters
-from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds, join_errors
+from bloomparquet.planning.evidence.interface import ChunkFilters, Counts
+from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds, join_counts, join_errors
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.families import MAX_DIGITS
@@ -200,8 +200,7 @@ class OrcChunks:
     type: OrcType
     members: NDArray[np.int64]
     bounds: Bounds | None
-    nulls: NDArray[np.int64]
-    values: NDArray[np.int64]
+    counts: Counts
     shown_as_stored: NDArray[np.bool_]
     filters: ChunkFilters
     errors: Mapping[int, BloomParquetError]
@@ -233,8 +232,7 @@ class OrcChunks:
             orc_type,
             members,
             bounds,
-            statistics.nulls,
-            rows,
+            Counts(statistics.nulls, rows),
             statistics.sound,
             filters,
             errors,
@@ -267,17 +265,13 @@ class OrcChunks:
 
     def joined(self, pieces: Sequence[Any], at: Sequence[NDArray[np.int64]], members: NDArray[np.int64]) -> OrcChunks:
         """See :class:`bloomparquet.planning.evidence.interface.Chunks`."""
-        nulls, values, shown = (
-            join((getattr(piece, name), some) for piece, some in zip(pieces, at, strict=True))
-            for name in ("nulls", "values", "shown_as_stored")
-        )
+        shown = join((piece.shown_as_stored, some) for piece, some in zip(pieces, at, strict=True))
         return OrcChunks(
             name=self.name,
             type=self.type,
             members=members,
             bounds=join_bounds([piece.bounds for piece in pieces], at),
-            nulls=nulls,
-            values=values,
+            counts=join_counts([piece.counts for piece in pieces], at),
             shown_as_stored=shown,
             filters=JoinedFilters([piece.filters for piece in pieces], at),
             errors=join_errors([piece.errors for piece in pieces], at),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.ordering import Bounds
@@ -26,8 +27,7 @@ class ColumnArrays:
     """
 
     bounds: Bounds | None
-    nulls: NDArray[np.int64]
-    values: NDArray[np.int64]
+    counts: Counts
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
     filled: NDArray[np.bool_]

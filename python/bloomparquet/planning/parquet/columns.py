@@ -18,8 +18,8 @@ from bloomparquet.parquet.values.encoding import (
     narrow_range,
     parquet_family,
 )
-from bloomparquet.planning.evidence.interface import ChunkFilters
-from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join, join_bounds
+from bloomparquet.planning.evidence.interface import ChunkFilters, Counts
+from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds, join_counts
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
@@ -32,7 +32,7 @@ from bloomparquet.storage.forks import lazy_property
 class ColumnChunks:
     """One leaf column of n row groups whose files share a profile.
 
-    `members` (n,): the row group of each chunk. `nulls` and `values` (n,): counts, -1 if absent. `expressions`: by
+    `members` (n,): the row group of each chunk. `expressions`: by
     function (lower, upper), the filters of function(column).
     """
 
@@ -40,8 +40,7 @@ class ColumnChunks:
     profile: FileProfile
     members: NDArray[np.int64]
     bounds: Bounds | None
-    nulls: NDArray[np.int64]
-    values: NDArray[np.int64]
+    counts: Counts
     filters: ChunkFilters
     expressions: Mapping[str, ChunkFilters]
 
@@ -63,11 +62,11 @@ class ColumnChunks:
         if limits is None:
             return np.ones(len(self.members), np.bool_)
         low, high = limits
-        bounds = self.bounds
+        bounds, counts = self.bounds, self.counts
         known = np.zeros(len(self.members), np.bool_) if bounds is None else bounds.known
         within = known if bounds is None else known & (bounds.lower >= low) & (bounds.upper <= high)
         # No known writer stores other integers than the type has. Of decimals, it must be known.
-        is_trusted = ~known if self.family == "integer" else (self.values >= 0) & (self.nulls == self.values)
+        is_trusted = ~known if self.family == "integer" else (counts.values >= 0) & (counts.nulls == counts.values)
         return np.asarray(within | is_trusted, np.bool_)
 
     @property
@@ -101,8 +100,7 @@ class ColumnChunks:
             profile=self.profile,
             members=members,
             bounds=join_bounds([piece.bounds for piece in pieces], at),
-            nulls=join((piece.nulls, some) for piece, some in zip(pieces, at, strict=True)),
-            values=join((piece.values, some) for piece, some in zip(pieces, at, strict=True)),
+            counts=join_counts([piece.counts for piece in pieces], at),
             filters=JoinedFilters([piece.filters for piece in pieces], at),
             expressions=expressions,
         )

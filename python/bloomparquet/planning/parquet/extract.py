@@ -15,6 +15,7 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, prefetch_keys
 from bloomparquet.parquet.metadata.read_column import read_column
 from bloomparquet.parquet.values.encoding import bounds_of
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.columns import LeafColumn
@@ -44,8 +45,7 @@ def extract_column(
     ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
     return ColumnArrays(
         bounds=bounds,
-        nulls=nulls,
-        values=values,
+        counts=Counts(nulls, values),
         offset=offset,
         length=columns.bloom_length,
         filled=filled,

@@ -216,7 +216,7 @@ class RowGroups:
         locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
         expressions = {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}
         filters = ParquetFilters(locations, arrays)
-        return PartChunks(leaf, profile, members, arrays.bounds, arrays.nulls, arrays.values, filters, expressions)
+        return PartChunks(leaf, profile, members, arrays.bounds, arrays.counts, filters, expressions)
 
     def cached_columns(self) -> dict[ColumnKey, PartChunks]:
         """The columns in memory."""
@@ -331,7 +331,7 @@ def footers_of(row_groups: RowGroups, files: Sequence[int]) -> list[Footer]:
 def _memory_of(chunks: PartChunks) -> int:
     """About the bytes of the arrays and bitsets of a column, in memory or in a mapped segment."""
     bounds = 0 if chunks.bounds is None else _bytes_of(chunks.bounds.lower) + _bytes_of(chunks.bounds.upper)
-    return chunks.filters.cached_bytes + bounds + chunks.nulls.nbytes + chunks.values.nbytes + chunks.members.nbytes
+    return chunks.filters.cached_bytes + bounds + 3 * chunks.members.nbytes
 
 
 def _bytes_of(array: NDArray[Any]) -> int:

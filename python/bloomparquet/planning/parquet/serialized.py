@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.section_file import Section, SectionFile
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import (
@@ -44,7 +45,8 @@ from bloomparquet.planning.parquet.row_groups import GroupArrays, RowGroups
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount, Storage
 
-_COUNTS = ("nulls", "values", "offset", "length", "filled")
+_COUNTS = tuple(field.name for field in fields(Counts))
+_LOCATIONS = ("offset", "length", "filled")
 _FACTS = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "resident")
 
 
@@ -121,8 +123,8 @@ def _profiles_of(raw: bytes, ends: list[int]) -> list[FileProfile]:
 
 def _section_of(chunks: PartChunks, known: FilterFacts) -> Section:
     filters, bounds = chunks.filters, chunks.bounds
-    counts = (chunks.nulls, chunks.values, filters.offset, filters.length, filters.filled)
-    section: dict[str, NDArray[Any]] = dict(zip(_COUNTS, counts, strict=True))
+    section: dict[str, NDArray[Any]] = {name: getattr(filters, name) for name in _LOCATIONS}
+    section |= {name: count for name in _COUNTS if (count := getattr(chunks.counts, name)) is not None}
     if not known.is_unread:
         section |= {name: getattr(known, name) for name in _FACTS}
     if bounds is not None:
@@ -144,10 +146,15 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
         bounds = Bounds(lower, upper, section["known"], section.get("without_nan"))
         if not len(bounds.lower) == len(bounds.upper) == n:
             raise ValueError("its bounds do not fit its chunks")
-    if any(len(section[name]) != n for name in (*_COUNTS, "known", "without_nan", *_FACTS[:-1]) if name in section):
+    if any(
+        len(section[name]) != n
+        for name in (*_COUNTS, *_LOCATIONS, "known", "without_nan", *_FACTS[:-1])
+        if name in section
+    ):
         raise ValueError("its arrays do not fit its chunks")
     errors = {chunk: _error(kind, text) for chunk, kind, text in json.loads(section["errors"].tobytes())}
-    nulls, values, offset, length, filled = (section[name] for name in _COUNTS)
+    counts = Counts(**{name: section[name] for name in _COUNTS if name in section})
+    offset, length, filled = (section[name] for name in _LOCATIONS)
     tiled = tiled_of(section, "", file, len(offset), _positions_of)
     if "state" in section:
         state, bitset_at, num_bytes, not_empty, resident_at, resident = (section[name] for name in _FACTS)
@@ -164,8 +171,7 @@ def _column_of(section: Section, file: SectionFile, n: int) -> ColumnArrays:
     }
     return ColumnArrays(
         bounds=bounds,
-        nulls=nulls,
-        values=values,
+        counts=counts,
         offset=offset,
         length=length,
         filled=filled,
