@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def extract_column(
     ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
     return ColumnArrays(
         bounds=bounds,
-        counts=Counts(nulls, values),
+        counts=Counts(*(getattr(columns, each.name) for each in fields(Counts))),
         offset=offset,
         length=columns.bloom_length,
         filled=filled,
