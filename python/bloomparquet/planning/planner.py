@@ -27,10 +27,10 @@ from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.columns import FileSchema
-from bloomparquet.query.elements import to_element_conditions
+from bloomparquet.query.elements import ContainsAny, ItemIn, to_element_conditions
 from bloomparquet.query.expressions import bind_expression, is_expression
 from bloomparquet.query.normal_form import normalize, weaken
-from bloomparquet.query.predicate import Column, Predicate, RowTest, columns
+from bloomparquet.query.predicate import Column, Predicate, RowTest, columns, leaves
 from bloomparquet.query.resolve import (
     Resolved,
     merge_values,
@@ -41,7 +41,7 @@ from bloomparquet.query.resolve import (
 )
 from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.query.variants import to_provable_conditions
+from bloomparquet.query.variants import VariantField, to_provable_conditions
 from bloomparquet.query.verdict import Decision, decide
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
@@ -317,11 +317,17 @@ def _resolve(
     if options.strict and predicate is not None:
         renamed = rename(predicate, resolved.paths)
         require_comparable(renamed, schemas, partitions, case_sensitive=case_sensitive)
-        require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
+        if VariantField in map(type, leaves(renamed)):
+            require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
     return resolved
 
 
 def _to_provable(predicate: Predicate) -> Predicate:
     """`predicate`, in negation normal form, as conditions that evidence can exclude: on stored columns, on the elements
     of lists and maps, and on shredded fields of VARIANT columns."""
-    return merge_values(to_provable_conditions(to_element_conditions(predicate)))
+    kinds = set(map(type, leaves(predicate)))
+    if not kinds.isdisjoint((ContainsAny, ItemIn)):
+        predicate = to_element_conditions(predicate)
+    if VariantField in kinds:
+        predicate = to_provable_conditions(predicate)
+    return merge_values(predicate)

@@ -48,8 +48,8 @@ class Question:
 class Counts:
     """Counts about n column chunks, shape (n,), negative if unknown. `values` includes nulls.
 
-    All fields are stored in segments, and joined. A field is None where its format or an older segment lacks it. Those of
-    Parquet have the names of :class:`bloomparquet.parquet.metadata.chunk_fields.ChunkColumns`.
+    All fields are stored in segments, and joined. A field is None where its format or an older segment lacks it. Those
+    of Parquet have the names of :class:`bloomparquet.parquet.metadata.chunk_fields.ChunkColumns`.
     """
 
     nulls: NDArray[np.int64]
