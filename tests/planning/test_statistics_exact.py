@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
+from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_bounds, judge_leaf, judge_nulls
 from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
@@ -51,7 +52,8 @@ class FakeChunks:
                 combinations_with_replacement(positions, 2), (True, False), COUNTS
             )
         ]
-        low, high, known, self.nulls, self.values = map(np.array, zip(*self.rows, strict=True))
+        low, high, known, nulls, values = map(np.array, zip(*self.rows, strict=True))
+        self.counts = Counts(nulls, values)
         self.members = np.arange(len(self.rows)) + 7
         self.filters: Any = FILTERS
         self.shown_as_stored = np.ones(len(self.rows), np.bool_)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.interface import Counts, Question
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.ordering import Bounds, Encoded, Point, ValueOrder
@@ -100,10 +100,10 @@ class FakeChunks:
         (name,) = leaf.path
         self.members = table.members(schema)
         chunks = [table.ranges[i].chunks[name] for i in self.members.tolist()]
-        self.nulls = np.array(
+        nulls = np.array(
             [len(chunk.cells) - len(chunk.present) if chunk.has_null_count else -1 for chunk in chunks], np.int64
         )
-        self.values = np.array([len(chunk.cells) for chunk in chunks], np.int64)
+        self.counts = Counts(nulls, np.array([len(chunk.cells) for chunk in chunks], np.int64))
         limits = [(min(chunk.present, default=0), max(chunk.present, default=0)) for chunk in chunks]
         lower, upper = np.array(limits, np.int64).reshape(-1, 2).T
         self.bounds = Bounds(lower, upper, np.array([_knows_bounds(chunk) for chunk in chunks], np.bool_))
