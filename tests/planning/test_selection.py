@@ -17,7 +17,7 @@ from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index import cache
+from bloomparquet.planning.index import parts
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import LocalStorage, ReadCount
@@ -100,13 +100,13 @@ def _write_orc(path: Path, columns: dict[str, Any], blooms: list[str]) -> None:
 
 
 def test_a_data_set_that_grows_file_by_file_is_read_once_and_a_little_more(tmp_path: Path, directory: Path) -> None:
-    requests, files = 0, 3 * cache._MOST_PARTS
+    requests, files = 0, 3 * parts.MOST_PARTS
     for i in range(files):
         write(tmp_path / "data" / f"{i:03}.parquet", {"x": [2 * i, 2 * i + 1000]}, ["x"])
         if i:
             plan, _ = require_same(tmp_path / "data", f"x = {2 * i}", "x = 1 OR x > 1040")
             requests += plan.footer_reads.requests
-            assert len(getattr(plan.table, "parts", [])) <= cache._MOST_PARTS + 1
+            assert len(getattr(plan.table, "parts", [])) <= parts.MOST_PARTS + 1
     assert files <= requests < 3 * files
     restart()
     assert bp.plan(tmp_path / "data", "x = 4").requests < files

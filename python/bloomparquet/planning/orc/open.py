@@ -13,8 +13,9 @@ from bloomparquet.orc.schema import build_schema
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.cache import PartKind, PlanCache
+from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.lookup import OpenIndex
+from bloomparquet.planning.index.parts import PartKind
 from bloomparquet.planning.orc.serialized import read_segment, to_sections
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
