@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,14 @@ _AT, _TILES = "/at", "/tiles"
 def column_name(key: ColumnKey) -> str:
     """The name of a column's section."""
     return f"{key[0]}/{key[1]}"
+
+
+def column_keys(names: Iterable[str], leaves: Sequence[int]) -> frozenset[ColumnKey]:
+    """The columns that sections `names` are about. ValueError if one is not of a profile with ``leaves[profile]``."""
+    keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
+    if any(not (0 <= profile < len(leaves) and 0 <= leaf < leaves[profile]) for profile, leaf in keys):
+        raise ValueError("it has a column that its files lack")
+    return keys
 
 
 def as_bytes(raw: bytes) -> NDArray[np.uint8]:

@@ -68,13 +68,14 @@ class StoredFiles(Sequence[FileInfo]):
 
     def __init__(self, arrays: Section, root: str) -> None:
         self.arrays, self._root = arrays, root
+        self._texts = arrays["paths"].tobytes().decode("utf-8", "surrogatepass")  # ValueError if it is damaged
         numbers = [arrays[name] for name in NUMBERS]
         if {len(array) for array in numbers} != {np.count_nonzero(arrays["paths"] == 0) + 1}:
             raise ValueError("its listing is inconsistent")
 
     @lazy_property
     def _files(self) -> list[FileInfo]:
-        texts = self.arrays["paths"].tobytes().decode("utf-8", "surrogatepass").split("\0")
+        texts = self._texts.split("\0")
         paths = [self._root + text for text in texts] if self._root else texts
         numbers = (self.arrays[name].tolist() for name in NUMBERS)
         return list(map(FileInfo._make, zip(paths, *numbers, strict=True)))

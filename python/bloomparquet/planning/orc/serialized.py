@@ -26,6 +26,7 @@ from bloomparquet.planning.evidence.stored_arrays import (
     MALFORMED,
     ColumnKey,
     as_bytes,
+    column_keys,
     column_name,
     flat_keys,
     keys_of,
@@ -36,7 +37,7 @@ from bloomparquet.planning.evidence.stored_arrays import (
 from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.orc.columns import ColumnStatistics
-from bloomparquet.planning.orc.file_profile import find_profiles
+from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import LazyTails, StoredColumn, StripeArrays
 from bloomparquet.planning.orc.stripes import Stripes
@@ -115,7 +116,7 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
         ):
             raise DamagedFileError("its arrays do not fit together")
         stored = _StoredTails(file, storage, files)
-        columns = _StoredColumns(file, zones)
+        columns = _StoredColumns(file, zones, profiles)
         lazy_tails = LazyTails(len(files), stored.read)
         return Stripes(storage, files, lazy_tails, arrays, profiles, columns)
     except MALFORMED as error:
@@ -153,11 +154,11 @@ class _StoredTails:
 class _StoredColumns:
     """The columns in a segment; see :class:`bloomparquet.planning.orc.stripe_arrays.StoredColumns`."""
 
-    def __init__(self, file: SectionFile, zones: Mapping[int, str | None]) -> None:
+    def __init__(self, file: SectionFile, zones: Mapping[int, str | None], profiles: Sequence[FileProfile]) -> None:
         self.zones = zones
         self._file = file
-        names = [name.split("/") for name in file.sections if name not in (TABLE, _TAILS)]
-        self.keys = {(int(profile), int(leaf)) for profile, leaf in names}
+        leaves = [len(profile.schema.leaves) for profile in profiles]
+        self.keys = column_keys([name for name in file.sections if name not in (TABLE, _TAILS)], leaves)
 
     def load(
         self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
@@ -178,7 +179,7 @@ class _StoredColumns:
             return StoredColumn(of_stripes, _statistics_of(section, _ROW_GROUPS, row_groups), loaded, filters)
         except MALFORMED as error:
             self._file.warn(f"a column cannot be used ({error}); it is read from the data files")
-            self.keys.discard(key)
+            self.keys -= {key}
             return None
 
 

@@ -30,6 +30,7 @@ from bloomparquet.planning.evidence.stored_arrays import (
     TILE,
     ColumnKey,
     as_bytes,
+    column_keys,
     column_name,
     flat_keys,
     keys_of,
@@ -53,11 +54,11 @@ _FACTS = ("state", "bitset_at", "num_bytes", "not_empty", "resident_at", "reside
 class _StoredColumns:
     """The columns in `file`; see :class:`bloomparquet.planning.parquet.row_groups.StoredColumns`."""
 
-    def __init__(self, file: SectionFile, chunks: Sequence[int]) -> None:
-        """`chunks` is the number of chunks that each profile has."""
+    def __init__(self, file: SectionFile, chunks: Sequence[int], profiles: Sequence[FileProfile]) -> None:
+        """`chunks` is the number of chunks that each of the `profiles` has."""
         self._file, self._chunks = file, chunks
-        names = [name for name in file.sections if name != TABLE]
-        self.keys = frozenset((int(profile), int(leaf)) for profile, leaf in (name.split("/") for name in names))
+        leaves = [len(profile.schema.leaves) for profile in profiles]
+        self.keys = column_keys([name for name in file.sections if name != TABLE], leaves)
 
     def load(self, key: ColumnKey, reads: ReadCount) -> ColumnArrays | None:
         try:
@@ -112,7 +113,7 @@ def read_segment(file: SectionFile, storage: Storage, root: str, reads: ReadCoun
         ):
             raise DamagedFileError("its row groups do not fit its files")
         chunks = np.bincount(arrays.profile, arrays.counts, len(profiles)).astype(np.int64).tolist()
-        return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks))
+        return RowGroups(storage, files, arrays, profiles, [None] * len(files), _StoredColumns(file, chunks, profiles))
     except MALFORMED as error:
         raise DamagedFileError(f"{file.path}: {error}") from error
 
