@@ -28,6 +28,7 @@ from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import ReadBytes, in_threads, prefetch
 
 _BATCH_ROWS = 64 * 1024
+_KEPT_COLUMNS = 256  # of one file: where their pages lie
 
 
 class ParquetFileReader:
@@ -42,8 +43,6 @@ class ParquetFileReader:
         self.amounts: ReadAmounts | None = None
         self._footer, self._is_remote = footer, storage.threads > 1
         self._int96 = int96_columns(self.schema.root)
-        # One value, because several threads may use the reader.
-        self._searched: tuple[int, int, ColumnPages | None] = -1, -1, None
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
         if footer.crypto is None:
             self._source, self._metadata = storage.open_file(path), footer.to_arrow()
@@ -87,7 +86,6 @@ class ParquetFileReader:
             pages = None if plain is None else self._find_pages(unit, number, self._read_bytes)
             if plain is None or pages is None:
                 return None
-            self._searched = unit, number, pages
             sizes: list[int] = []
             read = _noting(sizes, self._read_bytes)
             rows = rows_of_pages_with(pages.chunks[0], plain, read, threads_for(size, self.storage))
@@ -117,7 +115,8 @@ class ParquetFileReader:
         numbers = [self._numbers[name] for name in columns]
         if self._is_remote:
             indexes = {number: index_extents(self._footer, unit, number) for number in numbers}
-            read = prefetch(self.storage, read, list(chain(*indexes.values())))
+            unread = [extents for number, extents in indexes.items() if (unit, number) not in self._footer.pages]
+            read = prefetch(self.storage, read, list(chain(*unread)))
             # Without an index, each header would be a request.
             pages = [self._find_pages(unit, number, read) if indexes[number] else None for number in numbers]
             extents = [extent for column in pages if column is not None for extent in column.extents(rows)]
@@ -133,12 +132,16 @@ class ParquetFileReader:
         return arrays
 
     def _find_pages(self, unit: int, number: int, read: ReadBytes) -> ColumnPages | None:
-        searched_unit, searched_number, pages = self._searched
-        if (searched_unit, searched_number) == (unit, number):
-            return pages
-        with suppress(FormatError):
-            return find_column(self._footer, unit, number, read, by_index=self._is_remote)
-        return None
+        known: dict[tuple[int, int], ColumnPages] = self._footer.pages
+        pages = known.get((unit, number))
+        if pages is None:
+            with suppress(FormatError):
+                pages = find_column(self._footer, unit, number, read, by_index=self._is_remote)
+        if pages is not None:
+            if len(known) >= _KEPT_COLUMNS:
+                known.clear()
+            known[unit, number] = pages  # of another version, if the file changes now: then its check fails for ever
+        return pages
 
     def _read_column(
         self, rows: NDArray[np.int64], read: ReadBytes, column: tuple[str, ColumnPages | None]

@@ -40,6 +40,7 @@ from bloomparquet.storage.staleness import require_unchanged
 T = TypeVar("T")
 
 _NOT_COMPUTED = -1
+_PAGES_BYTES = 4096  # about what a footer keeps of the pages of a column chunk
 
 _MANY_EXTENTS = 64  # from this number on, reading them all at once takes less time than one after the other
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -320,7 +321,8 @@ class RowGroups:
         """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
         columns = sum(map(_memory_of, self.cached_columns().values()))
-        return sum(len(footer.raw) for footer in self._footers if footer is not None) + arrays + columns
+        footers = (len(footer.raw) + _PAGES_BYTES * len(footer.pages) for footer in self._footers if footer is not None)
+        return sum(footers) + arrays + columns
 
 
 def footers_of(row_groups: RowGroups, files: Sequence[int]) -> list[Footer]:
