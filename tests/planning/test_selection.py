@@ -181,3 +181,16 @@ def test_joined_bounds_are_unknown_where_a_piece_has_none(keys: list[Any]) -> No
     assert (joined.lower[1], joined.upper[4], joined.lower.dtype) == (keys[0], keys[1], lower.dtype)
     assert joined.may_hold_nan.tolist() == [False, True, True, True, True]
     assert join_bounds([None, None], at[:2]) is None
+
+
+def test_footers_of_indexed_files_are_bounded(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process_cache.clear()
+    bp.build_index(data)
+    expected = bp.read_table(data, "x < 40", index="off")
+    for most in (1 << 20, 0):
+        monkeypatch.setattr("bloomparquet.planning.parquet.row_groups._INDEXED_FOOTER_BYTES", most)
+        assert bp.read_table(data, "x < 40").equals(expected)
+        (part,) = getattr(bp.plan(data, "x = 2").table, "parts")  # noqa: B009 - a part alone has none
+        assert (part._footer_bytes > 0) == (most > 0)
+        process_cache.clear()
+        monkeypatch.setattr(part, "_footers", [None] * len(part.files))

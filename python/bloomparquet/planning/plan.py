@@ -109,8 +109,8 @@ class ScanPlan:
     `errors`: the filters that could not be used, and the encrypted columns and footers that could not be decrypted.
     Their row groups are kept. `unreadable`: the files whose footer could not be decrypted or exceeds a limit. They are
     kept whole, and are not in `table`. `left_out`: the damaged files, if ``skip_corrupt=True``. They count neither as
-    kept nor as skipped. `requests` counts all reads while planning, `bloom_bytes_read` the bytes of filters.
-    `seconds_by_part`: the larger parts of `seconds`.
+    kept nor as skipped. `requests` counts reads of data files and of remote indexes while planning, `bloom_bytes_read`
+    the bytes of filters. `seconds_by_part`: the larger parts of `seconds`.
 
     Plans are equal if they have the same files and predicate, keep the same row groups, and skip each other row group
     for the same reason. Costs are not compared. A plan cannot be pickled, because it may hold keys.

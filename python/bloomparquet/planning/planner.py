@@ -122,7 +122,7 @@ def plan(
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
-    footer_reads, filter_reads = ReadCount(), ReadCount()  # those of the index count as reads of footers
+    footer_reads, filter_reads = ReadCount(), ReadCount()  # opening an index counts as reading footers
     began = time.perf_counter()
     watch = Stopwatch()
     predicate = _bind(where, dataset, options)

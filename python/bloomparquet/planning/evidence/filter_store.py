@@ -19,7 +19,7 @@ from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.storage.forks import new_lock
 
 RESIDENT_BYTES = 64 * 1024 * 1024
-"""The most bytes of filters that are kept for each column."""
+"""The most bytes of filters that are kept for each column of a part."""
 
 PAIRS_AT_ONCE = 64 * 1024
 """Pairs of a row group and a value that are checked together: their blocks and masks stay in the processor's cache."""

@@ -16,7 +16,7 @@ from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.storage.ranges import Ranges
 
 FOLDED_BYTES = 192 * 1024 * 1024
-"""The most bytes of folded filters that are kept for each column."""
+"""The most bytes of folded filters that are kept for each column of a part."""
 
 _MOST_VALUES = 128  # more of them pass most folded filters
 _MOST_SET = 1 / 2  # of the bits: a filter of a size tells most if half of its bits are set

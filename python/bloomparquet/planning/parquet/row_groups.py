@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 _NOT_COMPUTED = -1
 _PAGES_BYTES = 4096  # about what a footer keeps of the pages of a column chunk
+_INDEXED_FOOTER_BYTES = 64 * 1024 * 1024  # of one segment of an index, which stays as long as the index is used
 
 _MANY_EXTENTS = 64  # from this number on, reading them all at once takes less time than one after the other
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -306,7 +307,10 @@ class RowGroups:
                         "are the same; list the file and read it again"
                     )
                 self._footers[file] = footer
-            return [footer for file in files if (footer := self._footers[file]) is not None]
+            found = [footer for file in files if (footer := self._footers[file]) is not None]
+            if missing and self.indexed and self._footer_bytes > _INDEXED_FOOTER_BYTES:
+                self._footers = [None] * len(self.files)
+            return found
 
     def _agrees(self, file: int, footer: Footer) -> bool:
         """Whether the arrays may have been made of `footer`."""
@@ -317,12 +321,17 @@ class RowGroups:
         return same_profile and same_limit and footer.rows == tuple(rows.tolist())
 
     @property
+    def _footer_bytes(self) -> int:
+        """About the size of the footers in memory, and of what they keep of pages."""
+        footers = (footer for footer in self._footers if footer is not None)
+        return sum(len(footer.raw) + _PAGES_BYTES * len(footer.pages) for footer in footers)
+
+    @property
     def cached_bytes(self) -> int:
         """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
         columns = sum(map(_memory_of, self.cached_columns().values()))
-        footers = (len(footer.raw) + _PAGES_BYTES * len(footer.pages) for footer in self._footers if footer is not None)
-        return sum(footers) + arrays + columns
+        return self._footer_bytes + arrays + columns
 
 
 def footers_of(row_groups: RowGroups, files: Sequence[int]) -> list[Footer]:
