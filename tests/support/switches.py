@@ -159,7 +159,7 @@ class _Forgetful(OrderedDict[Any, Any]):
 
 def _without_caches() -> _Patches:
     process_cache.clear()
-    yield PlanCache, "_remember", lambda *_: None
+    yield PlanCache, "_keep", lambda *_, **__: None
     yield opening, "_remember", lambda *_: None
     yield lookup, "_lookups", _Forgetful()
 
