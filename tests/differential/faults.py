@@ -64,7 +64,7 @@ FAULTS = [
     ),
     Fault(
         "values: old dates are those of the file's calendar", f"{_CORE}/query/ordering.py",
-        "if any(value < _OLDEST_DATE for value in exact):", "if False:",
+        "return None if any(value < _OLDEST_DATE for value in exact) else", "return",
     ),
     Fault(
         "values: integers that a reader cuts short are judged", f"{_CORE}/planning/judge.py",
@@ -73,9 +73,9 @@ FAULTS = [
     Fault(
         "values: a DECIMAL that a reader shows without its point is judged",
         f"{_CORE}/planning/parquet/row_groups.py",
-        "    if family == \"integer\":\n        is_signed, bits = integer_type(node)",
+        "    if family == \"integer\":\n        low, high =",
         "    if family == \"decimal\" and reader_type in _INTEGER_BITS:\n        return True\n"
-        "    if family == \"integer\":\n        is_signed, bits = integer_type(node)",
+        "    if family == \"integer\":\n        low, high =",
         IN_SPARK,
     ),
     Fault(
