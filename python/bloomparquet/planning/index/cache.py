@@ -19,8 +19,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -53,11 +55,9 @@ log = logging.getLogger("bloomparquet")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Selected:
-    """The `table` of `files`. `scope`: who may use it. `index`: the one that it was made with. `kept`: its parts that
-    are in memory."""
+    """The `table` of `files`. `scope`: who may use it. `kept`: its parts that are in memory."""
 
     scope: Hashable
-    index: OpenIndex | None
     files: Sequence[FileInfo]
     table: Any
     kept: tuple[Kept[Any], ...]
@@ -72,7 +72,8 @@ class PlanCache:
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
         self._parts: list[Kept[Any]] = []  # the last used at the end
-        self._selections: list[_Selected] = []  # likewise
+        self._selections: list[_Selected] = []  # likewise; without an index
+        self._with_index: WeakKeyDictionary[OpenIndex, list[_Selected]] = WeakKeyDictionary()  # its files stay open
         self._disk: CacheDirectory | None = None
         self._warned: set[Path] = set()
         self._lock = new_lock()
@@ -107,9 +108,10 @@ class PlanCache:
         """
         scope = kind.format, storage.access, keys
         with self._lock:
-            selected = self._find(scope, index, files)
+            selections = self._selections if index is None else self._with_index.setdefault(index, [])
+            selected = _find(selections, scope, files)
             if selected is not None:
-                self._use(selected)
+                self._use(selections, selected)
                 table: PartT | Selection = selected.table
                 return table
         search, kept = Search[PartT](files), list[Kept[PartT]]()
@@ -132,7 +134,7 @@ class PlanCache:
             kept += self._read(kind, scope, storage, search, read)
         table = search.table()
         with self._lock:
-            self._keep(_Selected(scope, index, files, table, tuple(kept)), are_all=not len(search.missing))
+            self._keep(selections, _Selected(scope, files, table, tuple(kept)), are_all=not len(search.missing))
         return table
 
     def persist(self) -> None:
@@ -155,17 +157,12 @@ class PlanCache:
         with self._lock:
             self._parts.clear()
             self._selections.clear()
+            self._with_index.clear()
 
-    def _find(self, scope: Hashable, index: OpenIndex | None, files: Sequence[FileInfo]) -> _Selected | None:
-        """The last selection of these files."""
-        mine = [each for each in reversed(self._selections) if each.index is index and each.scope == scope]
-        same = next((each for each in mine if each.files is files), None)  # found at once, however many files
-        return same or next((each for each in mine if each.files == files), None)
-
-    def _use(self, selected: _Selected) -> None:
-        """Mark a selection and its parts as the last used ones."""
-        self._selections.remove(selected)
-        self._selections.append(selected)
+    def _use(self, selections: list[_Selected], selected: _Selected) -> None:
+        """Mark one of `selections` and its parts as the last used ones."""
+        selections.remove(selected)
+        selections.append(selected)
         is_measured = False
         for kept in selected.kept:
             self._parts.remove(kept)
@@ -201,7 +198,7 @@ class PlanCache:
         may_be_kept = len(part.files) > 0 and all(map(may_be_cached, part.files))
         return [Kept(kind, scope, part)] if may_be_kept else []
 
-    def _keep(self, selected: _Selected, *, are_all: bool) -> None:
+    def _keep(self, selections: list[_Selected], selected: _Selected, *, are_all: bool) -> None:
         """Keep a selection and its parts. It is not kept if it lacks files, which the next plan must report again, or
         if a part of it may not be kept."""
         for kept in selected.kept:
@@ -213,14 +210,8 @@ class PlanCache:
         parts = table.parts if isinstance(table, Selection) else [table]
         known = {id(kept.part) for kept in selected.kept}
         if are_all and all(part.indexed or id(part) in known for part in parts):
-            # An index that was replaced is not used again.
-            place = selected.index and selected.index.directory
-            self._selections[:] = [
-                each
-                for each in self._selections
-                if each.index in (None, selected.index) or each.index.directory != place
-            ][1 - _SELECTIONS :]
-            self._selections.append(selected)
+            selections.append(selected)
+            del selections[:-_SELECTIONS]
         self._evict(selected.kept)
 
     def _evict(self, used: Sequence[Kept[Any]]) -> None:
@@ -230,12 +221,13 @@ class PlanCache:
         dropped = []
         while len(self._parts) > 1 and (len(self._parts) > _MEMORY_PARTS or self._size() > self._memory_bytes):
             dropped.append(self._parts.pop(0))
-        if dropped:
-            self._selections[:] = [each for each in self._selections if not any(kept in dropped for kept in each.kept)]
+        for selections in (self._selections, *self._with_index.values()) if dropped else ():
+            selections[:] = [each for each in selections if not any(kept in dropped for kept in each.kept)]
 
     def _size(self) -> int:
-        selections = (each.table for each in self._selections if isinstance(each.table, Selection))
-        return sum(kept.bytes for kept in self._parts) + sum(table.cached_bytes for table in selections)
+        selections = chain(self._selections, *self._with_index.values())
+        tables = (each.table for each in selections if isinstance(each.table, Selection))
+        return sum(kept.bytes for kept in self._parts) + sum(table.cached_bytes for table in tables)
 
     def _segments(
         self,
@@ -276,6 +268,13 @@ class PlanCache:
                 kept.segments.add(path)
         # After a failure too: each amount is tried once.
         kept.stored[disk.directory] = amount
+
+
+def _find(selections: Sequence[_Selected], scope: Hashable, files: Sequence[FileInfo]) -> _Selected | None:
+    """The last selection of these files."""
+    mine = [each for each in reversed(selections) if each.scope == scope]
+    same = next((each for each in mine if each.files is files), None)  # found at once, however many files
+    return same or next((each for each in mine if each.files == files), None)
 
 
 def _is_shareable(storage: Storage, files: Sequence[FileInfo], keys: Keys | None) -> bool:
