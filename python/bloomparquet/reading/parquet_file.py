@@ -28,7 +28,7 @@ from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import ReadBytes, in_threads, prefetch
 
 _BATCH_ROWS = 64 * 1024
-_KEPT_COLUMNS = 256  # of one file: where their pages lie
+_KEPT_COLUMNS = 4096  # of one file, in all row groups: where their pages lie
 
 
 class ParquetFileReader:

@@ -40,7 +40,7 @@ from bloomparquet.storage.staleness import require_unchanged
 T = TypeVar("T")
 
 _NOT_COMPUTED = -1
-_PAGES_BYTES = 4096  # about what a footer keeps of the pages of a column chunk
+_PAGES_BYTES = 2048  # about what a footer keeps of the pages of a column chunk
 _INDEXED_FOOTER_BYTES = 64 * 1024 * 1024  # of one segment of an index, which stays as long as the index is used
 
 _MANY_EXTENTS = 64  # from this number on, reading them all at once takes less time than one after the other
