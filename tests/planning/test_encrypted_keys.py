@@ -89,6 +89,24 @@ def test_a_wrong_key_is_requested_again(tmp_path: Path) -> None:
     assert bp.read_table(path, "id = 8", keys=keys).num_rows == 1
 
 
+def test_keys_are_requested_for_selected_files_only(tmp_path: Path) -> None:
+    """Also if the footers of other files, which were read together with them, are in memory."""
+    for i in range(3):
+        names = {"id": b"k%d" % i, "text": b"k%d" % i}
+        write(tmp_path / f"{i}.parquet", first=i * GROUPS * ROWS, footer_key_metadata=b"kf", column_key_metadata=names)
+    requests = list[bytes]()
+
+    def retrieve(metadata: bytes) -> bytes:
+        requests.append(metadata)
+        return FOOTER if metadata == b"kf" else OWN
+
+    keys = bp.Keys(retriever=retrieve)
+    bp.plan(tmp_path, "at = 7", keys=keys)
+    requests.clear()
+    assert bp.plan([tmp_path / "2.parquet"], "id = 7", keys=keys).kept == 0
+    assert set(requests) <= {b"kf", b"k2"}
+
+
 def test_a_denied_key_is_requested_once_for_each_file(tmp_path: Path) -> None:
     for name, first in (("a", 0), ("b", GROUPS * ROWS)):
         write(tmp_path / f"{name}.parquet", first=first, footer_key_metadata=b"kf", column_key_metadata={"id": b"ka"})

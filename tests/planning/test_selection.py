@@ -17,8 +17,10 @@ from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index import parts
+from bloomparquet.planning.index import cache, parts
 from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.options import PlanOptions
+from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.support.disk_cache import cache_in, restart, summary, ten_files, uncached
@@ -194,3 +196,12 @@ def test_footers_of_indexed_files_are_bounded(data: Path, monkeypatch: pytest.Mo
         assert (part._footer_bytes > 0) == (most > 0)
         process_cache.clear()
         monkeypatch.setattr(part, "_footers", [None] * len(part.files))
+
+
+def test_the_parts_of_the_last_plan_stay_whatever_their_size(data: Path) -> None:
+    small = cache.PlanCache(memory_bytes=1)
+    some, every = bp.Dataset.open([data / "0.parquet", data / "1.parquet"]), bp.Dataset.open(data)
+    options = PlanOptions(cache=small)
+    requests = [plan_dataset(dataset, "y < 3", options).requests for dataset in (some, every, every, every)]
+    assert (requests[0], requests[1]) == (2, 8)
+    assert requests[2:] == [0, 0]

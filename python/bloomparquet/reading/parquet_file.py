@@ -140,7 +140,7 @@ class ParquetFileReader:
         if pages is not None:
             if len(known) >= _KEPT_COLUMNS:
                 known.clear()
-            known[unit, number] = pages  # of another version, if the file changes now: then its check fails for ever
+            known[unit, number] = pages  # of another version, if the file changes now: then no check of it passes
         return pages
 
     def _read_column(

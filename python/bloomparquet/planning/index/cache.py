@@ -43,7 +43,7 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import clear_in_children, new_lock
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
 
-# Bounds of the parts in memory. The last used one is kept in any case.
+# Bounds of the parts in memory. Those of the last plan are kept in any case.
 _MEMORY_BYTES = 512 * 1024 * 1024
 _MEMORY_PARTS = 32
 _SELECTIONS = 32
@@ -66,7 +66,7 @@ class _Selected:
 class PlanCache:
     """A cache of parts of any format. Safe to use from several threads.
 
-    It is bounded by `memory_bytes` and by the number of parts. The last used part stays, whatever its size.
+    It is bounded by `memory_bytes` and by the number of parts. The parts of the last plan stay, whatever their size.
     """
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
@@ -174,8 +174,9 @@ class PlanCache:
 
     def _mark(self, kept: Kept[Any]) -> None:
         kept.uses += 1
-        if self._disk is not None and kept.part.is_storable:
-            kept.stored.setdefault(self._disk.directory, None)
+        disk = self._disk
+        if disk is not None and disk.directory not in kept.stored and kept.part.is_storable:
+            kept.stored[disk.directory] = None
 
     def _read(
         self,
@@ -218,9 +219,10 @@ class PlanCache:
         """Measure the parts that were just used, and drop others, the least recently used first, beyond the bounds."""
         for kept in used:
             kept.bytes = kept.part.cached_bytes
-        dropped = []
-        while len(self._parts) > 1 and (len(self._parts) > _MEMORY_PARTS or self._size() > self._memory_bytes):
-            dropped.append(self._parts.pop(0))
+        others, dropped = [kept for kept in self._parts if kept not in used], list[Kept[Any]]()
+        while others and (len(self._parts) > _MEMORY_PARTS or self._size() > self._memory_bytes):
+            dropped.append(others.pop(0))
+            self._parts.remove(dropped[-1])
         for selections in (self._selections, *self._with_index.values()) if dropped else ():
             selections[:] = [each for each in selections if not any(kept in dropped for kept in each.kept)]
 

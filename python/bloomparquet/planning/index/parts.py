@@ -80,8 +80,9 @@ class Kept(Generic[PartT]):
 
     def find(self, files: Sequence[FileInfo]) -> Integers:
         """The number of each file in the part, -1 if it is not there."""
-        if isinstance(self.part.files, StoredFiles):
-            segment, position = FilePositions([self.part.files.arrays], "", times_are_rounded=False).find(files)
+        own = self.part.files  # another thread may replace them by equal ones
+        if isinstance(own, StoredFiles):
+            segment, position = FilePositions([own.arrays], "", times_are_rounded=False).find(files)
             return np.where(segment < 0, -1, position)
         return np.array([self._numbers.get(file, -1) for file in files], np.int64)
 

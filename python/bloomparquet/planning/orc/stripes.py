@@ -198,8 +198,7 @@ class Stripes:
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
         tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
-        with self._lock:
-            columns = list(self._row_group_columns.values())
+        columns = list(self._row_group_columns.values())  # no lock: it may be held by a read
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
         return tails + indexes + 8 * 8 * len(self)
 

@@ -194,10 +194,12 @@ class RowGroups:
         return self.stored.load(key, reads) if self.stored is not None and key in self.stored.keys else None
 
     def _extract(self, key: ColumnKey, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
-        """The chunks of a column from footers: of all files with its profile if the others' footers are in memory."""
+        """The chunks of a column from footers: of all files with its profile if the others' footers are in memory, and
+        not encrypted: a key would be requested for each of those."""
         files, members = np.unique(self.file[units]), self.members(key[0])
         of_profile = np.unique(self.file[members])
-        if all(self._footers[file] is not None for file in np.setdiff1d(of_profile, files).tolist()):
+        others = [self._footers[file] for file in np.setdiff1d(of_profile, files).tolist()]
+        if all(footer is not None and footer.crypto is None for footer in others):
             files, self._extracted = of_profile, self._extracted + 1
         footers = self.read_footers(files.tolist(), reads)
         profile, paths = self.profiles[key[0]], [self.paths[file] for file in files.tolist()]
@@ -330,7 +332,7 @@ class RowGroups:
     def cached_bytes(self) -> int:
         """About the size of the footers, arrays and bitsets in memory or in a mapped segment."""
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
-        columns = sum(map(_memory_of, self.cached_columns().values()))
+        columns = sum(map(_memory_of, list(self._chunks.values())))  # no lock: it may be held by a read
         return self._footer_bytes + arrays + columns
 
 
