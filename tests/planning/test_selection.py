@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,8 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import LocalStorage, ReadCount
-from tests.support.disk_cache import cache_in, restart, summary, ten_files, uncached
+from tests.support.disk_cache import restart, summary, uncached
 from tests.support.files import write
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield from cache_in(tmp_path / "cache")
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return ten_files(tmp_path / "data")
 
 
 def require_same(path: Any, *wheres: Any) -> list[bp.ScanPlan]:

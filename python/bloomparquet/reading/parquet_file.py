@@ -42,6 +42,8 @@ class ParquetFileReader:
         self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
         self.amounts: ReadAmounts | None = None
         self._footer, self._is_remote = footer, storage.threads > 1
+        # A remote file that was renamed away and back has the same time: so places are not kept beyond this reader.
+        self._pages: dict[tuple[int, int], ColumnPages] = {} if self._is_remote else footer.pages
         self._int96 = int96_columns(self.schema.root)
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
         if footer.crypto is None:
@@ -115,8 +117,7 @@ class ParquetFileReader:
         numbers = [self._numbers[name] for name in columns]
         if self._is_remote:
             indexes = {number: index_extents(self._footer, unit, number) for number in numbers}
-            unread = [extents for number, extents in indexes.items() if (unit, number) not in self._footer.pages]
-            read = prefetch(self.storage, read, list(chain(*unread)))
+            read = prefetch(self.storage, read, list(chain(*indexes.values())))
             # Without an index, each header would be a request.
             pages = [self._find_pages(unit, number, read) if indexes[number] else None for number in numbers]
             extents = [extent for column in pages if column is not None for extent in column.extents(rows)]
@@ -132,7 +133,7 @@ class ParquetFileReader:
         return arrays
 
     def _find_pages(self, unit: int, number: int, read: ReadBytes) -> ColumnPages | None:
-        known: dict[tuple[int, int], ColumnPages] = self._footer.pages
+        known = self._pages
         pages = known.get((unit, number))
         if pages is None:
             with suppress(FormatError):
@@ -140,7 +141,7 @@ class ParquetFileReader:
         if pages is not None:
             if len(known) >= _KEPT_COLUMNS:
                 known.clear()
-            known[unit, number] = pages  # of another version, if the file changes now: then no check of it passes
+            known[unit, number] = pages
         return pages
 
     def _read_column(

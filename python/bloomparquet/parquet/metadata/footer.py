@@ -70,7 +70,7 @@ class Footer:
     the decrypted footer, in which the metadata of some columns is encrypted once more. `crypto` decrypts it.
     ``starts[i]`` is the start offset of row group `i` as parquet-java computes it when the column metadata is
     encrypted; `ordinals` are the row groups' numbers in encryption. Both are empty for other files.
-    ``pages[row_group, column]``: where the pages of a top-level column lie, if a reader of rows has found it.
+    ``pages[row_group, column]``: where the pages of a top-level column lie, if a reader of a local file has found it.
     """
 
     raw: bytes = field(repr=False)  # may hold the statistics of encrypted columns

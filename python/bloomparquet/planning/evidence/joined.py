@@ -18,6 +18,8 @@ from bloomparquet.storage.ranges import in_threads
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
+_ARRAYS = ("lower", "upper", "known")
+
 
 class NoFilters:
     """The filters of n chunks that have none."""
@@ -91,13 +93,13 @@ def join_errors(
     errors: Sequence[Mapping[int, BloomParquetError]], at: Sequence[Integers]
 ) -> dict[int, BloomParquetError]:
     """The errors, by chunk, of the chunks ``at[i]`` of ``errors[i]``, one piece after another."""
-    found: dict[int, BloomParquetError] = {}
+    joined: dict[int, BloomParquetError] = {}
     first = 0
     for each, some in zip(errors, at, strict=True):
         if each:
-            found |= {first + i: each[j] for i, j in enumerate(some.tolist()) if j in each}
+            joined |= {first + i: each[j] for i, j in enumerate(some.tolist()) if j in each}
         first += len(some)
-    return found
+    return joined
 
 
 def join_bounds(bounds: Sequence[Bounds | None], at: Sequence[Integers]) -> Bounds | None:
@@ -113,9 +115,6 @@ def join_bounds(bounds: Sequence[Bounds | None], at: Sequence[Integers]) -> Boun
     if any(each.without_nan is not None for each in filled):
         without_nan = join((~each.may_hold_nan, where) for each, where in zip(filled, at))
     return Bounds(lower, upper, known, without_nan)
-
-
-_ARRAYS = ("lower", "upper", "known")
 
 
 def _unknown(like: Bounds, n: int) -> Bounds:

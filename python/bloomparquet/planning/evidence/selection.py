@@ -125,6 +125,7 @@ class JoinedRanges:
             loaded.append(chunks)
             members.append(piece.here[some])
             at.append(position[piece.there[some]])
+            assert (at[-1] >= 0).all(), "a part gave evidence about fewer row ranges than it was asked for"
             reads.add(count)
         if len(loaded) == 1 and np.array_equal(at[0], np.arange(len(loaded[0].members))):
             whole: Any = loaded[0]
@@ -140,13 +141,13 @@ class JoinedRanges:
     def _ranges_of(self, profile: int) -> list[tuple[int, int, Integers]]:
         """The pieces that have `profile`, what each calls it, and the positions in it of the ranges with that
         profile."""
-        found = []
+        ranges = []
         for number, own in self._profiles[profile]:
             piece = self._pieces[number]
             is_member = np.zeros(len(piece.table), np.bool_)
             is_member[piece.table.members(own)] = True
-            found.append((number, own, np.flatnonzero(is_member[piece.there])))
-        return found
+            ranges.append((number, own, np.flatnonzero(is_member[piece.there])))
+        return ranges
 
 
 class Selection(JoinedRanges):
@@ -222,11 +223,11 @@ class Selection(JoinedRanges):
         return starts, lengths
 
     def gather(self, files: Sequence[int], get: Callable[[Any, Sequence[int]], Sequence[Item]]) -> list[Item]:
-        part, found = self._part[np.array(files, np.int64)], dict[int, Item]()
+        part, items = self._part[np.array(files, np.int64)], dict[int, Item]()
         for i in np.unique(part).tolist():
             own = [file for file, number in zip(files, part.tolist(), strict=True) if number == i]
-            found.update(zip(own, get(self.parts[i], self._source[own].tolist()), strict=True))
-        return [found[file] for file in files]
+            items.update(zip(own, get(self.parts[i], self._source[own].tolist()), strict=True))
+        return [items[file] for file in files]
 
 
 class _JoinedRowGroups(JoinedRanges):
@@ -256,8 +257,8 @@ class _JoinedRowGroups(JoinedRanges):
 def _profiles_of(parts: Sequence[Part], part: Integers, profile: Integers) -> list[list[tuple[int, int]]]:
     """The distinct profiles of files in the order of the first file of each: the parts that have it, and the number
     that each part calls it. File i has the profile ``profile[i]`` of ``parts[part[i]]``."""
-    found: dict[Any, list[tuple[int, int]]] = {}
+    numbers: dict[Any, list[tuple[int, int]]] = {}
     pairs, first = np.unique(np.stack([part, profile], axis=1), axis=0, return_index=True)
     for number, own in pairs[np.argsort(first)].tolist():
-        found.setdefault(parts[number].profiles[own], []).append((number, own))
-    return list(found.values())
+        numbers.setdefault(parts[number].profiles[own], []).append((number, own))
+    return list(numbers.values())

@@ -50,6 +50,7 @@ _SELECTIONS = 32
 _MEASURED_EVERY = 8  # uses of a part: it grows as plans read filters, and all its files are visited to measure it
 # How many segments of a data set are searched for files, the last used first.
 _SEARCHED_SEGMENTS = 16
+
 log = logging.getLogger("bloomparquet")
 
 

@@ -121,11 +121,11 @@ class Search(Generic[PartT]):
     def take(self, parts: Sequence[PartT], part: Integers, source: Integers) -> bool:
         """Missing file i is file ``source[i]`` of ``parts[part[i]]``, unless that is -1. Returns whether any is
         there."""
-        (found,) = np.nonzero(part >= 0)
-        files = self.missing[found]
-        self.part[files], self.source[files] = part[found] + len(self.parts), source[found]
+        (there,) = np.nonzero(part >= 0)
+        files = self.missing[there]
+        self.part[files], self.source[files] = part[there] + len(self.parts), source[there]
         self.parts += parts
-        return len(found) > 0
+        return len(files) > 0
 
     def search(self, sources: Iterable[Kept[PartT]]) -> list[Kept[PartT]]:
         """Look into `sources` until all files are found. Returns those that have some."""
@@ -140,10 +140,10 @@ class Search(Generic[PartT]):
 
     def table(self) -> PartT | Selection:
         """The files that were found as one table: of several parts, a selection."""
-        (found,) = np.nonzero(self.part >= 0)
-        used, part = np.unique(self.part[found], return_inverse=True)
-        parts, source = [self.parts[i] for i in used.tolist()] or self.parts[-1:], self.source[found]
-        files = self.files if len(found) == len(self.files) else [self.files[i] for i in found.tolist()]
+        (present,) = np.nonzero(self.part >= 0)
+        used, part = np.unique(self.part[present], return_inverse=True)
+        parts, source = [self.parts[i] for i in used.tolist()] or self.parts[-1:], self.source[present]
+        files = self.files if len(present) == len(self.files) else [self.files[i] for i in present.tolist()]
         if len(parts) == 1 and not parts[0].indexed and np.array_equal(source, np.arange(len(parts[0].files))):
             if isinstance(parts[0].files, StoredFiles):
                 parts[0].files = files  # equal ones, which need not be made again from the segment's arrays

@@ -32,8 +32,8 @@ from bloomparquet.storage.forks import lazy_property
 class ColumnChunks:
     """One leaf column of n row groups whose files share a profile.
 
-    `members` (n,): the row group of each chunk. `expressions`: by
-    function (lower, upper), the filters of function(column).
+    `members` (n,): the row group of each chunk. `expressions`: by function (lower, upper), the filters of
+    function(column).
     """
 
     leaf: LeafColumn

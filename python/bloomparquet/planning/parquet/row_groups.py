@@ -309,10 +309,10 @@ class RowGroups:
                         "are the same; list the file and read it again"
                     )
                 self._footers[file] = footer
-            found = [footer for file in files if (footer := self._footers[file]) is not None]
+            wanted = [footer for file in files if (footer := self._footers[file]) is not None]
             if missing and self.indexed and self._footer_bytes > _INDEXED_FOOTER_BYTES:
                 self._footers = [None] * len(self.files)
-            return found
+            return wanted
 
     def _agrees(self, file: int, footer: Footer) -> bool:
         """Whether the arrays may have been made of `footer`."""
