@@ -35,7 +35,6 @@ from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import (
     OnTableLog,
-    check_choice,
     directories_of,
     require_no_log,
     require_no_stream_log,
@@ -151,7 +150,8 @@ class Dataset:
 
         Raises FileNotFoundError for a path that does not exist, and PlanError for one without data files.
         """
-        check_choice(table_log)
+        if table_log not in ("error", "ignore"):
+            raise OptionError(f"table_log is {table_log!r}; expected 'error' or 'ignore'")
         filesystem = filesystem_or_options(filesystem, storage_options)
         given: Sequence[Any] = path if isinstance(path, Sequence) and not isinstance(path, str | bytes) else [path]
         for item in given:
@@ -163,9 +163,10 @@ class Dataset:
         if not items:
             raise PlanError("no path was given; expected a file, a directory, a glob, or a list of them")
         base = open_storage(os.fspath(base_path), filesystem)[1] if base_path is not None else None
-        listing = _Listing(ListingNotes() if table_log == "error" else None, base, partitioned, allow_named_files)
-        for item in items:
-            storage, inner = open_storage(item, filesystem)
+        opened = [open_storage(item, filesystem) for item in items]
+        notes = ListingNotes() if table_log == "error" else None
+        listing = _Listing(opened[0][0], notes, base, partitioned, allow_named_files)
+        for (storage, inner), item in zip(opened, items, strict=True):
             listing.add(storage, inner, item)
         listing.require_no_log(inner if len(items) == 1 else None)
         files, partitions = listing.files, listing.partitions
@@ -229,9 +230,14 @@ class _Listing:
     """
 
     def __init__(
-        self, notes: ListingNotes | None, base: str | None, partitioned: bool, allow_named_files: bool
+        self,
+        storage: Storage,
+        notes: ListingNotes | None,
+        base: str | None,
+        partitioned: bool,
+        allow_named_files: bool,
     ) -> None:
-        self._storage: Storage | None = None  # of the first path
+        self.storage = storage
         self.files: list[FileInfo] = []
         self.partitions: list[Values] = []
         self._notes, self._base = notes, base
@@ -239,19 +245,13 @@ class _Listing:
         self._log_roots: set[str] = set()  # directories that a table log may lie in or above
         self._listed_files: list[FileInfo] = []
 
-    @property
-    def storage(self) -> Storage:
-        assert self._storage is not None
-        return self._storage
-
     def add(self, storage: Storage, inner: str, given: str) -> None:
         """List the path that the user gave as `given`, which is `inner` on `storage`."""
-        self._storage = self._storage or storage
-        if storage.key != self._storage.key:
+        if storage.key != self.storage.key:
             raise PlanError(
-                f"{given}: all paths of one scan must lie on one storage; found {self._storage.key} and {storage.key}"
+                f"{given}: all paths of one scan must lie on one storage; found {self.storage.key} and {storage.key}"
             )
-        roots = _expand(self._storage, inner, given)
+        roots = _expand(self.storage, inner, given) if is_glob(inner) else [inner]
         seen: set[str] = set()  # a glob may match a directory and a file in it
         for root in roots:
             data_files = self._list(root, is_named=root == inner)
@@ -289,13 +289,11 @@ class _Listing:
         if self._notes is None:
             return
         require_no_log(self.storage, self._log_roots, self.files, self._listed_files, self._notes)
-        if only is not None:  # if there are several paths, Spark does not look for a stream's log either
+        if self._notes.hidden and only is not None:  # of several paths, Spark does not look for a stream's log either
             require_no_stream_log(only, self._notes)
 
 
 def _expand(storage: Storage, inner: str, given: str) -> list[str]:
-    if not is_glob(inner):
-        return [inner]
     if _exists(storage, inner):  # the name of this file looks like a glob
         return [inner]
     matches: set[str] = set()

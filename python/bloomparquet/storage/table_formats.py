@@ -15,14 +15,15 @@ from __future__ import annotations
 import os
 import posixpath
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, UnsupportedError
+from bloomparquet.errors import UnsupportedError
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage
 from bloomparquet.storage.ranges import in_threads
 
@@ -56,12 +57,6 @@ class TableLog:
     directory: str
 
 
-def check_choice(table_log: OnTableLog) -> None:
-    """OptionError unless `table_log` is a valid choice."""
-    if table_log not in ("error", "ignore"):
-        raise OptionError(f"table_log is {table_log!r}; expected 'error' or 'ignore'")
-
-
 def require_no_log(
     storage: Storage, roots: Iterable[str], files: Sequence[FileInfo], listed: Iterable[FileInfo], notes: ListingNotes
 ) -> None:
@@ -70,7 +65,7 @@ def require_no_log(
     A table at or above one of the directories `roots` is looked up. A table below them shows in `listed` and `notes`,
     the result of listing them.
     """
-    log = _find_log_above(storage, [*roots, *_link_targets(notes.links)]) or _find_log_below(files, listed, notes)
+    log = _find_log_above(storage, [*roots, *map(_link_target, notes.links)]) or _find_log_below(files, listed, notes)
     if log is not None:
         opened = _OPENED.get(log.kind, "").format(log.table)
         in_python = (
@@ -138,7 +133,10 @@ def _find_log_above(
     `logs` maps names of log directories to products. Iceberg's logs have a rule of their own.
     """
     local = isinstance(storage, LocalStorage)
-    pending = [_absolute(directory) if local else directory.rstrip("/") for directory in directories]
+    if local:  # `link/..` is the parent of the link's target
+        pending = [os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path) for path in directories]
+    else:
+        pending = [path.rstrip("/") for path in directories]
     deepest = list(pending)
     above: dict[str, None] = {}
     while pending:
@@ -149,7 +147,7 @@ def _find_log_above(
                 pending.append(os.path.realpath(directory))
             directory = directory.rpartition("/")[0]
     if local or any(name in storage.filesystem.type_name for name in _ROOT_HOLDS_FILES):
-        above[""] = None
+        above["/" if local else ""] = None
     # On remote storage, assume that no table begins in a partition directory: each check costs a request.
     tables = [directory for directory in above if local or "=" not in directory.rpartition("/")[2]]
     if not local and len(tables) > _MOST_SINGLE_CHECKS:
@@ -159,10 +157,11 @@ def _find_log_above(
             return log
         below = f"{root}/" if root else ""
         tables = [table for table in tables if table != root and not table.startswith(below)]
-    candidates = [(table, name) for table in tables for name in (*logs, _ICEBERG)]
-    checks = in_threads(storage.threads, lambda pair: _is_directory(storage, _join(*pair, local=local)), candidates)
-    for (table, name), is_directory in zip(candidates, checks, strict=True):
-        path = _join(table, name, local=local)
+    paths = [posixpath.join(table, name) for table in tables for name in (*logs, _ICEBERG)]
+    check = partial(_is_directory, storage)
+    checks = map(check, paths) if local else in_threads(storage.threads, check, paths)
+    for path, is_directory in zip(paths, checks, strict=True):
+        table, name = posixpath.split(path)
         if is_directory and (name in logs or _has_iceberg_metadata(storage, path)):
             return TableLog(logs.get(name, "Iceberg"), table or "/", path)
     return None
@@ -178,20 +177,26 @@ def _find_log_listed(storage: Storage, root: str, tables: set[str], logs: Mappin
             is_log = name in logs and (at < len(parts) - 1 or info.type == pyarrow.fs.FileType.Directory)
             is_iceberg = name == _ICEBERG and at == len(parts) - 2 and _is_iceberg_metadata(parts[-1])
             if (is_log or is_iceberg) and table in tables:
-                return TableLog(logs.get(name, "Iceberg"), table, _join(table, name, local=False))
+                return TableLog(logs.get(name, "Iceberg"), table, posixpath.join(table, name))
     return None
-
-
-def _join(directory: str, name: str, *, local: bool) -> str:
-    """The path of `name` in `directory`; the root's path is empty."""
-    return f"{directory}/{name}" if directory or local else name
 
 
 def _find_log_below(files: Sequence[FileInfo], listed: Iterable[FileInfo], notes: ListingNotes) -> TableLog | None:
     """The log of a table below a listed directory, if one of `files` is in that table."""
-    paths: list[str] = []
-    for log in _logs_below(listed, notes):
-        paths = paths or sorted(file.path for file in files)
+    logs = [
+        TableLog(_LOGS[name], table, path)
+        for path in notes.hidden
+        for table, _, name in (path.rpartition("/"),)
+        if name in _LOGS
+    ]
+    for file in listed:
+        if file.path.endswith(_ICEBERG_NAMES):
+            directory, _, name = file.path.rpartition("/")
+            table, _, directory_name = directory.rpartition("/")
+            if directory_name == _ICEBERG and _is_iceberg_metadata(name):
+                logs.append(TableLog("Iceberg", table, directory))
+    paths = sorted(file.path for file in files) if logs else []
+    for log in logs:
         table = f"{log.table}/" if log.table else ""
         at = bisect_left(paths, table)
         if at < len(paths) and paths[at].startswith(table):
@@ -199,27 +204,10 @@ def _find_log_below(files: Sequence[FileInfo], listed: Iterable[FileInfo], notes
     return None
 
 
-def _logs_below(listed: Iterable[FileInfo], notes: ListingNotes) -> Iterator[TableLog]:
-    for path in notes.hidden:
-        table, _, name = path.rpartition("/")
-        if name in _LOGS:
-            yield TableLog(_LOGS[name], table, path)
-    for file in listed:
-        if file.path.endswith(_ICEBERG_NAMES):
-            directory, _, name = file.path.rpartition("/")
-            table, _, directory_name = directory.rpartition("/")
-            if directory_name == _ICEBERG and _is_iceberg_metadata(name):
-                yield TableLog("Iceberg", table, directory)
-
-
-def _link_targets(links: Iterable[str]) -> set[str]:
-    targets = {os.path.realpath(link) for link in links}
-    return {target if os.path.isdir(target) else os.path.dirname(target) for target in targets}
-
-
-def _absolute(directory: str) -> str:
-    # `link/..` is the parent of the link's target.
-    return os.path.realpath(directory) if ".." in directory.split("/") else os.path.abspath(directory)
+def _link_target(link: str) -> str:
+    """The directory that a symbolic link leads to, or the one of its file."""
+    target = os.path.realpath(link)
+    return target if os.path.isdir(target) else os.path.dirname(target)
 
 
 def _is_directory(storage: Storage, path: str) -> bool:
