@@ -17,12 +17,12 @@ from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
-from bloomparquet.planning.partition_evidence import PartitionEvidence, column_of
+from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, RowGroupCounts
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.nulls import value_for_null
-from bloomparquet.query.predicate import Column, Predicate
+from bloomparquet.query.predicate import Column, Predicate, column_of
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Codes, Decision, Verdicts, cheapest, decide
@@ -243,7 +243,8 @@ class LeafDecisions:
         ``conclusive[i]``: whether `leaf` is TRUE for no row of chunk i if `test` is TRUE for none of its values.
         """
         conclusive = conclusive & chunks.shown_as_stored
-        self._request.errors.add(chunks.unreadable)
+        if unreadable := chunks.unreadable:
+            self._request.errors.add(unreadable)
         try:
             excluded_by, candidates = statistics.judge_leaf(test, chunks, self._request.options.timezone)
         except PlanError as error:

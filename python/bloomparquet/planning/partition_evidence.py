@@ -11,7 +11,7 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query.arrow_values import to_bools
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.evaluate.mask import mask
-from bloomparquet.query.predicate import Column, ElementPredicate, Predicate, columns
+from bloomparquet.query.predicate import ElementPredicate, Predicate, column_of
 from bloomparquet.query.resolve import find_partition
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Codes, Decision, Verdicts
@@ -64,9 +64,3 @@ class PartitionEvidence:
         except PlanError:
             return False
         return not isinstance(leaf, ElementIn | ElementPredicate)
-
-
-def column_of(leaf: Predicate) -> Column:
-    """The only column of a leaf predicate."""
-    (column,) = columns(leaf)
-    return column

@@ -125,7 +125,9 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     footer_reads, filter_reads = ReadCount(), ReadCount()  # opening an index counts as reading footers
     began = time.perf_counter()
     watch = Stopwatch()
-    predicate = _bind(where, dataset, options)
+    predicate = parse_where(where)
+    if is_expression(predicate):
+        predicate = _bind(predicate, dataset, options)
     normalized = _to_conditions(predicate, options)
     conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
     partitions = PartitionEvidence(dataset, options)
@@ -134,10 +136,11 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     watch.lap("the predicate and partition values")
     table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, footer_reads, watch)
     errors = Errors(options.on_filter_error)
-    errors.add(unreadable.values())
+    if unreadable:
+        errors.add(unreadable.values())
     resolved = Resolved({}, [])
     if conditions:
-        units = units_of(table, dataset.columns)
+        units = table if dataset.columns is None else units_of(table, dataset.columns)
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
     provable = tuple(
@@ -211,13 +214,10 @@ def _open(
     return _Opened(table, file_positions, unreadable, left_out)
 
 
-def _bind(where: Where, dataset: Dataset, options: PlanOptions) -> Predicate | None:
-    """The predicate that `where` means. An expression of pyarrow is bound to the columns of the scan."""
-    predicate: Predicate | None = parse_where(where)
-    if is_expression(predicate):
-        schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
-        return bind_expression(predicate, schemas)
-    return predicate
+def _bind(expression: pc.Expression, dataset: Dataset, options: PlanOptions) -> RowTest:
+    """An expression of pyarrow, bound to the columns of the scan."""
+    schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
+    return bind_expression(expression, schemas)
 
 
 def _to_conditions(predicate: Predicate | None, options: PlanOptions) -> tuple[RowCondition, ...]:

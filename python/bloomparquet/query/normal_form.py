@@ -32,16 +32,36 @@ from bloomparquet.query.predicate import (
 _NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
 
 
-def normalize(predicate: Predicate) -> Predicate:
-    """The negation normal form of `predicate`. It is TRUE for exactly the same rows; for more, if there is a RowTest
-    in it.
+def normalize(predicate: Predicate, *, negated: bool = False) -> Predicate:
+    """The negation normal form of `predicate`, or if `negated` of its negation. It is TRUE for exactly the same rows;
+    for more, if there is a RowTest in it.
 
     It consists of And, Or, Always(True), Always(False), leaves without None, and Not around EqNullSafe, StartsWith,
     Like, CaseIn, VariantField, Opaque and predicates on elements; these may have None there. And and Or have at least
     two children, none of their own class. Always occurs only as the whole result. FALSE and NULL are not told apart:
     neither selects a row.
     """
-    return _normalize(predicate, negated=False)
+    if isinstance(predicate, Not):
+        return normalize(predicate.child, negated=not negated)
+    if isinstance(predicate, RowTest):
+        return Always(True) if negated else normalize(predicate.implied, negated=False)
+    if isinstance(predicate, Always):
+        return Always(predicate.value is not None and predicate.value != negated)
+    if not isinstance(predicate, Junction):
+        return _normalize_leaf(predicate, negated)
+    conjunction = isinstance(predicate, And) != negated
+    kept = []
+    for child in predicate.children:
+        child = normalize(child, negated=negated)
+        if not isinstance(child, Always):
+            kept.append(child)
+        elif child.value is not conjunction:
+            return child
+    if len(kept) == 1:
+        return kept[0]
+    if not kept:
+        return Always(conjunction)
+    return And(*kept) if conjunction else Or(*kept)
 
 
 def weaken(predicate: Predicate) -> Predicate:
@@ -65,30 +85,6 @@ def opaque_parts(predicate: Predicate) -> list[Opaque]:
     if isinstance(predicate, RowTest):
         return opaque_parts(predicate.implied)
     return [predicate] if isinstance(predicate, Opaque) else []
-
-
-def _normalize(node: Predicate, *, negated: bool) -> Predicate:
-    if isinstance(node, Not):
-        return _normalize(node.child, negated=not negated)
-    if isinstance(node, RowTest):
-        return Always(True) if negated else _normalize(node.implied, negated=False)
-    if isinstance(node, Always):
-        return Always(node.value is not None and node.value != negated)
-    if not isinstance(node, Junction):
-        return _normalize_leaf(node, negated)
-    conjunction = isinstance(node, And) != negated
-    kept = []
-    for child in node.children:
-        child = _normalize(child, negated=negated)
-        if not isinstance(child, Always):
-            kept.append(child)
-        elif child.value is not conjunction:
-            return child
-    if len(kept) == 1:
-        return kept[0]
-    if not kept:
-        return Always(conjunction)
-    return And(*kept) if conjunction else Or(*kept)
 
 
 def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:

@@ -312,6 +312,13 @@ def columns(predicate: Predicate) -> set[Column]:
     return set().union(*((node.column,) if isinstance(node, Leaf) else node.columns for node in _operands(predicate)))
 
 
+def column_of(leaf: Predicate) -> Column:
+    """The column of a leaf predicate, or of the one in a Not."""
+    leaf = leaf.child if isinstance(leaf, Not) else leaf
+    assert isinstance(leaf, Leaf)
+    return leaf.column
+
+
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """The leaf predicates of `predicate`, in no particular order."""
     return (node for node in _operands(predicate) if isinstance(node, Leaf))

@@ -26,7 +26,7 @@ from bloomparquet.query.predicate import (
     NotIn,
     Or,
     Predicate,
-    columns,
+    column_of,
     leaves,
 )
 from bloomparquet.query.variants import VariantField
@@ -123,8 +123,7 @@ def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bo
     """The leaf column that the leaf predicate `predicate` tests."""
     if isinstance(predicate, ElementIn):
         return find_element(schema, predicate.column, predicate.part, case_sensitive=case_sensitive)
-    (column,) = columns(predicate)
-    return find_leaf(schema, column, case_sensitive=case_sensitive)
+    return find_leaf(schema, column_of(predicate), case_sensitive=case_sensitive)
 
 
 def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
@@ -170,9 +169,7 @@ def find_element(schema: FileSchema, path: Column, part: Part, *, case_sensitive
 
 def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
     """The partition column that `column` names, or None."""
-    if len(column) != 1:
-        return None
-    positions = find(names, column[0], case_sensitive)
+    positions = find(names, column[0], case_sensitive) if names and len(column) == 1 else []
     return names[positions[0]] if positions else None
 
 

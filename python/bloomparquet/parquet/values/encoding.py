@@ -16,6 +16,7 @@ Source: parquet-format ``Encodings.md`` (PLAIN), ``LogicalTypes.md``, ``BloomFil
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,10 +97,11 @@ def float_dtype(node: SchemaNode) -> np.dtype[Any]:
     return _FLOATS[key]
 
 
-def value_order(leaf: LeafColumn, traits: WriterTraits) -> ValueOrder | None:
+@lru_cache(maxsize=1024)
+def value_order(leaf: LeafColumn, has_altered_text: bool) -> ValueOrder | None:
     """The values that the column can hold, and their order. None if literals cannot be encoded for it, and for INT96,
-    which :func:`encode_values` encodes without an order."""
-    if leaf.node.physical_type == "INT96" or _is_ambiguous(leaf.node, traits):
+    which :func:`encode_values` encodes without an order. `has_altered_text`: ``has_padded_or_collated_text``."""
+    if leaf.node.physical_type == "INT96" or _is_ambiguous(leaf.node, has_altered_text):
         return None
     return parquet_type(leaf.node, ".".join(leaf.path), stored=True)
 
@@ -133,9 +135,9 @@ def encode_values(
     """
     if leaf.node.physical_type == "INT96":
         return _encode_int96(leaf, values, traits, timezone)
-    order = value_order(leaf, traits)
+    order = value_order(leaf, traits.has_padded_or_collated_text)
     keys = None if order is None else order.keys(values, timezone)
-    return None if keys is None else Encoded(keys, _hash(leaf.node, keys))
+    return None if order is None or keys is None else Encoded(keys, _hash(leaf.node, order.family, keys))
 
 
 def plain_values(
@@ -161,7 +163,7 @@ def plain_values(
 
 def encode_point(leaf: LeafColumn, value: Any, traits: WriterTraits, timezone: str | None) -> Point | None:
     """The position of `value` in the order of this column's statistics. None if it is unknown."""
-    order = value_order(leaf, traits)
+    order = value_order(leaf, traits.has_padded_or_collated_text)
     return None if order is None else order.point(value, timezone)
 
 
@@ -259,11 +261,11 @@ def _has_signed_order(leaf: LeafColumn) -> bool:
     return leaf.node.physical_type in ("INT32", "INT64", "FLOAT", "DOUBLE") and not _unsigned(leaf.node)
 
 
-def _is_ambiguous(node: SchemaNode, traits: WriterTraits) -> bool:
+def _is_ambiguous(node: SchemaNode, has_altered_text: bool) -> bool:
     """Whether the column may store equal values as different bytes, or its encoding is unknown."""
     family = parquet_family(node)
     if family == "string":
-        return traits.has_padded_or_collated_text
+        return has_altered_text
     if family != "decimal":
         return family == "other"
     # A decimal in BYTE_ARRAY may begin with any number of sign bytes. Damaged footers lack the length.
@@ -271,8 +273,7 @@ def _is_ambiguous(node: SchemaNode, traits: WriterTraits) -> bool:
     return node.physical_type == "BYTE_ARRAY" or (is_fixed and not 0 < (node.type_length or 0) <= _MAX_DECIMAL_BYTES)
 
 
-def _hash(node: SchemaNode, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
-    family = parquet_family(node)
+def _hash(node: SchemaNode, family: Family, keys: NDArray[Any]) -> NDArray[np.uint64] | None:
     if family == "float":
         stored = keys.astype(float_dtype(node))
         if stored.itemsize == 8:

@@ -123,14 +123,15 @@ def judge_bounds(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple
         return _starts_with(inner, chunks, timezone, negated=True), None
     if isinstance(leaf, StartsWith):
         return _starts_with(leaf, chunks, timezone), None
+    if isinstance(leaf, NotIn | NotEq):
+        encoded = chunks.encode(leaf.values if isinstance(leaf, NotIn) else (leaf.value,), timezone)
+        return keep if encoded is None else _other_than(encoded, chunks), None
     values = equality_values(leaf)
-    if values is not None or isinstance(leaf, NotIn | NotEq):
-        encoded = chunks.encode(_compared_values(leaf), timezone)
+    if values is not None:
+        encoded = chunks.encode(values, timezone)
         if encoded is None:
-            only_nan = chunks.family == "float" and values is not None and all(map(is_nan, values))
+            only_nan = chunks.family == "float" and all(map(is_nan, values))
             return may_hold_nan(chunks) if only_nan else keep, None
-        if values is None:
-            return _other_than(encoded, chunks), None
         first, last = _within_bounds(encoded, chunks.bounds, len(keep))
         candidates = None if encoded.hashes is None else Candidates(chunks.filters, encoded.hashes, first, last)
         return first < last, candidates
@@ -156,13 +157,6 @@ def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Cand
 
 def _is_ascii(value: Any) -> bool:
     return isinstance(value, str) and value.isascii()
-
-
-def _compared_values(leaf: Predicate) -> tuple[Any, ...]:
-    if isinstance(leaf, In | NotIn | ElementIn):
-        return leaf.values
-    assert isinstance(leaf, Eq | EqNullSafe | NotEq)
-    return (leaf.value,)
 
 
 def _other_than(encoded: Encoded, chunks: Chunks) -> Verdicts:

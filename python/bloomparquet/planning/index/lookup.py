@@ -91,23 +91,24 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_
     """
     if location == "off":
         return None
-    data, directory, has_local_data = with_scheme(storage, root), root + DIRECTORY, isinstance(storage, LocalStorage)
-    data_access = storage.access  # the tables of an opened index read the data files by the storage of its first user
+    data, directory, has_local_data = storage, root + DIRECTORY, isinstance(storage, LocalStorage)
     if location != "auto":
         storage, directory = open_directory(location, storage, is_url)
     directory = directory.rstrip("/")
-    key = data_access, storage.access, directory, root
+    # The tables of an opened index read the data files by the storage of its first user.
+    key = data.access, storage.access, directory, root
     with _lock:
         last, at = _lookups.get(key, (None, 0.0))
     if last is not None and not isinstance(storage, LocalStorage) and time.monotonic() - at < _REMOTE_SECONDS:
         return last.opened
     current = _look(storage, directory, root, has_local_data, reads, last)
     if current.version is None and current.problem is None and location != "auto" and (last is None or current != last):
+        there = with_scheme(storage, directory)
         log.warning(
             "%s: there is no index here, so plans use none; correct index= (--index on the command line), or build it "
             "there: %s",
             directory,
-            shlex.join(["bloomparquet", "index", "build", data or ".", "--to", with_scheme(storage, directory)]),
+            shlex.join(["bloomparquet", "index", "build", with_scheme(data, root) or ".", "--to", there]),
         )
     if current.problem is not None and (last is None or current.problem != last.problem):
         log.warning("%s; plans do not use the index", current.problem)
