@@ -33,9 +33,8 @@ MANY = f"id IN ({', '.join(map(str, IDS))})"
 
 def table(ids: np.ndarray, seed: int) -> pa.Table:
     rng, n = np.random.default_rng(seed), len(ids)
-    texts = [f"{number:016x}" for number in rng.integers(0, 1 << 63, n)]
-    few = [f"c{number}" for number in rng.integers(0, 200, n)]
-    return pa.table({"id": ids, "text": texts, "time": np.arange(n), "value": rng.random(n), "few": few})
+    text, few = (pa.array(rng.integers(0, bound, n)).cast(pa.string()) for bound in (1 << 63, 200))
+    return pa.table({"id": ids, "text": text, "time": np.arange(n), "value": rng.random(n), "few": few})
 
 
 @pytest.fixture(scope="module")
