@@ -25,9 +25,7 @@ SETTINGS = {
     "no reuse": {"exchange.reuse": "false", "execution.reuseSubquery": "false"},
     "no dynamic pruning": {"optimizer.dynamicPartitionPruning.enabled": "false"},
 }
-SAMPLE = (
-    "lookup", "aggregate", "left join", "scalar subquery", "a CTE used twice", "rollup", "partition or column",
-)  # fmt: skip
+SAMPLE = ("left join", "scalar subquery", "a CTE used twice", "rollup")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,7 @@ def test_rows_do_not_depend_on_a_setting(
         views(readers, lake)
         for each in SAMPLE:
             skipped += plain.run(readers.spark, lambda: readers.spark.sql(query(each)), expected[each]).skipped  # noqa: B023
-    assert skipped > 20
+    assert skipped > 10
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

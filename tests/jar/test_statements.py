@@ -28,10 +28,19 @@ BUCKETED = "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} CLUSTERED 
 
 # name -> how the table is made, and the statements that are compared
 CASES: dict[str, tuple[str, list[str]]] = {
-    "SHOW PARTITIONS": (PARTITIONED, ["SHOW PARTITIONS {t}", "SHOW PARTITIONS {t} PARTITION (p = 1)"]),
-    "ADD PARTITION": (
+    "partitions": (
         PARTITIONED,
-        ["ALTER TABLE {t} ADD PARTITION (p = 9)", "SHOW PARTITIONS {t}", "INSERT INTO {t} VALUES (90, 'n', 9)"],
+        [
+            "SHOW PARTITIONS {t}",
+            "SHOW PARTITIONS {t} PARTITION (p = 1)",
+            "ALTER TABLE {t} ADD PARTITION (p = 9)",
+            "INSERT INTO {t} VALUES (90, 'n', 9)",
+            "ALTER TABLE {t} PARTITION (p = 1) RENAME TO PARTITION (p = 8)",
+            "SHOW PARTITIONS {t}",
+            "ALTER TABLE {t} DROP PARTITION (p = 2)",
+            "TRUNCATE TABLE {t} PARTITION (p = 3)",
+            "SHOW PARTITIONS {t}",
+        ],
     ),
     "ADD PARTITION in another place": (
         PARTITIONED,
@@ -44,11 +53,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "SHOW PARTITIONS {t}",
         ],
     ),
-    "DROP PARTITION": (PARTITIONED, ["ALTER TABLE {t} DROP PARTITION (p = 1)", "SHOW PARTITIONS {t}"]),
-    "RENAME PARTITION": (
-        PARTITIONED,
-        ["ALTER TABLE {t} PARTITION (p = 1) RENAME TO PARTITION (p = 9)", "SHOW PARTITIONS {t}"],
-    ),
     "MSCK REPAIR": (
         PARTITIONED,
         [
@@ -59,14 +63,18 @@ CASES: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "TRUNCATE": (PLAIN, ["TRUNCATE TABLE {t}", "SELECT count(*) FROM {t}", "INSERT INTO {t} VALUES (7, 'n', 1)"]),
-    "TRUNCATE a partition": (PARTITIONED, ["TRUNCATE TABLE {t} PARTITION (p = 0)", "SHOW PARTITIONS {t}"]),
-    "ANALYZE": (
+    "descriptions": (
         PARTITIONED,
         [
+            "SHOW CREATE TABLE {t}",
+            "SHOW COLUMNS IN {t}",
+            "SHOW TBLPROPERTIES {t}",
             "ANALYZE TABLE {t} COMPUTE STATISTICS",
             "ANALYZE TABLE {t} COMPUTE STATISTICS FOR COLUMNS id, s",
             "ANALYZE TABLE {t} PARTITION (p = 1) COMPUTE STATISTICS",
             "DESCRIBE EXTENDED {t} id",
+            "ALTER TABLE {t} RENAME TO {t}_new",
+            "ALTER TABLE {t}_new RENAME TO {t}",
         ],
     ),
     "CREATE TABLE LIKE": (
@@ -75,6 +83,8 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "CREATE TABLE {t}_like LIKE {t}",
             "INSERT INTO {t}_like SELECT * FROM {t}",
             "SELECT * FROM {t}_like WHERE id = 7",
+            "FROM {t} INSERT OVERWRITE {t}_like SELECT * WHERE p = 1 INSERT INTO {t}_like SELECT * WHERE p = 2",
+            "SELECT * FROM {t}_like",
         ],
     ),
     "buckets": (
@@ -86,8 +96,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "INSERT OVERWRITE {t} VALUES (7, 'only', 1), (9, 'only', 1)",
         ],
     ),
-    "SHOW CREATE TABLE": (PARTITIONED, ["SHOW CREATE TABLE {t}", "SHOW COLUMNS IN {t}", "SHOW TBLPROPERTIES {t}"]),
-    "RENAME": (PARTITIONED, ["ALTER TABLE {t} RENAME TO {t}_new", "ALTER TABLE {t}_new RENAME TO {t}"]),
     "SET LOCATION": (PLAIN, ["ALTER TABLE {t} SET LOCATION '{path}/new'", "INSERT INTO {t} VALUES (7, 'moved', 1)"]),
     "CACHE": (
         PLAIN,
@@ -130,11 +138,19 @@ CASES: dict[str, tuple[str, list[str]]] = {
     ),
     "INSERT OVERWRITE of everything": (
         PARTITIONED,
-        ["INSERT OVERWRITE {t} VALUES (7, 'only', 1), (8, 'new', 6)", "SHOW PARTITIONS {t}"],
-    ),
-    "INSERT OVERWRITE by no rows": (
-        PARTITIONED,
-        ["INSERT OVERWRITE {t} SELECT 1L, 'x', 1 WHERE false", "SHOW PARTITIONS {t}"],
+        [
+            DYNAMIC,
+            "INSERT OVERWRITE {t} VALUES (7, 'only', 1), (66, 'new', 6)",
+            "SHOW PARTITIONS {t}",
+            "SELECT count(*), sum(id) FROM {t}",
+            STATIC,
+            "INSERT OVERWRITE {t} SELECT 1L, 'x', 1 WHERE false",
+            "SHOW PARTITIONS {t}",
+            "SELECT count(*) FROM {t}",
+            "ALTER TABLE {t} ADD PARTITION (p = 9)",
+            "INSERT OVERWRITE {t} VALUES (7, 'only', 1), (8, 'new', 6)",
+            "SHOW PARTITIONS {t}",
+        ],
     ),
     "INSERT OVERWRITE of a partition": (
         PARTITIONED,
@@ -145,14 +161,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
             "INSERT OVERWRITE {t} PARTITION (p = 6) IF NOT EXISTS VALUES (66, 'new')",
             "SHOW PARTITIONS {t}",
         ],
-    ),
-    "INSERT OVERWRITE of dynamic partitions": (
-        PARTITIONED,
-        [DYNAMIC, "INSERT OVERWRITE {t} VALUES (7, 'only', 1), (66, 'new', 6)", "SHOW PARTITIONS {t}", STATIC],
-    ),
-    "INSERT OVERWRITE of an empty partition": (
-        PARTITIONED,
-        ["ALTER TABLE {t} ADD PARTITION (p = 9)", "INSERT OVERWRITE {t} VALUES (7, 'only', 1)", "SHOW PARTITIONS {t}"],
     ),
     "INSERT OVERWRITE of two partition columns": (
         "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} PARTITIONED BY (s, p)",
@@ -167,14 +175,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
         [
             "INSERT OVERWRITE {t} SELECT id + 1, s, p FROM {t}",
             "INSERT OVERWRITE {t} PARTITION (p = 1) SELECT id, s FROM {t}",
-        ],
-    ),
-    "INSERT into several tables": (
-        PARTITIONED,
-        [
-            "CREATE TABLE {t}_like LIKE {t}",
-            "FROM {t} INSERT OVERWRITE {t}_like SELECT * WHERE p = 1 INSERT INTO {t}_like SELECT * WHERE p = 2",
-            "SELECT * FROM {t}_like",
         ],
     ),
     "refused": (

@@ -241,7 +241,7 @@ def test_values_read_as_another_type_lose_no_row(
     readers: Readers, tmp_path: Path, kind: pa.DataType, values: list[Any], schema: str | None, literals: list[str]
 ) -> None:
     path = one_value_per_group(tmp_path, "c", values, kind)
-    wheres = [f"c {op} {literal}" for literal in literals for op in ("=", "<", "<>")]
+    wheres = [f"c {op} {literal}" for literal in literals for op in ("=", "<")]
     wheres += [f"c IN ({', '.join(literals)})", f"NOT (c IN ({', '.join(literals)}) AND c IS NOT NULL)"]
     skipped = assert_same_rows(readers, path, wheres, schema)
     assert skipped > 0 or schema is not None

@@ -81,8 +81,9 @@ def test_filters_of_encrypted_columns_are_encrypted_and_found(
 
     given = every_key()
     assert bp.read_table(tmp_path / "t", keys=given)["id"].to_pylist() == values
-    kept = [bp.plan(tmp_path / "t", f"id = {i}", keys=given).kept for i in range(2_000)]
-    assert kept == [int(answers[i // 2 + i % 2 * len(values)]) for i in range(2_000)], "as parquet-java has it"
+    some = range(0, 2_000, 9)
+    kept = [bp.plan(tmp_path / "t", f"id = {i}", keys=given).kept for i in some]
+    assert kept == [int(answers[i // 2 + i % 2 * len(values)]) for i in some], "as parquet-java has it"
 
     # the bits are nowhere in plain text
     plain = bp.SplitBlockBloomFilter.empty(size // 32)
