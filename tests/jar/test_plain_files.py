@@ -114,14 +114,15 @@ def test_a_damaged_row_group_hides_no_other(jar_spark: SparkSession, tmp_path: P
     for row_group in (3, 9, 14):
         chunk = metadata.row_group(row_group).column(1)
         files.patch(path, chunk.dictionary_page_offset or chunk.data_page_offset, b"\xff" * 20)
+    reader = jar_spark.read.schema("id BIGINT, s STRING")
     for size in ("1500", "2500", "4000", "9000"):
         splits = {"spark.sql.files.maxPartitionBytes": size, "spark.sql.files.openCostInBytes": "500"}
         for where in ("id BETWEEN 30 AND 59", "id BETWEEN 90 AND 119", "id BETWEEN 140 AND 179"):
             with conf(jar_spark, {**splits, "spark.sql.files.ignoreCorruptFiles": "true"}):
                 with conf(jar_spark, UNPRUNED):
-                    expected = jar_spark.read.parquet(path).where(where).collect()
+                    expected = reader.parquet(path).where(where).collect()
                 with conf(jar_spark, PRUNED):
-                    frame = jar_spark.read.parquet(path).where(where)
+                    frame = reader.parquet(path).where(where)
                     assert set(frame.collect()) >= set(expected)
                     assert last_plan(frame)[0].skipped.total() > 10
 
@@ -132,17 +133,12 @@ def test_files_with_other_columns_lose_no_row(jar_spark: SparkSession, tmp_path:
     even(root / "a.parquet", extra=[f"e{i}" for i in range(20)])
     files.write(root / "b.parquet", {"name": ["x"] * 6, "id": range(30, 36)}, ["id"], rows_per_group=2)
     files.write(root / "c.parquet", {"ID": pa.array(range(40, 46), pa.int32())}, ["ID"], rows_per_group=2)
-    for where in ("id = 18", "id = 42", "extra IS NULL AND id = 34", "name = 'x' AND id = 34", "extra = 'e3'"):
-        for options in (
-            {"schema": "id BIGINT, name STRING, extra STRING"},
-            {"schema": "extra STRING, Id BIGINT, name STRING"},
-        ):
-            reader = jar_spark.read.schema(options["schema"])
-            plain.compare(jar_spark, lambda: reader.parquet(str(root)).where(where))  # noqa: B023
+    wheres = ["id = 18", "id = 42", "extra IS NULL AND id = 34", "name = 'x' AND id = 34", "extra = 'e3'"]
+    for schema in ("id BIGINT, name STRING, extra STRING", "extra STRING, Id BIGINT, name STRING"):
+        plain.compare_all(jar_spark, jar_spark.read.schema(schema).parquet(str(root)).where, wheres)
     with conf(jar_spark, {"spark.sql.caseSensitive": "true"}):
-        for where in ("id = 42", "id IS NULL", "id = 18 OR id IS NULL"):
-            reader = jar_spark.read.schema("id BIGINT, name STRING")
-            plain.compare(jar_spark, lambda: reader.parquet(str(root)).where(where))  # noqa: B023
+        frame = jar_spark.read.schema("id BIGINT, name STRING").parquet(str(root))
+        plain.compare_all(jar_spark, frame.where, ["id = 42", "id IS NULL", "id = 18 OR id IS NULL"])
     (root / "c.parquet").unlink()
     pruned = ask(jar_spark, root, "id = 34 AND extra IS NULL", mergeSchema="true")
     assert (len(pruned.rows), pruned.kept) == (1, [1])
@@ -214,25 +210,21 @@ def test_archives_are_read_whole_and_once(jar_spark: SparkSession, tmp_path: Pat
 
 
 def test_metadata_columns_are_those_of_spark(jar_spark: SparkSession, lake: Path) -> None:
-    fields = "id; _metadata.file_path; _metadata.file_name; _metadata.file_size; _metadata.file_modification_time"
+    names = ("file_path", "file_name", "file_size", "file_modification_time", "row_index")
+    columns = ["id", *(f"_metadata.{name}" for name in names), "input_file_name() AS file"]
+    wheres = [
+        "id IN (18, 19)",
+        "id = 18 AND _metadata.file_name = 'a.parquet'",
+        "id = 18 AND _metadata.file_name = 'b.parquet'",
+        "id > 30 AND _metadata.row_index > 17",
+        "id = 18 OR _metadata.row_index = 3",
+        "id = 18 AND _metadata.file_path LIKE '%a.parquet' AND _metadata.file_size > 10",
+        "_metadata.row_index = 17",
+    ]
     for vectorized in ("true", "false"):
         with conf(jar_spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
-            for where in (
-                "id IN (18, 19)",
-                "id = 18 AND _metadata.file_name = 'a.parquet'",
-                "id = 18 AND _metadata.file_name = 'b.parquet'",
-                "id > 30 AND _metadata.row_index > 17",
-                "id = 18 OR _metadata.row_index = 3",
-                "id = 18 AND _metadata.file_path LIKE '%a.parquet' AND _metadata.file_size > 10",
-                "_metadata.row_index = 17",
-            ):
-                ask(
-                    jar_spark,
-                    lake / "*.parquet",
-                    where,
-                    f"{fields}; _metadata.row_index; input_file_name()",
-                    "id BIGINT",
-                )
+            frame = jar_spark.read.schema("id BIGINT").parquet(str(lake / "*.parquet"))
+            plain.compare_all(jar_spark, lambda where: frame.where(where).selectExpr(*columns), wheres)  # noqa: B023
     assert ask(jar_spark, lake / "[ab].parquet", "id IN (18, 19)", "id; _metadata.row_index").kept == [2]
 
 

@@ -135,9 +135,8 @@ def test_a_plan_that_keeps_all_leaves_sparks_scan(session: SparkSession, root: P
 
 def test_frames_beyond_the_cached_listings_are_planned(session: SparkSession, root: Path) -> None:
     """More than the planner and the jar remember, twice, and by a planner that knows none of them."""
-    frames = [
-        session.read.parquet(*[str(root / f"{number}.parquet")] * (1 + i)) for i, number in enumerate([1, 2] * 10)
-    ]
+    reader = session.read.schema("id BIGINT, v BIGINT")
+    frames = [reader.parquet(*[str(root / f"{number}.parquet")] * (1 + i)) for i, number in enumerate([1, 2] * 10)]
     for value in (1, 5):
         for i, frame in enumerate(frames):
             query = frame.where(f"id = {value}")
