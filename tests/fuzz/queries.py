@@ -1,11 +1,10 @@
-"""Targets: the text of `where`, the frames of the planner process, Arrow expressions as Substrait."""
+"""Targets: the text of `where`, and the frames of the planner process."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-import math
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -13,22 +12,17 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from google.protobuf.message import DecodeError
-
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.query import literals
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.predicate import Predicate, to_sql
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.query.substrait import implied_by
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame
 from tests.fuzz.files import TABLE
 from tests.fuzz.folder import folder
-from tests.fuzz.mutate import change_json, change_protobuf, change_some
+from tests.fuzz.mutate import change_json, change_some
 from tests.fuzz.target import Target
 
 _TOKENS = (
@@ -185,28 +179,6 @@ def _run_frames(data: bytes) -> None:
     assert not error.startswith(("InputTimeoutError", "MemoryError", "AssertionError", "RecursionError")), error
 
 
-_ARROW = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("n", pa.struct([("u", pa.int32())]))])
-
-
-def _substrait_seeds() -> list[bytes]:
-    x, s, f = pc.field("x"), pc.field("s"), pc.field("f")
-    expressions = [
-        x == 14, (x > 3) & (s == "v3"), ~(x == 1) | s.is_null(), x.isin([1, 2, 3]), f <= 1.5, (x + 1) == 3,
-        pc.field("n", "u") != 2, ~(f == pc.scalar(math.nan)), pc.scalar(True),
-        pc.match_substring(s, "v") & s.is_valid(),
-    ]  # fmt: skip
-    return [bytes(each.to_substrait(_ARROW)) for each in expressions]
-
-
-def _run_substrait(data: bytes) -> None:
-    try:
-        predicate = implied_by(data, _ARROW)
-    except DecodeError:
-        return
-    assert isinstance(predicate, Predicate)
-    to_sql(predicate)
-
-
 TARGETS = [
     Target(
         "where",
@@ -217,5 +189,4 @@ TARGETS = [
         seconds=4.0,
     ),
     Target("frames", frame_seeds, _run_frames, change_json, max_bytes=2048),
-    Target("substrait", _substrait_seeds, _run_substrait, change_protobuf, max_bytes=1024),
 ]

@@ -98,7 +98,6 @@ def test_fields_of_structs_match_by_the_rules_of_pyarrow(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("value", [0, 7, 2**63 - 1, 2**63, 2**64 - 1])
 def test_unsigned_literals_skip_row_groups(tmp_path: Path, value: int) -> None:
-    """Substrait has no unsigned integers, and pyarrow writes them as values of a type of its own."""
     values: list[list[int | None]] = [[0, 1], [7, 8], [2**63 - 1] * 2, [2**63] * 2, [2**64 - 2, 2**64 - 1], [None] * 2]
     data = pa.table({"u": pa.array([each for group in values for each in group], pa.uint64())})
     path = write(tmp_path / "x.parquet", data, ["u"], rows_per_group=2)

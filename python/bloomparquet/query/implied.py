@@ -1,0 +1,178 @@
+"""Reads from the tree of a pyarrow expression a predicate that the expression implies.
+
+Arrow converts columns and literals of different types before it compares them, and the list of ``is_in`` to the type of
+the column. A literal is understood only if it has the column's family of types and converting it to the column's type
+and back changes nothing: then every conversion gives the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from bloomparquet.query.domains import arrow_family, decoded, decoded_type
+from bloomparquet.query.expression_tree import Call, Field, Literal, Node
+from bloomparquet.query.names import column_to_sql
+from bloomparquet.query.predicate import (
+    MAX_DEPTH,
+    Always,
+    And,
+    Column,
+    Comparison,
+    Eq,
+    Gt,
+    GtEq,
+    In,
+    IsNotNull,
+    IsNull,
+    Lt,
+    LtEq,
+    NotEq,
+    NotIn,
+    Opaque,
+    Or,
+    Predicate,
+)
+from bloomparquet.query.values import Value
+from bloomparquet.query.why_not import WhyNot
+
+PART = "a part of the expression"
+"""The text of a condition that is not understood and whose own text is not known."""
+
+_COMPARISONS: dict[str, tuple[type[Comparison], type[Comparison]]] = {  # as written, and with the sides exchanged
+    "equal": (Eq, Eq), "not_equal": (NotEq, NotEq), "less": (Lt, Gt), "less_equal": (LtEq, GtEq), "greater": (Gt, Lt),
+    "greater_equal": (GtEq, LtEq),
+}  # fmt: skip
+_OPPOSITES: dict[type[Comparison], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
+_MATCH_NULLS = 0  # Arrow's SetLookupOptions: null is found in a list with null
+
+
+def implied_by(tree: Node, schema: pa.Schema) -> Predicate:
+    """A predicate that is TRUE for each row for which the expression of `tree` is true. `schema` has its columns."""
+    return _Reader(schema).implied(tree, True, MAX_DEPTH)
+
+
+class _Reader:
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def implied(self, node: Node, value: bool, depth: int) -> Predicate:
+        """A predicate that is TRUE wherever `node` has the `value`; Opaque, which skips nothing, if nothing is known.
+        `depth`: how much deeper it may nest."""
+        if isinstance(node, Literal):
+            return (
+                Always(node.scalar.as_py() is value) if node.scalar.type in (pa.bool_(), pa.null()) else _opaque(node)
+            )
+        if isinstance(node, Field):
+            is_boolean = arrow_family(self._type(node.path)) == "boolean"
+            return Eq(node.path, value) if is_boolean else _opaque(node)
+        if node.function in ("and", "or", "invert", "if_else") and depth:
+            parts = [self.implied(each, value != (node.function == "invert"), depth - 1) for each in node.arguments]
+            if node.function == "invert":
+                return parts[0]
+            if node.function == "if_else":
+                return self._chosen(node.arguments[0], parts[1:], depth - 1)
+            return And(*parts) if (node.function == "and") is value else Or(*parts)
+        if node.function in ("is_null", "is_valid") and isinstance(node.arguments[0], Field):
+            if node.options is not None and node.options["nan_is_null"].as_py():
+                return _opaque(node)
+            return (IsNull if (node.function == "is_null") is value else IsNotNull)(node.arguments[0].path)
+        if node.function in _COMPARISONS:
+            return self._comparison(node, value)
+        if node.function == "is_in":
+            return self._in_list(node, value)
+        return _opaque(node)
+
+    def _chosen(self, condition: Node, parts: Sequence[Predicate], depth: int) -> Predicate:
+        """`parts`: where the value if the condition is true, and the value if it is false, are as wanted."""
+        if parts[1] == Always(False) and isinstance(condition, Call) and condition.function == "is_valid":
+            return parts[0]  # DuckDB's lists; narrower is not needed
+        is_true, is_false = (self.implied(condition, value, depth) for value in (True, False))
+        return Or(And(is_true, parts[0]), And(is_false, parts[1]))
+
+    def _comparison(self, node: Call, value: bool) -> Predicate:
+        left, right = node.arguments
+        build, exchanged = _COMPARISONS[node.function]
+        if isinstance(left, Literal):
+            left, right, build = right, left, exchanged
+        if not isinstance(left, Field) or not isinstance(right, Literal):
+            return _opaque(node)
+        literals = self._literals(left.path, pa.array([right.scalar]))
+        if literals is None:
+            return _opaque(node)
+        if literals == [None]:
+            return Always(False)
+        if not value and self._orders_nan(left.path):
+            return _opaque(node)
+        return (build if value else _OPPOSITES[build])(left.path, literals[0])
+
+    def _in_list(self, node: Call, value: bool) -> Predicate:
+        column = node.arguments[0]
+        if not isinstance(column, Field) or node.options["null_matching_behavior"].as_py() != _MATCH_NULLS:
+            return _opaque(node)
+        literals = self._literals(column.path, node.options["value_set"].values)
+        if literals is None or (not value and self._orders_nan(column.path)):
+            return _opaque(node)
+        values, has_null = [each for each in literals if each is not None], None in literals
+        if value:
+            return Or(In(column.path, values), IsNull(column.path)) if has_null else In(column.path, values)
+        return NotIn(column.path, values) if has_null else Or(NotIn(column.path, values), IsNull(column.path))
+
+    def _orders_nan(self, column: Column) -> bool:
+        """Whether a negation may be true for NaN, which Arrow and this package order differently."""
+        return arrow_family(self._type(column)) == "float"
+
+    def _type(self, column: Column) -> pa.DataType:
+        kind = self._schema.field(column[0]).type
+        for name in column[1:]:
+            kind = kind.field(name).type
+        return kind
+
+    def _literals(self, column: Column, values: pa.Array) -> list[Value] | None:
+        """`values` as Python has them; None if Arrow may convert one of them, or the column, to another value."""
+        kind, values = decoded_type(self._type(column)), decoded(values)
+        family = arrow_family(kind)
+        if family in ("other", "uuid") or pa.types.is_float16(kind):
+            return None
+        if pa.types.is_null(values.type):
+            return [None] * len(values)
+        if arrow_family(values.type) != family:
+            return None
+        try:
+            if not values.cast(kind).cast(values.type).equals(values):
+                return None
+            return _to_python(values)
+        except (pa.ArrowException, ValueError, OverflowError):  # or a date after the year 9999
+            return None
+
+
+def _to_python(values: pa.Array) -> list[Value] | None:
+    """`values` as Python has them; None if one is NaN, or has nanoseconds that no Python type has."""
+    kind = values.type
+    if kind == pa.time64("ns") or (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+        is_time = pa.types.is_time(kind)
+        micros = values.cast(pa.time64("us") if is_time else pa.timestamp("us", kind.tz), safe=False)
+        if not micros.cast(kind).equals(values):
+            if is_time or kind.tz is not None:
+                return None
+            return [None if each is None else np.datetime64(each, "ns") for each in values.cast(pa.int64()).to_pylist()]
+        values = micros
+    found: list[Value] = values.to_pylist()
+    return None if any(isinstance(each, float) and math.isnan(each) for each in found) else found
+
+
+def _opaque(node: Node) -> Opaque:
+    """A condition that is not understood, with its text as far as it is known."""
+    if isinstance(node, Field):
+        return Opaque(column_to_sql(node.path), WhyNot.NOT_A_COMPARISON, "")
+    if isinstance(node, Literal):
+        return Opaque(PART, WhyNot.NOT_A_COMPARISON, "")
+    columns = [column_to_sql(each.path) for each in node.arguments if isinstance(each, Field)]
+    if node.function not in _COMPARISONS:
+        return Opaque(PART, WhyNot.FUNCTION, "")
+    if len(columns) == len(node.arguments):
+        return Opaque(f" {_COMPARISONS[node.function][0].symbol} ".join(columns), WhyNot.TWO_COLUMNS, "")
+    return Opaque(PART, WhyNot.NOT_A_COMPARISON if columns else WhyNot.FUNCTION, "")
