@@ -60,6 +60,8 @@ from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from bloomparquet.writing.writer import ParquetWriter, write_table
 
 if TYPE_CHECKING:
+    from bloomparquet.tables.arrow_dataset import dataset
+
     __version__: str
 
 __all__ = [
@@ -112,6 +114,7 @@ __all__ = [
     "advise",
     "build_index",
     "count",
+    "dataset",
     "drop_index",
     "inspect",
     "plan",
@@ -133,4 +136,8 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("bloomparquet")
+    if name == "dataset":  # lazy import: pyarrow.dataset is slow to load
+        from bloomparquet.tables.arrow_dataset import dataset
+
+        return dataset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,7 @@ from bloomparquet.query.normal_form import opaque_parts
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.verdict import Codes, Decision
 from bloomparquet.report.texts import plural
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, with_scheme
 from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import changed_files, require_unchanged
@@ -226,6 +226,12 @@ class ScanPlan:
         files, first = np.unique(self.table.file[kept], return_index=True)
         for file, members in zip(files.tolist(), np.split(kept, first[1:]), strict=True):
             yield file, self.table.index[members].tolist()
+
+    def files(self) -> list[str]:
+        """The paths of the files to read, in order, for an engine with a Parquet reader of its own. Its rules compare
+        values then, and it does not notice a file that changes before it reads: see :meth:`require_unchanged`."""
+        paths = [self.table.paths[file] for file, _ in self.kept_by_file()]
+        return [with_scheme(self.dataset.storage, path) for path in [*paths, *(file.path for file in self.unreadable)]]
 
     def decisions(self) -> Decisions:
         """The evidence that decided about each row group, the skipped ones too: arrays in the order of

@@ -3,7 +3,7 @@
 Python cannot inspect expressions, but pyarrow pickles them as an Arrow file with one row. Its columns are the literals
 and the options of calls. The metadata of its schema lists the nodes, each call before its arguments.
 
-Sources: Arrow's ``cpp/src/arrow/compute/expression.cc``, ``Serialize``. The keys of the metadata are not unique, so it is
+Source: Arrow's ``cpp/src/arrow/compute/expression.cc``, ``Serialize``. Keys of the metadata are not unique, so it is
 read through the Arrow C data interface, ``ArrowSchema.metadata``.
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomparquet.errors import PlanError, first_line, shorten
+from bloomparquet.errors import PlanError, first_line, join_names, shorten
 from bloomparquet.query.expression_tree import fields, read_tree
 from bloomparquet.query.implied import PART, implied_by
 from bloomparquet.query.predicate import Opaque, Predicate, RowTest
@@ -37,9 +37,14 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
         )
     reason: Exception | None = None
     evaluate, tree = partial(_evaluate_arrow, expression), read_tree(expression)
-    names = None if tree is None else {field.path[0] for field in fields(tree)}
     for schema in schemas:
-        needed = pa.schema([field for field in schema if names is None or field.name in names])
+        names = names_in([expression], schema)
+        needed = pa.schema([field for field in schema if field.name in names])
+        if absent := names.difference(schema.names):
+            reason = reason or PlanError(
+                f"no column {join_names(sorted(absent))}; the columns are {join_names(schema.names)}"
+            )
+            continue
         try:
             evaluate(_empty(needed))
         except Exception as error:  # noqa: BLE001 - functions that users register raise anything
@@ -55,6 +60,14 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
         )
     why = "" if reason is None else first_line(reason)
     raise PlanError(f"where is {_describe(expression)}, which does not fit the files: {why}") from reason
+
+
+def names_in(expressions: Iterable[Any], schema: pa.Schema) -> set[str]:
+    """The names of the columns that `expressions` may need: all of `schema` if that is not known."""
+    trees = [read_tree(expression) for expression in expressions]
+    if None in trees:
+        return set(schema.names)
+    return {field.path[0] for tree in trees if tree is not None for field in fields(tree)}
 
 
 def _describe(expression: Any) -> str:

@@ -81,10 +81,10 @@ def read_table(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
-    return _first_rows(batches, limit)
+    return first_rows(batches, limit)
 
 
-def _first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
+def first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
     """The first `limit` rows, or all of them if that is None. No batch is read after that."""
     if limit is None:
         return batches.read_all()
@@ -156,13 +156,30 @@ def scan_batches(
     )  # fmt: skip
     predicate = parse_where(where)
     dataset = open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log)
-    plan = plan_dataset(dataset, predicate, options)
+    return scan_dataset(
+        dataset, predicate, columns, options, merge_schema=merge_schema, is_fresh=not isinstance(path, Dataset)
+    )[1]
+
+
+def scan_dataset(
+    dataset: Dataset,
+    where: Predicate | None,
+    columns: Sequence[str] | None,
+    options: PlanOptions,
+    *,
+    merge_schema: bool = False,
+    schema: pa.Schema | None = None,
+    is_fresh: bool = False,
+) -> tuple[ScanPlan, pa.RecordBatchReader]:
+    """A plan of `dataset`, and its matching rows; see :func:`scan_batches` and :func:`read_plan`. `is_fresh`: the files
+    were listed just now."""
+    plan = plan_dataset(dataset, where, options)
     for error in islice(plan.left_out.values(), 1):
         log.warning("damaged files left out: %d; the first: %s", len(plan.left_out), error)
-    if isinstance(path, Dataset) and dataset.columns is None:
+    if not is_fresh and dataset.columns is None:
         # The data set may have been listed long ago, and the evidence may be from a cache or an index.
         require_skipped_unchanged(plan)
-    return read_plan(plan, columns, merge_schema=merge_schema)
+    return plan, read_plan(plan, columns, merge_schema=merge_schema, schema=schema)
 
 
 def read_plan(
@@ -170,18 +187,20 @@ def read_plan(
     columns: Sequence[str] | None,
     *,
     merge_schema: bool = False,
+    schema: pa.Schema | None = None,
     for_spark: bool = False,
     amounts: ReadAmounts | None = None,
 ) -> pa.RecordBatchReader:
     """The matching rows of the row groups that `plan` keeps; see :func:`scan_batches`.
 
-    `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition; and one row
-    group of local files is read at a time, as Spark runs tasks side by side. `amounts`: counts what is read.
+    `schema`: all columns that the result may have; None: as `merge_schema` says. `for_spark`: values that Spark's own
+    reader shows as other days are errors, also without a condition; and one row group of local files is read at a time,
+    as Spark runs tasks side by side. `amounts`: counts what is read.
     """
     check_names(columns)
     if amounts is None and log.isEnabledFor(logging.INFO):
         amounts = ReadAmounts()
-    scan = _Scan(plan, columns, merge_schema, for_spark, amounts)
+    scan = _Scan(plan, columns, merge_schema, schema, for_spark, amounts)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
 
 
@@ -218,6 +237,7 @@ class _Scan:
         plan: ScanPlan,
         columns: Sequence[str] | None,
         merge_schema: bool,
+        schema: pa.Schema | None,
         for_spark: bool,
         amounts: ReadAmounts | None,
     ) -> None:
@@ -239,7 +259,7 @@ class _Scan:
         except FormatError:
             plan.require_unchanged()
             raise
-        whole = self._whole_schema(merge_schema)
+        whole = self._whole_schema(merge_schema) if schema is None else schema
         absent = self._describe_absence(merge_schema)
         positions = Positions(whole.names, self._case_sensitive)
         self.schema = (
