@@ -184,8 +184,6 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
 
     def filter(self, expression: pc.Expression) -> ArrowDataset:
         """The rows for which `expression` is true, as a data set."""
-        if not isinstance(expression, pc.Expression):
-            raise PlanError(f"the filter is {quoted(expression)}; expected an expression of pyarrow")
         return replace(self, view=replace(self.view, condition=self._with(expression)))
 
     def replace_schema(self, schema: pa.Schema) -> ArrowDataset:
@@ -214,6 +212,10 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
     def _with(self, expression: pc.Expression | None) -> pc.Expression | None:
         """The condition of this data set and `expression`."""
         own = self.view.condition
+        if isinstance(expression, pa.BooleanScalar):  # from DataFusion
+            expression = pc.scalar(expression)
+        if not isinstance(expression, pc.Expression | None):
+            raise PlanError(f"the filter is {quoted(expression)}; expected an expression of pyarrow")
         return own if expression is None else expression if own is None else own & expression
 
     def _plan(self, columns: _Columns, expression: pc.Expression | None) -> tuple[ScanPlan, pa.RecordBatchReader]:
