@@ -68,8 +68,8 @@ _NOTES = {
     "says cold; the files are in the page cache",
     "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; "
     "the files are in the page cache",
-    "engines": "all columns of the row with one value; every query lists the directory; `through a plan` is bp.plan, "
-    "to_dataset and the engine, with footers and filters cached; the files are in the page cache",
+    "engines": "all columns of the rows; every query lists the directory; plans have footers and filters in memory; "
+    "the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
     "session, from load to rows",
     "joins": "spark.read.parquet with files listed before, in one session on two threads",
@@ -93,7 +93,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
         "index": lambda: index.index(few, larger, scale.made_up),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
-        "engines": lambda: engines.engines(few, smaller),
+        "engines": lambda: engines.engines(few, smaller, items // 4),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),
         "orc": lambda: spark.orc_lookups(few, scale.orc),

@@ -1,84 +1,123 @@
-"""Other engines alone, and the same engines through a plan: all columns of the row with one value, from many files.
+"""Other engines alone, over `bp.dataset`, and by their own readers over the files that a plan keeps.
 
-Every query lists the directory. Through a plan, the query is made of `bp.plan`, `to_dataset` and the engine.
+Every query lists the directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 import datafusion
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 import bloomparquet as bp
-from tests.bench.data import Shape, table
+from tests.bench import rows
+from tests.bench.data import Shape, scatter, table
 from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
 from tests.bench.plans import Lookups
 
 _CONTEXT = datafusion.SessionContext()  # one for all queries: it caches the footers
+Query = Callable[[str, list[int]], pa.Table]
+"""The rows with these ids, from the data set at a path."""
 
 
-def engines(rounds: int, shape: Shape) -> Iterator[Row]:
-    """One present value of the long column."""
+def engines(rounds: int, shape: Shape, rows_a_file: int) -> Iterator[Row]:
+    """One id in many files, and 1 and 10 ids in row groups of several sizes; all columns."""
     looked_up = Lookups(shape)
-    root = str(looked_up.root)
+    yield from _compare(
+        rounds, str(looked_up.root), f"one id, {shape.files:,} files", 5.0,
+        lambda number: [looked_up.row(number, hit=True)], lambda numbers: table(np.array(numbers, np.int64)),
+    )  # fmt: skip
+    for size in rows.ROW_GROUP_SIZES:
+        root = rows.data_set(min(size, rows_a_file), rows_a_file, "snappy", wide=False)
+        total = rows.FILES * rows_a_file
+        for count in (1, 10):
+            name = f"{'one id' if count == 1 else '10 ids'}, {size:,} rows in a row group"
+            yield from _compare(
+                rounds, str(root), name, 1.0, partial(_some_rows, count, total),
+                lambda numbers: rows.table(np.array(numbers, np.int64), wide=False),
+            )  # fmt: skip
 
+
+def _some_rows(count: int, total: int, number: int) -> list[int]:
+    return sorted({(number * count + i + 3) * 7_919_993 % total for i in range(count)})
+
+
+def _compare(
+    rounds: int,
+    root: str,
+    case: str,
+    times: float,
+    wanted: Callable[[int], list[int]],
+    expected: Callable[[list[int]], pa.Table],
+) -> Iterator[Row]:
     def agree(number: int, result: pa.Table) -> None:
-        expected = table(pa.array([looked_up.row(number, hit=True)], pa.int64()).to_numpy()).to_pylist()
-        if result.to_pylist() != expected:
-            raise AssertionError(f"expected the rows {expected}, found {result.to_pylist()}")
+        right = expected(wanted(number))
+        found = result.cast(right.schema).sort_by("id").to_pylist()
+        if found != right.sort_by("id").to_pylist():
+            raise AssertionError(f"{case}: expected {right.num_rows} rows, found {result.num_rows}, or other rows")
 
-    contenders = []
-    for name, (alone, planned) in _ENGINES.items():
+    def run(query: Query, number: int) -> pa.Table:
+        return query(root, scatter(np.array(wanted(number))).tolist())
 
-        def run_alone(number: int, alone: Callable[[str, int], pa.Table] = alone) -> pa.Table:
-            return alone(root, looked_up.id(number, hit=True))
-
-        def run_planned(number: int, planned: Callable[[ds.Dataset, int], pa.Table] = planned) -> pa.Table:
-            value = looked_up.id(number, hit=True)
-            return planned(bp.plan(root, bp.Eq("id", value)).to_dataset(), value)
-
-        contenders += [Contender(name, run_alone), Contender(f"{name}, through a plan", run_planned)]
+    contenders = [Contender(name, partial(run, query)) for name, query in _QUERIES.items()]
     timings = take_turns(contenders, rounds, agree)
-    for name in _ENGINES:
-        by_itself, by_plan = timings[name], timings[f"{name}, through a plan"]
-        yield milliseconds("engines", "long hit", by_itself)
-        ratio = by_plan.times_faster_than(by_itself)
-        aim = Aim(f"faster than {name} alone", ratio > 1)
-        yield milliseconds("engines", "long hit", by_plan, ratios={name: ratio}, aims=(aim,))
+    for name, timing in timings.items():
+        engine = name.partition(",")[0]
+        if name == engine:
+            yield milliseconds("engines", case, timing)
+            continue
+        ratio = timing.times_faster_than(timings[engine])
+        aims = (Aim(f">= {times:g}x as fast as {engine} alone", ratio >= times),) if name.endswith("bp.dataset") else ()
+        yield milliseconds("engines", case, timing, ratios={engine: ratio}, aims=aims)
 
 
-def _polars(frame: pl.LazyFrame, value: int) -> pa.Table:
-    return frame.filter(pl.col("id") == value).collect().to_arrow()
+def _is_in(ids: Sequence[int]) -> str:
+    return f"id = {ids[0]}" if len(ids) == 1 else f"id IN ({', '.join(map(str, ids))})"
 
 
-def _datafusion(register: Callable[[datafusion.SessionContext], Any], value: int) -> pa.Table:
+def _kept(root: str, ids: list[int]) -> list[str]:
+    return bp.plan(root, bp.In("id", ids)).files()
+
+
+def _duckdb(source: duckdb.DuckDBPyRelation, ids: list[int]) -> pa.Table:
+    return source.filter(_is_in(ids)).to_arrow_table()
+
+
+def _polars(frame: pl.LazyFrame, ids: list[int]) -> pa.Table:
+    return frame.filter(pl.col("id") == ids[0] if len(ids) == 1 else pl.col("id").is_in(ids)).collect().to_arrow()
+
+
+def _datafusion(is_alone: bool, root: str, ids: list[int]) -> pa.Table:
     _CONTEXT.deregister_table("events")
-    register(_CONTEXT)
-    return _CONTEXT.sql(f"SELECT * FROM events WHERE id = {value}").to_arrow_table()
+    if is_alone:
+        _CONTEXT.register_parquet("events", root)
+    else:
+        _CONTEXT.register_dataset("events", bp.dataset(root))
+    return _CONTEXT.sql(f"SELECT * FROM events WHERE {_is_in(ids)}").to_arrow_table()
 
 
-def _pandas(events: ds.Dataset, value: int) -> pa.Table:
-    return pa.Table.from_pandas(events.to_table(filter=pc.field("id") == value).to_pandas(), preserve_index=False)
+def _pandas(events: ds.Dataset, ids: list[int]) -> pa.Table:
+    condition = pc.field("id") == ids[0] if len(ids) == 1 else pc.field("id").isin(ids)
+    return pa.Table.from_pandas(events.to_table(filter=condition).to_pandas(), preserve_index=False)
 
 
-_ENGINES: dict[str, tuple[Callable[[str, int], pa.Table], Callable[[ds.Dataset, int], pa.Table]]] = {
-    "polars": (
-        lambda root, value: _polars(pl.scan_parquet(root), value),
-        lambda events, value: _polars(pl.scan_pyarrow_dataset(events), value),
-    ),
-    "DuckDB": (
-        lambda root, value: duckdb.read_parquet(f"{root}/*.parquet").filter(f"id = {value}").to_arrow_table(),
-        lambda events, value: duckdb.from_arrow(events).filter(f"id = {value}").to_arrow_table(),
-    ),
-    "DataFusion": (
-        lambda root, value: _datafusion(lambda context: context.register_parquet("events", root), value),
-        lambda events, value: _datafusion(lambda context: context.register_dataset("events", events), value),
-    ),
-    "pandas": (lambda root, value: _pandas(ds.dataset(root, format="parquet"), value), _pandas),
+_QUERIES: dict[str, Query] = {
+    "DuckDB": lambda root, ids: _duckdb(duckdb.read_parquet(str(Path(root) / "*.parquet")), ids),
+    "DuckDB, bp.dataset": lambda root, ids: _duckdb(duckdb.from_arrow(bp.dataset(root)), ids),
+    "DuckDB, plan.files()": lambda root, ids: _duckdb(duckdb.read_parquet(_kept(root, ids)), ids),
+    "polars": lambda root, ids: _polars(pl.scan_parquet(root), ids),
+    "polars, bp.dataset": lambda root, ids: _polars(pl.scan_pyarrow_dataset(bp.dataset(root)), ids),
+    "polars, plan.files()": lambda root, ids: _polars(pl.scan_parquet(_kept(root, ids)), ids),
+    "DataFusion": partial(_datafusion, True),
+    "DataFusion, bp.dataset": partial(_datafusion, False),
+    "pandas": lambda root, ids: _pandas(ds.dataset(root, format="parquet"), ids),
+    "pandas, bp.dataset": lambda root, ids: _pandas(bp.dataset(root), ids),
 }

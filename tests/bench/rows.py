@@ -24,7 +24,7 @@ from tests.bench.data import base_directory, keys, scatter
 from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
 
 ROW_GROUP_SIZES = (5_000, 122_880, 1_000_000)
-_FILES, _WIDE_COLUMNS, _DAY = 4, 95, 86_400_000_000
+FILES, _WIDE_COLUMNS, _DAY = 4, 95, 86_400_000_000
 _OURS, _DUCKDB = "bloomparquet", "DuckDB, metadata cache"
 
 
@@ -42,8 +42,8 @@ def rows(rounds: int, rows_a_file: int) -> Iterator[Row]:
     """Lookups in row groups of several sizes, all columns."""
     for size in ROW_GROUP_SIZES:
         for codec, wide in (("snappy", False), ("lz4", False), ("snappy", True)):
-            root = _data_set(min(size, rows_a_file), rows_a_file if not wide else rows_a_file // 10, codec, wide)
-            total = _FILES * (rows_a_file // 10 if wide else rows_a_file)
+            root = data_set(min(size, rows_a_file), rows_a_file if not wide else rows_a_file // 10, codec, wide)
+            total = FILES * (rows_a_file // 10 if wide else rows_a_file)
             for case in _cases(root, total):
                 if (codec == "lz4" and case.name != "one text") or (wide and case.name != "one id"):
                     continue
@@ -94,7 +94,7 @@ def _measure(root: str, case: Case, label: str, rounds: int, wide: bool) -> Iter
     cached.execute("SET parquet_metadata_cache = true")
 
     def agree(number: int, result: pa.Table) -> None:
-        expected = _table(np.array(case.matching(number), np.int64), wide)
+        expected = table(np.array(case.matching(number), np.int64), wide)
         if result.cast(expected.schema).sort_by("number").to_pylist() != expected.sort_by("number").to_pylist():
             raise AssertionError(f"{label}: expected {expected.num_rows} rows, found {result.num_rows}, or other rows")
 
@@ -114,7 +114,7 @@ def _measure(root: str, case: Case, label: str, rounds: int, wide: bool) -> Iter
     yield milliseconds("rows", label, timings[_DUCKDB])
 
 
-def _table(numbers: NDArray[np.int64], wide: bool) -> pa.Table:
+def table(numbers: NDArray[np.int64], wide: bool) -> pa.Table:
     """The rows with these numbers: 5 columns and their number, or 95 more."""
     columns = {
         "id": pa.array(scatter(numbers)),
@@ -129,7 +129,7 @@ def _table(numbers: NDArray[np.int64], wide: bool) -> pa.Table:
     return pa.table(columns)
 
 
-def _data_set(size: int, rows_a_file: int, codec: str, wide: bool) -> Path:
+def data_set(size: int, rows_a_file: int, codec: str, wide: bool) -> Path:
     """The directory with row groups of `size` rows, which is written if it does not exist."""
     root = base_directory() / f"rows-v1-{size}-{rows_a_file}-{codec}{'-wide' if wide else ''}"
     if root.is_dir():
@@ -137,8 +137,8 @@ def _data_set(size: int, rows_a_file: int, codec: str, wide: bool) -> Path:
     root.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f"{root.name}.unfinished-", dir=root.parent))
     try:
-        for i in range(_FILES):
-            part = _table(np.arange(i * rows_a_file, (i + 1) * rows_a_file), wide)
+        for i in range(FILES):
+            part = table(np.arange(i * rows_a_file, (i + 1) * rows_a_file), wide)
             options = {name: {"ndv": min(size, rows_a_file), "fpp": 0.01} for name in ("id", "key")}
             pq.write_table(
                 part, unfinished / f"part-{i}.parquet", row_group_size=size, compression=codec,

@@ -22,7 +22,8 @@ _CORE = {
     },
     "rows": {"bloomparquet", "DuckDB, metadata cache"},
     "engines": {
-        f"{name}{way}" for name in ("polars", "DuckDB", "DataFusion", "pandas") for way in ("", ", through a plan")
+        "DuckDB", "DuckDB, bp.dataset", "DuckDB, plan.files()", "polars", "polars, bp.dataset", "polars, plan.files()",
+        "DataFusion", "DataFusion, bp.dataset", "pandas", "pandas, bp.dataset",
     },
 }  # fmt: skip
 _SPARK = {

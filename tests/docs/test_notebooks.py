@@ -39,7 +39,7 @@ def texts(output: Any) -> dict[str, str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["existing_files", "spark", "your_files"]
+    assert [path.stem for path in NOTEBOOKS] == ["engines", "existing_files", "spark", "your_files"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -247,8 +247,8 @@ def test_an_expression_of_polars_is_an_error_with_the_remedy(path: str) -> None:
     ]
     for function in (*functions, *of_dataset):
         with pytest.raises(
-            bp.PlanError, match=r"of polars; expected SQL text.*pl\.scan_pyarrow_dataset\(bp\.plan\(path, "
+            bp.PlanError, match=r"of polars; expected SQL text.*pl\.scan_pyarrow_dataset\(bp\.dataset\(path\)\)"
         ):
             function(where)
-    frame = pl.scan_pyarrow_dataset(bp.plan(path, "id = 42").to_dataset())
+    frame = pl.scan_pyarrow_dataset(bp.dataset(path))
     assert frame.filter(where).collect()["word"].to_list() == ["w42"]
