@@ -114,14 +114,16 @@ def test_a_child_reads_while_a_thread_of_its_parent_does(tmp_path: Path, indexed
     done = run(
         f"""
 import signal, threading
-from bloomparquet.planning.evidence.filter_store import FilterStore
+from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.planning.parquet.filters import ParquetFilters
 
 ids = pa.table({{"id": [i * 7919 % 1009 for i in range(1000)]}})
 bp.write_table(ids, path, bloom={{"id": bp.Bloom(fpp=1e-6)}}, row_group_size=100)
 if {indexed}:
     bp.build_index(path)
 assert bp.read_table(path, "id = 7919").num_rows == 0
-ask, asked, forked = FilterStore._ask_tiles, threading.Event(), threading.Event()
+filters, name = (TiledFilters, "ask") if {indexed} else (ParquetFilters, "_known_absent")
+ask, asked, forked = getattr(filters, name), threading.Event(), threading.Event()
 
 def ask_slowly(store, *arguments):
     if threading.current_thread() is not threading.main_thread():
@@ -129,7 +131,7 @@ def ask_slowly(store, *arguments):
         forked.wait()
     return ask(store, *arguments)
 
-FilterStore._ask_tiles = ask_slowly
+setattr(filters, name, ask_slowly)
 reader = threading.Thread(target=bp.read_table, args=(path, "id = 5"))
 reader.start()
 asked.wait()

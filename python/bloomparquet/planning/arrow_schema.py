@@ -19,9 +19,9 @@ from bloomparquet.parquet.metadata.file_tail import to_arrow_metadata
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.parquet.thrift.definitions import FileMetaData, KeyValue
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.query.columns import SchemaNode
+from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.domains import arrow_family
-from bloomparquet.query.names import Names, fold
+from bloomparquet.query.names import Positions, fold
 from bloomparquet.query.nested import map_leaf_types
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -30,7 +30,7 @@ _UUID_STORAGE = _UUID.storage_type
 _RESPELL = "read the files separately, or write them again with one spelling of each name"
 
 
-def unify(schemas: Iterable[pa.Schema], names: Names | None = None, *, case_sensitive: bool = True) -> pa.Schema:
+def unify(schemas: Iterable[pa.Schema], names: Positions | None = None, *, case_sensitive: bool = True) -> pa.Schema:
     """One schema for several files, with all columns or only those in `names`. Types that differ are widened as Arrow
     does, and 16 bytes are UUIDs where another file says so. The first spelling of a name counts if case does not.
 
@@ -83,7 +83,7 @@ def _differs_in_case(kind: pa.DataType) -> bool:
 
 def with_partitions(stored: pa.Schema, partitions: pa.Schema, case_sensitive: bool) -> pa.Schema:
     """The schema of a scan: the columns in the files, then the partition columns, which hide columns of their name."""
-    names = Names(partitions.names, case_sensitive)
+    names = Positions(partitions.names, case_sensitive)
     return pa.schema([*(field for field in stored if field.name not in names), *partitions])
 
 
@@ -171,9 +171,10 @@ def _leaves(node: SchemaNode) -> Iterator[SchemaNode]:
         yield from _leaves(child)
 
 
-def int96_columns(root: SchemaNode) -> dict[str, SchemaNode]:
+def int96_columns(schema: FileSchema) -> dict[str, SchemaNode]:
     """The top-level columns that are INT96 or contain it, by name."""
-    return {node.name: node for node in root.children if any(leaf.physical_type == "INT96" for leaf in _leaves(node))}
+    names = {leaf.path[0] for leaf in schema.leaves if leaf.node.physical_type == "INT96"}
+    return {node.name: node for node in schema.root.children if node.name in names}
 
 
 def cast_int96(batch: pa.RecordBatch, columns: dict[str, SchemaNode]) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.parquet.row_groups import footers_of
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.names import Positions
 from bloomparquet.storage.files import FileInfo
@@ -63,7 +63,7 @@ def make_dataset(
     partitions = dataset.partition_table(options.timezone or "UTC")
     schema = scan_schema(dataset, options, merge_schema=merge_schema)
     _require_no_deletes(dataset, [(table.paths[file], int(file_positions[file])) for file, _ in kept])
-    footers = table.gather([file for file, _ in kept], footers_of)
+    footers = table.gather([file for file, _ in kept], RowGroups.read_footers)
     parquet = ds.ParquetFileFormat(
         # pyarrow compares no views of text, but dictionaries of text.
         ds.ParquetReadOptions(coerce_int96_timestamp_unit="us", dictionary_columns=views(footers))

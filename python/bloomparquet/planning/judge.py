@@ -255,8 +255,9 @@ class LeafDecisions:
             raise PlanError(f"{self._path_of(chunks.members[0])}: {error}") from None  # files may differ in the type
         codes[chunks.members] = np.where(conclusive, excluded_by, np.uint8(KEPT))
         if candidates is not None:
-            self._record_filters(column_of(leaf), chunks.members, candidates.filters.present)
-            if candidates.filters.present.any():
+            present = candidates.filters.present
+            self._record_filters(column_of(leaf), chunks.members, present)
+            if present.any():
                 self.equalities.setdefault(id(leaf), []).append(Equality(chunks, candidates, conclusive))
 
     def _record_filters(self, column: Column, members: NDArray[np.int64], present: NDArray[np.bool_]) -> None:

@@ -21,7 +21,7 @@ from bloomparquet.planning.evidence.selection import Selection
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
-from bloomparquet.planning.parquet.row_groups import footers_of
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage, with_scheme
 from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.staleness import checked
@@ -147,7 +147,7 @@ def scan_schema(dataset: Dataset, options: PlanOptions, *, merge_schema: bool) -
             dataset, files, ReadCount(), left_out={} if options.skip_corrupt else None, cache=options.cache
         )
         if table.format is FileFormat.PARQUET:
-            return footer_schemas(table.gather(range(len(table.files)), footers_of))
+            return footer_schemas(table.gather(range(len(table.files)), RowGroups.read_footers))
         from bloomparquet.orc.rows import arrow_schema  # lazy imports: see _open_orc
         from bloomparquet.planning.orc.stripes import tails_of
 

@@ -52,6 +52,9 @@ class Positions:
     def find(self, name: str) -> list[int]:
         return self._exact.get(name) or self._folded.get(fold(name, self._case_sensitive), [])
 
+    def __contains__(self, name: str) -> bool:
+        return bool(self.find(name))
+
 
 def check_names(columns: object) -> None:
     """Raise OptionError unless `columns` is None or a list of texts. The letters of a text would be the names."""
@@ -110,17 +113,3 @@ def quote_name(name: str) -> str:
 def repr_column(column: tuple[str, ...]) -> str:
     """A column as the constructors of predicates take it: ``'id'``, ``('address', 'city')``."""
     return repr(column[0] if len(column) == 1 else column)
-
-
-class Names:
-    """A set of column names under the rule."""
-
-    def __init__(self, names: Iterable[str], case_sensitive: bool) -> None:
-        self._case_sensitive = case_sensitive
-        self._names = {fold(name, case_sensitive) for name in names}
-
-    def __contains__(self, name: str) -> bool:
-        return fold(name, self._case_sensitive) in self._names
-
-    def all_in(self, names: Iterable[str]) -> bool:
-        return self._names <= {fold(name, self._case_sensitive) for name in names}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from bloomparquet.errors import UnsupportedError, join_names
-from bloomparquet.query.names import Names
+from bloomparquet.query.names import Positions
 from bloomparquet.query.predicate import IsNotNull, IsNull, Predicate, leaves
 
 
@@ -14,14 +14,13 @@ def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive
     if where is None:
         return []
     columns = {leaf.column for leaf in leaves(where) if not isinstance(leaf, IsNull | IsNotNull)}
-    compared = Names({column[0] for column in columns}, case_sensitive)
+    compared = Positions({column[0] for column in columns}, case_sensitive)
     return [name for name in names if name in compared]
 
 
-def require_no_collation(collated: Collection[str], path: str) -> None:
-    """UnsupportedError if there is a column in `collated`: the compared columns of a file that have a collation."""
-    if collated:
-        raise UnsupportedError(
-            f"{path}: cannot compare {join_names(sorted(collated))}: the text has a collation, by which Spark finds "
-            "texts equal that differ in their bytes; read the rows in Spark, or without a condition on the column"
-        )
+def collation_error(collated: Iterable[str], path: str) -> UnsupportedError:
+    """The error for a condition that compares the columns `collated` of a file, which have a collation."""
+    return UnsupportedError(
+        f"{path}: cannot compare {join_names(sorted(collated))}: the text has a collation, by which Spark finds texts "
+        "equal that differ in their bytes; read the rows in Spark, or without a condition on the column"
+    )

@@ -14,7 +14,7 @@ from bloomparquet.errors import located
 from bloomparquet.query.arrow_values import from_bools, to_bools
 from bloomparquet.query.predicate import And, Eq, In, Predicate
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
-from bloomparquet.reading.collations import require_no_collation
+from bloomparquet.reading.collations import collation_error
 from bloomparquet.reading.cost import MatchedShare, reads_condition_first
 from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
@@ -67,7 +67,8 @@ class FileScan:
         self._all = pa.schema([*tested, *self._others])
         self._other_names = self._stored_names(self._others)
         compared = {columns.stored_name(name) for name in condition.compared} if condition is not None else set()
-        require_no_collation(reader.collated & compared, reader.path)
+        if collated := reader.collated & compared:
+            raise collation_error(collated, reader.path)
         legacy = reader.legacy_calendar
         self._legacy_compared = legacy & compared
         shown = result.names if for_spark and legacy else ()

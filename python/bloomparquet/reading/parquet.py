@@ -16,7 +16,7 @@ from bloomparquet.parquet.values.encoding import encode_values, parquet_family
 from bloomparquet.planning.arrow_schema import footer_schemas
 from bloomparquet.planning.evidence.interface import Question, Table
 from bloomparquet.planning.leaf_reasons import false_positives
-from bloomparquet.planning.parquet.row_groups import RowGroups, footers_of
+from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family, coerce_all
@@ -39,10 +39,12 @@ class ParquetReader:
         return coerce_all
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
-        return footer_schemas(self._table.gather(range(len(self._table.files)) if files is None else files, footers_of))
+        return footer_schemas(
+            self._table.gather(range(len(self._table.files)) if files is None else files, RowGroups.read_footers)
+        )
 
     def file(self, file_index: int) -> ParquetFileReader:
-        (footer,) = self._table.gather([file_index], footers_of)
+        (footer,) = self._table.gather([file_index], RowGroups.read_footers)
         return ParquetFileReader(self._table.storage, self._table.paths[file_index], footer)
 
 

@@ -44,7 +44,7 @@ class ParquetFileReader:
         self._footer, self._is_remote = footer, storage.threads > 1
         # A remote file that was renamed away and back has the same time: so places are not kept beyond this reader.
         self._pages: dict[tuple[int, int], ColumnPages] = {} if self._is_remote else footer.pages
-        self._int96 = int96_columns(self.schema.root)
+        self._int96 = int96_columns(self.schema)
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
         if footer.crypto is None:
             self._source, self._metadata = storage.open_file(path), footer.to_arrow()

@@ -24,7 +24,7 @@ from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
-from bloomparquet.query.names import Names, Positions, check_names, fold
+from bloomparquet.query.names import Positions, check_names, fold
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
@@ -201,10 +201,7 @@ def read_plan(
     if amounts is None and log.isEnabledFor(logging.INFO):
         amounts = ReadAmounts()
     scan = _Scan(plan, columns, merge_schema, schema, for_spark, amounts)
-    return pa.RecordBatchReader.from_batches(scan.schema, scan.batches())
-
-
-_Read = Callable[[], Iterator[pa.RecordBatch]]
+    return pa.RecordBatchReader.from_batches(scan.schema, scan.batches() if amounts is None else scan.counted(amounts))
 
 
 class _Part(NamedTuple):
@@ -260,19 +257,22 @@ class _Scan:
             plan.require_unchanged()
             raise
         whole = self._whole_schema(merge_schema) if schema is None else schema
-        absent = self._describe_absence(merge_schema)
-        positions = Positions(whole.names, self._case_sensitive)
-        self.schema = (
-            whole if columns is None else pa.schema([result_field(whole, name, absent, positions) for name in columns])
-        )
+        self.schema = whole
+        if columns is not None:
+            absent, positions = self._describe_absence(merge_schema), Positions(whole.names, self._case_sensitive)
+            self.schema = pa.schema([result_field(whole, name, absent, positions) for name in columns])
         self._condition = None if plan.where is None else self._bind(plan.where, whole, merge_schema)
 
     def _whole_schema(self, merge_schema: bool) -> pa.Schema:
         """All columns that the result may have."""
         if self._columns is not None:
             return self._columns.schema
-        schemas = self._open(self._plan.dataset.files).schemas() if merge_schema else self._first_schema()
-        stored = unify(schemas, case_sensitive=self._case_sensitive)
+        if merge_schema:
+            stored = unify(self._open(self._plan.dataset.files).schemas(), case_sensitive=self._case_sensitive)
+        else:
+            stored = self._first_schema()
+        if not self._partitions.column_names:
+            return stored
         return with_partitions(stored, self._partitions.schema, self._case_sensitive)
 
     def _describe_absence(self, merge_schema: bool) -> str:
@@ -288,17 +288,17 @@ class _Scan:
 
     def _bind(self, where: Predicate, whole: pa.Schema, merge_schema: bool) -> Condition:
         """`where` on the columns of the scan."""
-        names = Names({column[0] for column in columns_of(where)}, self._case_sensitive)
-        known = list(whole)
-        if not merge_schema and not names.all_in(whole.names):  # only later files have a column of the predicate
-            known_names = Names(whole.names, self._case_sensitive)
+        named = {column[0] for column in columns_of(where)}
+        names, known = (Positions(each, self._case_sensitive) for each in (named, whole.names))
+        fields = list(whole)
+        if not merge_schema and not all(name in known for name in named):  # only later files have one of the columns
             others = unify(self._reader.schemas(), names, case_sensitive=self._case_sensitive)
-            known += [field for field in others if field.name not in known_names]
+            fields += [field for field in others if field.name not in known]
+            known = Positions((field.name for field in fields), self._case_sensitive)
         # A missing name with a dot must not find a field of a struct.
-        dotted = {fold(column[0], self._case_sensitive): column[0] for column in columns_of(where) if "." in column[0]}
-        known_names = Names((field.name for field in known), self._case_sensitive)
-        known += [pa.field(name, pa.null()) for name in dotted.values() if name not in known_names]
-        columns = pa.schema([field for field in known if field.name in names])
+        dotted = {fold(name, self._case_sensitive): name for name in named if "." in name}
+        fields += [pa.field(name, pa.null()) for name in dotted.values() if name not in known]
+        columns = pa.schema([field for field in fields if field.name in names])
         stored = [name for name in columns.names if name not in self._partitions.column_names]
         return Condition(
             bind_mask(
@@ -323,40 +323,37 @@ class _Scan:
         table = open_table(self._plan.dataset, files, ReadCount(), left_out=left_out, cache=options.cache)
         return reader_of(table)
 
-    def _first_schema(self) -> Iterator[pa.Schema]:
+    def _first_schema(self) -> pa.Schema:
         """The schema of the first readable file."""
         if self._has_first:
-            return islice(self._schemas, 1)
+            return next(self._schemas)
         storage, files = self._plan.dataset.storage, self._plan.dataset.files
         one_by_one = (schema for file in files for schema in checked(storage, file, self._schemas_of(file)))
-        return islice(one_by_one, 1)
+        return next(one_by_one, pa.schema([]))
 
     def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
         yield from self._open([file]).schemas()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        amounts = self._amounts
-        if amounts is None:
-            yield from self._batches()
-            return
+    def counted(self, amounts: ReadAmounts) -> Iterator[pa.RecordBatch]:
+        """:meth:`batches`, whose rows are counted in `amounts`, which is logged."""
         try:
-            for batch in self._batches():
+            for batch in self.batches():
                 amounts.rows += batch.num_rows
                 yield batch
         finally:
             log.info("read %s", "; ".join(amounts.describe(self._plan.unit, len(self._plan.table))))
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         parts, storage = list(self._parts()), self._plan.dataset.storage
         is_serial = self._condition is None or sum(len(part.jobs) for part in parts) < 2
         is_serial = is_serial or (self._for_spark and storage.threads == 1)
         threads = 1 if is_serial else threads_for(sum(part.size for part in parts), storage)
         if threads == 1:  # without a condition, pyarrow decodes columns side by side
             for jobs, _ in self._reads(parts):
-                for read in jobs:
-                    yield from read()
+                for batches in jobs:
+                    yield from batches
             return
-        for results in read_ahead(threads, lambda read: list(read()), self._reads(parts)):
+        for results in read_ahead(threads, list, self._reads(parts)):
             for batches in results:
                 yield from batches
 
@@ -370,23 +367,17 @@ class _Scan:
                 jobs = [[unit] for unit in units[part]] if is_remote else [units[part]]
                 yield _Part(file_index, jobs, int(sizes[part].sum()))
 
-    def _reads(self, parts: Sequence[_Part]) -> Iterator[tuple[list[_Read], int]]:
-        """The reads of each part, and its size. The file is checked by the last read of a part."""
-        storage = self._plan.dataset.storage
+    def _reads(self, parts: Sequence[_Part]) -> Iterator[tuple[list[Iterator[pa.RecordBatch]], int]]:
+        """The batches of each job of each part, and its size. The file is checked by the last read of a part."""
+        storage, listed = self._plan.dataset.storage, self._plan.table.files
         for file_index, of_file in groupby(parts, attrgetter("file_index")):
             open_scan = partial(self._scan_of, file_index)
             shared = _OpenFile(open_scan)
             for part in of_file:
                 is_last = [True, *[False] * (len(part.jobs) - 1)].pop
                 files = [shared if storage.shares_open_files else _OpenFile(open_scan) for _ in part.jobs]
-                jobs = zip(files, part.jobs, strict=True)
-                yield [partial(self._read, file_index, file, units, is_last) for file, units in jobs], part.size
-
-    def _read(
-        self, file_index: int, file: _OpenFile, units: Sequence[int], is_last: Callable[[], bool]
-    ) -> Iterator[pa.RecordBatch]:
-        batches = self._read_units(file, units)
-        yield from checked(self._plan.dataset.storage, self._plan.table.files[file_index], batches, is_last)
+                reads = [self._read_units(file, units) for file, units in zip(files, part.jobs, strict=True)]
+                yield [checked(storage, listed[file_index], read, is_last) for read in reads], part.size
 
     def _read_units(self, file: _OpenFile, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         for unit in units:

@@ -60,8 +60,10 @@ class FilterStore(ABC):
         False is a proof that the chunk holds none of the values. A chunk without a usable filter answers True.
         """
         with self._lock:
-            answers = np.ones(len(question.chunks), np.bool_)
-            (others,) = np.nonzero(self._ask_tiles(question, answers))
+            answers, others = np.ones(len(question.chunks), np.bool_), np.arange(len(question.chunks))
+            if self.tiled.tiles:
+                self.tiled = self.tiled.ask(question, answers)
+                (others,) = np.nonzero(~self.tiled.present[question.chunks])
             if len(others):
                 is_absent = self._known_absent(question.about(others))
                 answers[others[is_absent]] = False
@@ -72,12 +74,6 @@ class FilterStore(ABC):
             errors = self.errors
             unusable = np.isin(question.chunks, list(errors)).sum() if errors else 0
             return answers, int(unusable)
-
-    def _ask_tiles(self, question: Question, answers: Booleans) -> Booleans:
-        """Answer for the chunks whose filters are in tiles. Returns which chunks are left."""
-        if self.tiled.tiles:
-            self.tiled = self.tiled.ask(question, answers)
-        return ~self.tiled.present[question.chunks]
 
     def _known_absent(self, question: Question) -> Booleans:
         """Whether each chunk of `question` is known to hold none of its values, without a read."""

@@ -72,7 +72,8 @@ class ColumnChunks:
     @property
     def unreadable(self) -> list[BloomParquetError]:
         """Why column metadata could not be decrypted. Whether such a chunk has a filter is unknown."""
-        errors, present = self.filters.errors, self.filters.present
+        errors = self.filters.errors
+        present = self.filters.present if errors else ()
         return [error for chunk, error in errors.items() if not present[chunk]]
 
     def expression_filters(self, case: Case) -> ChunkFilters | None:

@@ -220,28 +220,33 @@ class ParquetFilters(FilterStore):
         self._facts = replace(facts.changed(cached, resident_at=at), resident=resident)
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
-        """Read the missing headers. Blocks and bitsets are read when they are probed."""
+        """Read the missing headers. Blocks and bitsets are read when they are probed. Resident bitsets come apart from
+        the others."""
         chunks = question.chunks
         if len(unread := chunks[self._facts.state[chunks] == UNREAD]):
             self._read_headers(question.storage, unread, question.reads)
         facts = self._facts
         ready = np.flatnonzero(facts.state[chunks] == READY)
+        is_resident = facts.resident_at[chunks[ready]] >= 0
+        if is_resident.any():
+            yield ready[is_resident]
+        if is_resident.all():
+            return
+        ready = ready[~is_resident]
         some = question.about(ready)
         self._choose_copies(some)
         cost = np.where(self._are_read_whole(some), facts.num_bytes[some.chunks], _cost_of_blocks(some))
-        cost[facts.resident_at[some.chunks] >= 0] = 0
         piece = (np.cumsum(cost) - cost) // question.storage.batch_bytes
-        yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1) if len(ready) else ()
+        yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1)
 
     def _probe(self, question: Question) -> NDArray[np.bool_]:
-        result = np.zeros(len(question.chunks), np.bool_)
-        resident = self._facts.resident_at[question.chunks] >= 0
-        whole = ~resident & self._are_read_whole(question)
-        ways = ((resident, self._probe_whole), (whole, self._probe_whole), (~resident & ~whole, self._probe_blocks))
-        for chosen, probe in ways:
+        chunks, result = question.chunks, np.zeros(len(question.chunks), np.bool_)
+        is_resident = self._facts.resident_at[chunks[0]] >= 0
+        whole = np.ones_like(result) if is_resident else self._are_read_whole(question)
+        for chosen, probe in ((whole, self._probe_whole), (~whole, self._probe_blocks)):
             if chosen.any():
                 result[chosen] = probe(question.about(np.flatnonzero(chosen)))
-        result[self._facts.state[question.chunks] != READY] = True
+        result[self._facts.state[chunks] != READY] = True
         return result
 
     def _known_absent(self, question: Question) -> NDArray[np.bool_]:
@@ -252,13 +257,13 @@ class ParquetFilters(FilterStore):
         is kept, so that it happens once. A few for each question: none may take much longer than the others."""
         chunks, facts = question.chunks, self._facts
         in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= facts.num_bytes[chunks]
-        needs_none = (facts.resident_at[chunks] >= 0) | facts.folded.present[chunks] | facts.folded.is_full
+        needs_none = facts.folded.present[chunks] | facts.folded.is_full
         chosen = chunks[in_all & ~needs_none]
         self._is_chosen = np.zeros(len(self.offset), np.bool_)
         self._is_chosen[chosen[np.cumsum(facts.num_bytes[chosen]) <= _COPIED_BYTES]] = True
 
     def _are_read_whole(self, question: Question) -> NDArray[np.bool_]:
-        """Whether each bitset is read whole, if it is not resident."""
+        """Whether each bitset is read whole. None of them is resident."""
         chunks = question.chunks
         blocks_cost_more = _cost_of_blocks(question) >= self._facts.num_bytes[chunks]
         return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]

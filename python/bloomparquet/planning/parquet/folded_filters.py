@@ -82,7 +82,7 @@ class FoldedFilters:
         """Whether each chunk of `question` is proven to hold none of its values."""
         result = np.zeros(len(question.chunks), np.bool_)
         few = (question.first < question.last) & (question.last - question.first <= _MOST_VALUES)
-        (some,) = np.nonzero(self.present[question.chunks] & few)
+        (some,) = np.nonzero((self._at[question.chunks] >= 0) & few)
         if not len(some):
             return result
         asked, blocks = question.about(some), self._all_blocks()

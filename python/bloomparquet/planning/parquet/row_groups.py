@@ -98,6 +98,7 @@ class RowGroups:
         keys: Keys | None = None,
     ) -> None:
         self.storage, self.files, self.arrays, self.profiles = storage, files, arrays, profiles
+        self.schemas: list[FileSchema] = [profile.schema for profile in profiles]
         self.keys = keys
         self.file = np.repeat(np.arange(len(files)), arrays.counts)
         self.first = np.concatenate(([0], np.cumsum(arrays.counts, dtype=np.int64)))  # row group of each file; the end
@@ -136,11 +137,6 @@ class RowGroups:
         """The path of each file."""
         return [file.path for file in self.files]
 
-    @property
-    def schemas(self) -> list[FileSchema]:
-        """The schema of each profile."""
-        return [profile.schema for profile in self.profiles]
-
     def members(self, profile: int) -> NDArray[np.int64]:
         return self._members[profile]
 
@@ -150,7 +146,7 @@ class RowGroups:
         if leaf is None:
             return True
         if reader_type is None:
-            return fold(dotted_name(leaf.path), False) not in self._mixed
+            return not self._mixed or fold(dotted_name(leaf.path), False) not in self._mixed
         return _is_lossless(leaf.node, reader_type)
 
     @lazy_property
@@ -176,7 +172,7 @@ class RowGroups:
         Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
         footer, and for a file that changed since the table was made.
         """
-        return self.chunks_of(profile, leaf, self.members(profile), reads or ReadCount())
+        return self.chunks_of(profile, leaf, self._members[profile], reads or ReadCount())
 
     def chunks_of(self, profile: int, leaf: LeafColumn, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
         """See :class:`bloomparquet.planning.evidence.selection.Part`."""
@@ -251,7 +247,8 @@ class RowGroups:
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offset of each row group in its file, and the length of its column chunks in bytes."""
         extents = self.arrays.extents
-        self._read_extents(row_groups[extents[row_groups, 0] == _NOT_COMPUTED])
+        if len(missing := row_groups[extents[row_groups, 0] == _NOT_COMPUTED]) >= _MANY_EXTENTS:
+            self._read_extents(missing)
         for row_group in row_groups[extents[row_groups, 0] == _NOT_COMPUTED].tolist():
             file = int(self.file[row_group])
             try:
@@ -266,17 +263,16 @@ class RowGroups:
         missing = np.flatnonzero(self.arrays.extents[:, 0] == _NOT_COMPUTED)
         has_footer = np.array([footer is not None for footer in self._footers], np.bool_)
         missing = missing[has_footer[self.file[missing]]]
-        self._read_extents(missing)
+        if len(missing) >= _MANY_EXTENTS:
+            self._read_extents(missing)
         for row_group in missing[self.arrays.extents[missing, 0] == _NOT_COMPUTED].tolist():
             with suppress(FormatError):
                 self.extents_of(np.array([row_group]))
 
     def _read_extents(self, row_groups: NDArray[np.int64]) -> None:
         """Compute the extents of `row_groups` that can be read many at once."""
-        if len(row_groups) < _MANY_EXTENTS:
-            return
         files = np.unique(self.file[row_groups])
-        footers = self.read_footers(files.tolist(), ReadCount())
+        footers = self.read_footers(files.tolist())
         for profile in np.unique(self.arrays.profile[files]).tolist():
             (of_profile,) = np.nonzero(self.arrays.profile[files] == profile)
             members = np.isin(self.file, files[of_profile])
@@ -285,21 +281,22 @@ class RowGroups:
     @property
     def footers(self) -> Sequence[Footer]:
         """The footers of all files. Those that are not in memory are read."""
-        return self.read_footers(range(len(self.files)), ReadCount())
+        return self.read_footers(range(len(self.files)))
 
     def footer(self, file: int) -> Footer:
-        return self.read_footers([file], ReadCount())[0]
+        return self.read_footers([file])[0]
 
     def gather(self, files: Sequence[int], get: Callable[[Any, Sequence[int]], Sequence[T]]) -> list[T]:
         return list(get(self, files))
 
-    def read_footers(self, files: Iterable[int], reads: ReadCount) -> list[Footer]:
-        """The footers of `files`, given by index. Those that are not in memory are read, all at once."""
+    def read_footers(self, files: Iterable[int], reads: ReadCount | None = None) -> list[Footer]:
+        """The footers of `files`, given by index. Those that are not in memory are read, all at once, and counted in
+        `reads`."""
         files = list(files)
         with self._lock:
             missing = [file for file in dict.fromkeys(files) if self._footers[file] is None]
             infos = [self.files[file] for file in missing]
-            footers = read_footers(self.storage, infos, reads, keys=self.keys) if missing else []
+            footers = read_footers(self.storage, infos, reads or ReadCount(), keys=self.keys) if missing else []
             for file, footer in zip(missing, footers, strict=True):
                 assert footer is not None
                 if not self._agrees(file, footer):
@@ -334,11 +331,6 @@ class RowGroups:
         arrays = sum(array.nbytes for array in (self.file, self.index, self.rows, self.arrays.extents))
         columns = sum(map(_memory_of, list(self._chunks.values())))  # no lock: it may be held by a read
         return self._footer_bytes + arrays + columns
-
-
-def footers_of(row_groups: RowGroups, files: Sequence[int]) -> list[Footer]:
-    """The footers of some files of a table; see :meth:`bloomparquet.planning.evidence.interface.Table.gather`."""
-    return row_groups.read_footers(files, ReadCount())
 
 
 def _memory_of(chunks: PartChunks) -> int:
