@@ -59,7 +59,7 @@ def test_equal_profiles_within_a_restored_part_keep_their_own_evidence(tmp_path:
     bp.plan(tmp_path / "data", "x = 1")
     (kept,) = process_cache._parts
     (profile,) = kept.part.profiles
-    kept.part.profiles = [profile, profile]
+    kept.part.profiles, kept.part.schemas = [profile, profile], [profile.schema, profile.schema]
     kept.part.arrays.profile[2:] = 1
     kept.part._members = [np.array([0, 1]), np.array([2, 3])]
     kept.part._chunks.clear()

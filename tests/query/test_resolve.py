@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.query.columns import Annotation, FileSchema, SchemaNode
+from bloomparquet.query.resolve import find_leaf, require_comparable, resolve_names
 from tests.support.core import Field, edit_footer, kept, plan_with
 from tests.support.files import hive, write
 
@@ -204,3 +207,32 @@ def test_an_interval_is_compared_with_nothing(tmp_path: Path) -> None:
             with pytest.raises(bp.PlanError, match="column 'i' is an INTERVAL; only IS NULL and IS NOT NULL"):
                 call(path, where)
     assert bp.read_table(path, "i IS NOT NULL").num_rows == 1
+
+
+def random_node(choose: random.Random, depth: int) -> SchemaNode:
+    """A node with few names, so that many differ in case alone."""
+    name, repetition = choose.choice("aAbBß"), choose.choice(["OPTIONAL", "OPTIONAL", "REPEATED"])
+    kind = choose.choice([None, None, None, "LIST", "INTERVAL"])
+    annotation = None if kind is None else Annotation(kind)
+    if depth and choose.random() < 0.5:
+        children = tuple(random_node(choose, depth - 1) for _ in range(choose.randrange(4)))
+        return SchemaNode(name, repetition, annotation=annotation, children=children)
+    return SchemaNode(name, repetition, "INT32", annotation=annotation)
+
+
+def test_a_plain_column_is_found_as_by_walking() -> None:
+    choose, n_plain, n_others = random.Random(0), 0, 0
+    for _ in range(400):
+        root = SchemaNode("root", "REQUIRED", children=tuple(random_node(choose, 2) for _ in range(4)))
+        schema, walked = FileSchema(root), FileSchema(root)
+        object.__setattr__(walked, "plain", {})
+        n_plain, n_others = n_plain + len(schema.plain), n_others + len(schema.leaves) - len(schema.plain)
+        for path in {path for leaf in schema.leaves for path in (leaf.path, (*map(str.swapcase, leaf.path),))}:
+            for case_sensitive in (True, False):
+                found = [find_leaf(each, path, case_sensitive=case_sensitive) for each in (schema, walked)]
+                assert found[0] is found[1] or found[0] == found[1]
+                names = [resolve_names([path], [each], (), case_sensitive=case_sensitive) for each in (schema, walked)]
+                assert names[0] == names[1]
+                if path in schema.plain:
+                    require_comparable(bp.Eq(path, 1), [walked], (), case_sensitive=case_sensitive)
+    assert n_plain > 100 < n_others

@@ -176,7 +176,7 @@ class Dataset:
                 f"{join_names(items)}: no data files here; expected Parquet or ORC files (names that begin with _ or . "
                 "are hidden)"
             )
-        names = _partition_names(files, partitions)
+        names = _partition_names(files, partitions) if any(partitions) else ()
         # Many files share few directories.
         texts = {values: tuple(text for _, text in values) for values in dict.fromkeys(partitions)}
         partition_values = tuple(map(texts.__getitem__, partitions))

@@ -42,27 +42,27 @@ class RowCondition:
     strict: bool
 
 
+@dataclass(eq=False)
 class Errors:
     """The errors of evidence that could not be used, each once, in order. With ``on_error="fail"`` the first is
     raised."""
 
-    def __init__(self, on_error: OnFilterError) -> None:
-        self.errors: dict[BloomParquetError, None] = {}
-        self._on_error = on_error
+    on_error: OnFilterError
+    errors: dict[BloomParquetError, None] = field(default_factory=dict)
 
     def add(self, errors: Iterable[BloomParquetError]) -> None:
         for error in errors:
-            if self._on_error == "fail":
+            if self.on_error == "fail":
                 raise error
             self.errors[error] = None
 
 
+@dataclass(eq=False)
 class Stopwatch:
     """Seconds by part of the work."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.perf_counter)
 
     def lap(self, part: str) -> None:
         """Count the time since the last call for `part`."""
@@ -194,7 +194,8 @@ class LeafDecisions:
     def _judge(self, leaf: Predicate) -> Codes:
         request, column = self._request, column_of(leaf)
         codes = np.zeros(len(self._table), np.uint8)
-        by_file = request.partitions.verdicts(leaf, self.condition.strict)
+        partitioned = bool(request.dataset.partition_names)
+        by_file = request.partitions.verdicts(leaf, self.condition.strict) if partitioned else None
         if by_file is not None:
             codes[~by_file[request.file_positions][self._table.file]] = Decision.PARTITION.code
             return codes

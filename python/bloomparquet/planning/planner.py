@@ -26,7 +26,6 @@ from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOp
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.table_columns import units_of
-from bloomparquet.query.columns import FileSchema
 from bloomparquet.query.elements import ContainsAny, ItemIn, to_element_conditions
 from bloomparquet.query.expressions import bind_expression, is_expression
 from bloomparquet.query.normal_form import normalize, weaken
@@ -131,7 +130,9 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     normalized = _to_conditions(predicate, options)
     conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
     partitions = PartitionEvidence(dataset, options)
-    wanted = _judge_files(dataset, conditions, partitions)
+    wanted = np.ones(len(dataset.files), np.bool_)
+    if dataset.partition_names:
+        _judge_files(wanted, conditions, partitions)
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
     table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, footer_reads, watch)
@@ -227,16 +228,11 @@ def _to_conditions(predicate: Predicate | None, options: PlanOptions) -> tuple[R
     return tuple(RowCondition(normalize(each), strict) for each, strict in given if each is not None)
 
 
-def _judge_files(
-    dataset: Dataset, conditions: Sequence[RowCondition], partitions: PartitionEvidence
-) -> NDArray[np.bool_]:
-    """Whether each file of `dataset` might hold matching rows, by its partition values."""
-    wanted = np.ones(len(dataset.files), np.bool_)
-    if dataset.partition_names:
-        for condition in conditions:
-            codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
-            wanted &= codes == KEPT
-    return wanted
+def _judge_files(wanted: NDArray[np.bool_], conditions: Sequence[RowCondition], partitions: PartitionEvidence) -> None:
+    """Clear ``wanted[i]`` for each file i of the data set that holds no matching rows, by its partition values."""
+    for condition in conditions:
+        codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
+        wanted &= codes == KEPT
 
 
 def plan_row_groups(
@@ -300,10 +296,9 @@ def _resolve(
     partitions, case_sensitive = dataset.partition_names, options.case_sensitive
     names, pushed = (set() if each is None else columns(each) for each in (predicate, options.pushed))
 
-    def resolve(schemas: Sequence[FileSchema]) -> Resolved:
-        exact = options.exact_names
-        return resolve_names(names | pushed, schemas, partitions, case_sensitive=case_sensitive, exact=exact)
-
+    resolve = partial(
+        resolve_names, names | pushed, partitions=partitions, case_sensitive=case_sensitive, exact=options.exact_names
+    )
     columns_of_table = dataset.columns
     schemas = list(table.schemas) if columns_of_table is None else [columns_of_table.file_schema]
     resolved = resolve(schemas)

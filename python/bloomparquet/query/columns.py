@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bloomparquet.query.names import fold
@@ -64,17 +65,25 @@ class LeafColumn:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """A schema's root and its leaves in file order."""
+    """A schema's root and its leaves in file order.
+
+    `plain`: the leaves that a predicate may compare, by path. It leads through structs only, and no other column has
+    its names in another case, so that it means the same column under each rule.
+    """
 
     root: SchemaNode
     leaves: tuple[LeafColumn, ...] = field(init=False)
+    plain: Mapping[tuple[str, ...], LeafColumn] = field(init=False, repr=False, compare=False)
     _below: dict[bool, dict[tuple[str, ...], list[LeafColumn]]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
     def __post_init__(self) -> None:
-        walked = enumerate(_walk(self.root, (), 0))
-        object.__setattr__(self, "leaves", tuple(LeafColumn(i, *leaf) for i, leaf in walked))
+        walked = list(_walk(self.root, (), 0, True))
+        leaves = tuple(LeafColumn(i, *leaf) for i, (leaf, _) in enumerate(walked))
+        object.__setattr__(self, "leaves", leaves)
+        plain = {leaf.path: leaf for leaf, (_, is_plain) in zip(leaves, walked, strict=True) if is_plain}
+        object.__setattr__(self, "plain", plain)
 
     def leaves_below(self, path: tuple[str, ...], case_sensitive: bool) -> list[LeafColumn]:
         """The leaf at `path`, or those of the group at `path`; several columns may match if case does not count."""
@@ -90,11 +99,15 @@ class FileSchema:
 
 
 def _walk(
-    node: SchemaNode, path: tuple[str, ...], repeated_levels: int
-) -> Iterator[tuple[tuple[str, ...], SchemaNode, int]]:
+    node: SchemaNode, path: tuple[str, ...], repeated_levels: int, is_plain: bool
+) -> Iterator[tuple[tuple[tuple[str, ...], SchemaNode, int], bool]]:
+    """The path, node and repeated levels of each leaf below `node`, and whether it is plain."""
+    alike = Counter(fold(child.name, False) for child in node.children)
     for child in node.children:
-        child_path, child_levels = (*path, child.name), repeated_levels + (child.repetition == "REPEATED")
+        is_repeated, kind = child.repetition == "REPEATED", child.annotation and child.annotation.kind
+        child_path, child_levels = (*path, child.name), repeated_levels + is_repeated
+        child_plain = is_plain and not is_repeated and alike[fold(child.name, False)] == 1
         if child.physical_type is not None:
-            yield child_path, child, child_levels
+            yield (child_path, child, child_levels), child_plain and kind != "INTERVAL"
         else:
-            yield from _walk(child, child_path, child_levels)
+            yield from _walk(child, child_path, child_levels, child_plain and kind is None)

@@ -72,11 +72,11 @@ def resolve_names(
     paths: dict[Column, Column] = {}
     unknown = []
     for column in named:
-        if find_partition(partitions, column, case_sensitive=case_sensitive) is None:
+        if not partitions or find_partition(partitions, column, case_sensitive=case_sensitive) is None:
             existing = (
                 path
                 for path in name_candidates(column, exact=exact)
-                if any(_contains(schema, path, case_sensitive) for schema in schemas)
+                if any(path in schema.plain or _contains(schema, path, case_sensitive) for schema in schemas)
             )
             path = next(existing, None)
             if path is None:
@@ -141,6 +141,8 @@ def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Sche
 
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf of `schema` at `path`. Dots in a part are part of the name."""
+    if path in schema.plain:
+        return schema.plain[path]
     node = find_node(schema, path, case_sensitive=case_sensitive)
     if isinstance(node, NoLeaf):
         return node
@@ -169,7 +171,7 @@ def find_element(schema: FileSchema, path: Column, part: Part, *, case_sensitive
 
 def find_partition(names: Sequence[str], column: Column, *, case_sensitive: bool) -> str | None:
     """The partition column that `column` names, or None."""
-    positions = find(names, column[0], case_sensitive) if names and len(column) == 1 else []
+    positions = find(names, column[0], case_sensitive) if len(column) == 1 else []
     return names[positions[0]] if positions else None
 
 
@@ -219,12 +221,13 @@ def require_comparable(
                 _require_elements(schema, leaf, case_sensitive)
         elif isinstance(leaf, VariantField):
             continue  # `shredded.require_variants` tests it
-        elif find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
+        elif not partitions or find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
             is_null_test = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
             tests[leaf.column, is_null_test] = None
     for schema in schemas:
         for column, is_null_test in tests:
-            _require_comparable(schema, column, is_null_test, case_sensitive)
+            if column not in schema.plain:
+                _require_comparable(schema, column, is_null_test, case_sensitive)
 
 
 def _require_elements(schema: FileSchema, leaf: ElementPredicate, case_sensitive: bool) -> None:

@@ -9,10 +9,8 @@ from bloomparquet.query.names import Positions
 from bloomparquet.query.predicate import IsNotNull, IsNull, Predicate, leaves
 
 
-def compared_names(where: Predicate | None, names: Iterable[str], case_sensitive: bool) -> list[str]:
+def compared_names(where: Predicate, names: Iterable[str], case_sensitive: bool) -> list[str]:
     """The top-level columns among `names` whose values decide `where`. A test for null depends on no value."""
-    if where is None:
-        return []
     columns = {leaf.column for leaf in leaves(where) if not isinstance(leaf, IsNull | IsNotNull)}
     compared = Positions({column[0] for column in columns}, case_sensitive)
     return [name for name in names if name in compared]

@@ -39,8 +39,7 @@ class MatchedShare:
     """Whether many rows of the row group that was filtered last matched, and most pages held one of them: then all its
     columns would have been read sooner together. Threads may share it: a lost update costs only time."""
 
-    def __init__(self) -> None:
-        self.is_large = False
+    is_large = False
 
     def note(self, matches: NDArray[np.int64], rows: int, column_bytes: int) -> None:
         """Note the positions of the `matches`, ascending, among `rows` rows, whose other columns have about

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,13 @@ from bloomparquet.reading.interface import FileReader
 
 @dataclass(frozen=True)
 class Condition:
-    """The condition of a scan: `matches` gives its value for each row of a batch of `columns`. The columns `compared`
-    decide by their values, the others only by being null or not. `wanted`: a column, and values of which it has one in
-    every matching row; None if no such column is known. `matched`: what the scan has found so far."""
+    """The condition of a scan: `matches` gives its value for each row of a batch of `columns`. `compared` gives the
+    columns that decide by their values; the others decide by being null or not. `wanted`: a column, and values of which
+    it has one in every matching row; None if no such column is known. `matched`: what the scan has found so far."""
 
     matches: Callable[[pa.RecordBatch], pa.BooleanArray]
     columns: pa.Schema
-    compared: frozenset[str]
+    compared: Callable[[], Iterable[str]]
     wanted: tuple[str, Sequence[Any]] | None
     timezone: str | None
     matched: MatchedShare
@@ -66,28 +66,31 @@ class FileScan:
         self._others = pa.schema([field for field in dict.fromkeys(result) if field.name not in tested_names])
         self._all = pa.schema([*tested, *self._others])
         self._other_names = self._stored_names(self._others)
-        compared = {columns.stored_name(name) for name in condition.compared} if condition is not None else set()
+        legacy, compared = reader.legacy_calendar, set[str | None]()
+        if condition is not None and (legacy or reader.collated):
+            compared = {columns.stored_name(name) for name in condition.compared()}
         if collated := reader.collated & compared:
             raise collation_error(collated, reader.path)
-        legacy = reader.legacy_calendar
         self._legacy_compared = legacy & compared
         shown = result.names if for_spark and legacy else ()
         self._legacy_shown = [name for name in shown if columns.stored_name(name) in legacy]
 
     def read(self, unit: int) -> Iterator[pa.RecordBatch]:
         """The matching rows of a row group, in order."""
-        for batch in self._read(unit):
-            for name in self._legacy_shown:
-                require_gregorian(batch.column(name), f"{self._reader.path}: column {name}", NOT_SHOWN)
-            yield batch
-
-    def _read(self, unit: int) -> Iterator[pa.RecordBatch]:
         reader, condition = self._reader, self._condition
         is_apart = condition is not None and bool(self._other_names) and not condition.matched.is_large
-        if not is_apart or not reads_condition_first(reader.size_of(unit, self._other_names), reader.storage):
-            for batch, _ in self._match(unit, self._all):
-                yield batch.select(self._result.names)
-            return
+        if is_apart and reads_condition_first(reader.size_of(unit, self._other_names), reader.storage):
+            batches = self._read_apart(unit)
+        else:
+            batches = (batch.select(self._result.names) for batch, _ in self._match(unit, self._all))
+        for batch in batches:
+            for name in self._legacy_shown:
+                require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
+            yield batch
+
+    def _read_apart(self, unit: int) -> Iterator[pa.RecordBatch]:
+        """The matching rows, by reading the columns of the condition first."""
+        reader, condition = self._reader, self._condition
         assert condition is not None
         matches = list(self._match(unit, condition.columns))
         if not matches:
@@ -161,9 +164,10 @@ class FileScan:
 def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:
     """A column of `names`, and values of which it has one in every row for which `where` is TRUE; the fewest values.
     None if no such column is known."""
-    wanted: list[tuple[str, Sequence[Any]]] = []
+    fewest: tuple[str, Sequence[Any]] | None = None
     for leaf in where.children if isinstance(where, And) else [where]:
         if isinstance(leaf, Eq | In) and len(leaf.column) == 1 and leaf.column[0] in names:
             values = [leaf.value] if isinstance(leaf, Eq) else [value for value in leaf.values if value is not None]
-            wanted += [(leaf.column[0], values)] if values and None not in values else []
-    return min(wanted, key=lambda each: len(each[1]), default=None)
+            if values and None not in values and (fewest is None or len(values) < len(fewest[1])):
+                fewest = leaf.column[0], values
+    return fewest

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,15 +29,12 @@ from bloomparquet.storage.files import ReadCount
 _BATCH_ROWS = 64 * 1024
 
 
+@dataclass(frozen=True)
 class ParquetReader:
     """The reader of Parquet files; see :class:`bloomparquet.reading.interface.FormatReader`."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    @property
-    def convert(self) -> Convert:
-        return coerce_all
+    _table: Table
+    convert: ClassVar[Convert] = staticmethod(coerce_all)
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
         return footer_schemas(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -197,7 +199,8 @@ def read_plan(
     reader shows as other days are errors, also without a condition; and one row group of local files is read at a time,
     as Spark runs tasks side by side. `amounts`: counts what is read.
     """
-    check_names(columns)
+    if columns is not None:
+        check_names(columns)
     if amounts is None and log.isEnabledFor(logging.INFO):
         amounts = ReadAmounts()
     scan = _Scan(plan, columns, merge_schema, schema, for_spark, amounts)
@@ -212,17 +215,18 @@ class _Part(NamedTuple):
     size: int
 
 
+@dataclass(eq=False)
 class _OpenFile:
     """A file that the first thread opens that reads it. It is closed with the last reference."""
 
-    def __init__(self, open_scan: Callable[[], FileScan]) -> None:
-        self._open_scan, self._lock = open_scan, new_lock()
-        self._scan: FileScan | None = None
+    open_scan: Callable[[], FileScan]
+    _lock: AbstractContextManager[bool, None] = field(default_factory=new_lock)
+    _scan: FileScan | None = None
 
     def scan(self) -> FileScan:
         with self._lock:
             if self._scan is None:
-                self._scan = self._open_scan()
+                self._scan = self.open_scan()
             return self._scan
 
 
@@ -309,7 +313,7 @@ class _Scan:
                 convert=self._reader.convert,
             ),
             columns,
-            frozenset(compared_names(where, stored, self._case_sensitive)),
+            partial(compared_names, where, stored, self._case_sensitive),
             # A table's types may differ from those of its files.
             wanted_values(where, columns.names) if self._columns is None else None,
             self._options.timezone,
@@ -350,8 +354,8 @@ class _Scan:
         threads = 1 if is_serial else threads_for(sum(part.size for part in parts), storage)
         if threads == 1:  # without a condition, pyarrow decodes columns side by side
             for jobs, _ in self._reads(parts):
-                for batches in jobs:
-                    yield from batches
+                for read in jobs:
+                    yield from read
             return
         for results in read_ahead(threads, list, self._reads(parts)):
             for batches in results:

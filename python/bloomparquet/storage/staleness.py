@@ -88,7 +88,7 @@ def is_unchanged(storage: Storage, file: FileInfo) -> bool:
 def require_unchanged(storage: Storage, file: FileInfo) -> None:
     """Raise FileChangedError unless `file` still is the listed one. Makes one request if the storage is remote."""
     current = _current(storage, file.path)
-    if not are_same(storage, file, current):
+    if current != file and not are_same(storage, file, current):
         raise _changed(file, current)
 
 

@@ -57,7 +57,8 @@ def _xxh64_items(values: npt.NDArray[Any], width: int) -> Hashes:
     little_endian = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     if values.size < _FEW:
         raw = little_endian.tobytes()
-        return xxh64_bytes(raw[i : i + width] for i in range(0, len(raw), width)).reshape(values.shape)
+        items = (raw[i : i + width] for i in range(0, len(raw), width))
+        return np.fromiter(map(xxhash.xxh64_intdigest, items), np.uint64).reshape(values.shape)
     words = little_endian.reshape(-1).view(f"<u{width}")
     hashes = np.full(words.size, np.uint64(_PRIME_5 + width))
     lanes = np.empty(min(words.size, _CHUNK), np.uint64)

@@ -6,6 +6,7 @@ Columns are compared with literals in :mod:`bloomparquet.query.domains`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
 
@@ -64,11 +65,12 @@ def bind_mask(
     return masked
 
 
+@dataclass(eq=False)
 class _Rows:
     """One batch, and a cache of its columns in their comparable types."""
 
-    def __init__(self, batch: pa.RecordBatch | pa.Table, columns: dict[tuple[int, ...], Any] | None = None) -> None:
-        self.batch, self.columns = batch, {} if columns is None else columns
+    batch: pa.RecordBatch | pa.Table
+    columns: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     def repeat(self, value: bool | None) -> Any:
         return pa.repeat(make_scalar(value, pa.bool_()), self.batch.num_rows)
@@ -82,11 +84,14 @@ class _Rows:
         return self.columns[path]
 
 
+@dataclass(frozen=True)
 class _Binder:
     """Turns predicates into functions of batches of one schema."""
 
-    def __init__(self, schema: pa.Schema, timezone: str, case_sensitive: bool, convert: Convert) -> None:
-        self.schema, self.timezone, self.case_sensitive, self.convert = schema, timezone, case_sensitive, convert
+    schema: pa.Schema
+    timezone: str
+    case_sensitive: bool
+    convert: Convert
 
     def bind(self, node: Predicate) -> Callable[[_Rows], Any]:
         if isinstance(node, p.Always):
