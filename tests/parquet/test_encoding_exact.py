@@ -213,6 +213,12 @@ def test_unknown_bytes_give_no_evidence(column: LeafColumn, value: Any, traits: 
     assert encode_point(column, value, traits, zone) is None
 
 
+def test_the_order_of_a_column_is_kept_for_files_with_the_same_text_only() -> None:
+    for _ in range(2):
+        assert encode_values(TEXT, ["a"], SPARK, None) is not None
+        assert encode_values(TEXT, ["a"], PADDED, None) is None
+
+
 def test_literals_of_another_kind_are_errors() -> None:
     for column in (INT32, INT96):
         with pytest.raises(PlanError, match=r"column 'x\.y'"):

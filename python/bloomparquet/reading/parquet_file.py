@@ -77,8 +77,8 @@ class ParquetFileReader:
         self, unit: int, column: str, values: Sequence[Any], timezone: str | None
     ) -> NDArray[np.int64] | None:
         size = self.size_of(unit, [column])
-        leaf = next((leaf for leaf in self.schema.leaves if leaf.path == (column,)), None)
-        if leaf is None or leaf.repeated or column in self.legacy_calendar | self.collated:
+        leaf = self.schema.plain.get((column,))
+        if leaf is None or column in self.legacy_calendar | self.collated:
             return None
         if self._footer.crypto is not None or not searches(size, len(values), self.storage):
             return None

@@ -52,7 +52,7 @@ class FilterStore(ABC):
     @property
     def in_index(self) -> Booleans:
         """Whether each chunk has its filter in an index."""
-        return self.tiled.present
+        return self.tiled.tile >= 0
 
     def check(self, question: Question) -> tuple[Booleans, int]:
         """One answer per chunk of `question`, and the number of unusable filters.
@@ -63,7 +63,7 @@ class FilterStore(ABC):
             answers, others = np.ones(len(question.chunks), np.bool_), np.arange(len(question.chunks))
             if self.tiled.tiles:
                 self.tiled = self.tiled.ask(question, answers)
-                (others,) = np.nonzero(~self.tiled.present[question.chunks])
+                (others,) = np.nonzero(~self.in_index[question.chunks])
             if len(others):
                 is_absent = self._known_absent(question.about(others))
                 answers[others[is_absent]] = False

@@ -44,11 +44,6 @@ class TiledFilters:
     def none(cls, n: int) -> TiledFilters:
         return cls(np.full(n, -1, np.int32), np.zeros(n, np.int32))
 
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Whether each chunk has a filter here."""
-        return self.tile >= 0
-
     def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
         """A copy in which chunk ``chunks[i]`` has filter i of `other`."""
         numbers = {id(tile): number for number, tile in enumerate(self.tiles)}

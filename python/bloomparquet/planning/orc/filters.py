@@ -189,7 +189,7 @@ class OrcFilters(FilterStore):
         """`groups` have the filters `tiled`, and no others that can be used."""
         with self._lock:
             self.tiled = self.tiled.replaced(groups, tiled)
-            self._present[groups] = tiled.present
+            self._present[groups] = tiled.tile >= 0
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks

@@ -62,7 +62,7 @@ class ParquetFilters(FilterStore):
     @property
     def present(self) -> NDArray[np.bool_]:
         """Whether each chunk has a filter, as footers and the index say."""
-        return (self.offset >= 0) | self.tiled.present
+        return (self.offset >= 0) | self.in_index
 
     @property
     def ciphers(self) -> Sequence[ChunkCipher | None] | None:
@@ -386,7 +386,7 @@ class ExpressionFilters(FilterStore):
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        return self.tiled.present
+        return self.in_index
 
     def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
         return iter(())  # nothing can be read: what is not in a tile might match
