@@ -84,7 +84,7 @@ FAULTS = [
     ),
     Fault(
         "predicates: NOT of AND is an AND", f"{_CORE}/query/normal_form.py",
-        "conjunction = isinstance(node, And) != negated", "conjunction = isinstance(node, And)",
+        "conjunction = isinstance(predicate, And) != negated", "conjunction = isinstance(predicate, And)",
     ),
     Fault(
         "predicates: <=> NULL matches nothing", f"{_CORE}/query/normal_form.py",

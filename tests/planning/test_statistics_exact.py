@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import bloomparquet as bp
 from bloomparquet.errors import PlanError
 from bloomparquet.planning.evidence.interface import Counts
-from bloomparquet.planning.evidence.statistics import Candidates, equality_values, judge_bounds, judge_leaf, judge_nulls
+from bloomparquet.planning.evidence.statistics import Candidates, judge_bounds, judge_leaf, judge_nulls
 from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.literals import Family
@@ -293,9 +293,3 @@ def test_prefixes_of_other_columns_prove_nothing() -> None:
 def test_literals_of_the_wrong_type_are_errors(leaf: Predicate) -> None:
     with pytest.raises(PlanError):
         judged(leaf, INTEGERS, upwards=False)
-
-
-def test_only_equalities_have_values_to_look_up() -> None:
-    assert equality_values(bp.Eq("x", 1)) == equality_values(bp.EqNullSafe("x", 1)) == (1,)
-    assert equality_values(bp.In("x", [1, 2])) == (1, 2)
-    assert equality_values(bp.NotEq("x", 1)) is None

@@ -102,7 +102,6 @@ class Dataset:
     location: str | None = None
     fallbacks: tuple[tuple[tuple[str, Any], ...], ...] = ()
     paths: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    _partition_tables: dict[str, pa.Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, Keys | None):
@@ -216,6 +215,11 @@ class Dataset:
                     )
             table = self._partition_tables[timezone] = pa.table(arrays, names=list(self.partition_names))
         return table
+
+    @lazy_property
+    def _partition_tables(self) -> dict[str, pa.Table]:
+        """The tables that :meth:`partition_table` has made, by time zone."""
+        return {}
 
 
 class _Listing:

@@ -44,14 +44,6 @@ _NULLS, _BOUNDS = np.uint8(Decision.NULLS.code), np.uint8(Decision.BOUNDS.code)
 _Compare = Callable[[Any, Any], Any]
 
 
-def equality_values(leaf: Predicate) -> tuple[Any, ...] | None:
-    """The values that an equality or IN compares with; `leaf` is TRUE only if one of them is in the row. None for other
-    predicates."""
-    if isinstance(leaf, Eq | EqNullSafe):
-        return (leaf.value,)
-    return leaf.values if isinstance(leaf, In | ElementIn) else None
-
-
 class Candidates(NamedTuple):
     """The values of an equality that chunks may hold, by their bounds: for chunk i, those with the hashes
     ``hashes[first[i]:last[i]]``. What is left to ask the `filters` about."""
@@ -126,8 +118,8 @@ def judge_bounds(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple
     if isinstance(leaf, NotIn | NotEq):
         encoded = chunks.encode(leaf.values if isinstance(leaf, NotIn) else (leaf.value,), timezone)
         return keep if encoded is None else _other_than(encoded, chunks), None
-    values = equality_values(leaf)
-    if values is not None:
+    if isinstance(leaf, Eq | EqNullSafe | In | ElementIn):
+        values = leaf.values if isinstance(leaf, In | ElementIn) else (leaf.value,)
         encoded = chunks.encode(values, timezone)
         if encoded is None:
             only_nan = chunks.family == "float" and all(map(is_nan, values))
