@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.walk import walk
 
-FUNCTIONS = 210
+FUNCTIONS = 211
 """What ``make walk`` says. Lower it where the way gets shorter."""
 
 

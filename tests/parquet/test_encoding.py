@@ -275,7 +275,7 @@ def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(TypeError, match="no encoding of duration values is known"):
             encoding._order_keys(LeafColumn(0, ("x",), node, False), [bytes(4)])
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
-        encoding._hash(fixed, np.array([1]))
+        encoding._hash(fixed, "other", np.array([1]))
     with pytest.raises(TypeError, match="no encoding of duration values is known"):
         encoding._integer_range(SchemaNode("x", "OPTIONAL", "DOUBLE"), stored=True)
 

@@ -57,12 +57,12 @@ class Errors:
             self.errors[error] = None
 
 
-@dataclass(eq=False)
 class Stopwatch:
     """Seconds by part of the work."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
 
     def lap(self, part: str) -> None:
         """Count the time since the last call for `part`."""

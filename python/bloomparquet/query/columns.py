@@ -67,13 +67,13 @@ class LeafColumn:
 class FileSchema:
     """A schema's root and its leaves in file order.
 
-    `plain`: the leaves that a predicate may compare, by path. It leads through structs only, and no other column has
-    its names in another case, so that it means the same column under each rule.
+    `comparable`: the leaves that a predicate may compare, by path. The path leads through structs only, and no other
+    column has its names in another case, so that it means the same column under each rule.
     """
 
     root: SchemaNode
     leaves: tuple[LeafColumn, ...] = field(init=False)
-    plain: Mapping[tuple[str, ...], LeafColumn] = field(init=False, repr=False, compare=False)
+    comparable: Mapping[tuple[str, ...], LeafColumn] = field(init=False, repr=False, compare=False)
     _below: dict[bool, dict[tuple[str, ...], list[LeafColumn]]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -82,8 +82,8 @@ class FileSchema:
         walked = list(_walk(self.root, (), 0, True))
         leaves = tuple(LeafColumn(i, *leaf) for i, (leaf, _) in enumerate(walked))
         object.__setattr__(self, "leaves", leaves)
-        plain = {leaf.path: leaf for leaf, (_, is_plain) in zip(leaves, walked, strict=True) if is_plain}
-        object.__setattr__(self, "plain", plain)
+        comparable = {leaf.path: leaf for leaf, (_, is_comparable) in zip(leaves, walked, strict=True) if is_comparable}
+        object.__setattr__(self, "comparable", comparable)
 
     def leaves_below(self, path: tuple[str, ...], case_sensitive: bool) -> list[LeafColumn]:
         """The leaf at `path`, or those of the group at `path`; several columns may match if case does not count."""
@@ -99,15 +99,15 @@ class FileSchema:
 
 
 def _walk(
-    node: SchemaNode, path: tuple[str, ...], repeated_levels: int, is_plain: bool
+    node: SchemaNode, path: tuple[str, ...], repeated_levels: int, is_comparable: bool
 ) -> Iterator[tuple[tuple[tuple[str, ...], SchemaNode, int], bool]]:
-    """The path, node and repeated levels of each leaf below `node`, and whether it is plain."""
+    """The path, node and repeated levels of each leaf below `node`, and whether it is comparable."""
     alike = Counter(fold(child.name, False) for child in node.children)
     for child in node.children:
         is_repeated, kind = child.repetition == "REPEATED", child.annotation and child.annotation.kind
         child_path, child_levels = (*path, child.name), repeated_levels + is_repeated
-        child_plain = is_plain and not is_repeated and alike[fold(child.name, False)] == 1
+        child_comparable = is_comparable and not is_repeated and alike[fold(child.name, False)] == 1
         if child.physical_type is not None:
-            yield (child_path, child, child_levels), child_plain and kind != "INTERVAL"
+            yield (child_path, child, child_levels), child_comparable and kind != "INTERVAL"
         else:
-            yield from _walk(child, child_path, child_levels, child_plain and kind is None)
+            yield from _walk(child, child_path, child_levels, child_comparable and kind is None)

@@ -76,7 +76,7 @@ def resolve_names(
             existing = (
                 path
                 for path in name_candidates(column, exact=exact)
-                if any(path in schema.plain or _contains(schema, path, case_sensitive) for schema in schemas)
+                if any(path in schema.comparable or _contains(schema, path, case_sensitive) for schema in schemas)
             )
             path = next(existing, None)
             if path is None:
@@ -141,8 +141,8 @@ def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> Sche
 
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf of `schema` at `path`. Dots in a part are part of the name."""
-    if path in schema.plain:
-        return schema.plain[path]
+    if path in schema.comparable:
+        return schema.comparable[path]
     node = find_node(schema, path, case_sensitive=case_sensitive)
     if isinstance(node, NoLeaf):
         return node
@@ -226,7 +226,7 @@ def require_comparable(
             tests[leaf.column, is_null_test] = None
     for schema in schemas:
         for column, is_null_test in tests:
-            if column not in schema.plain:
+            if column not in schema.comparable:
                 _require_comparable(schema, column, is_null_test, case_sensitive)
 
 

@@ -77,7 +77,7 @@ class ParquetFileReader:
         self, unit: int, column: str, values: Sequence[Any], timezone: str | None
     ) -> NDArray[np.int64] | None:
         size = self.size_of(unit, [column])
-        leaf = self.schema.plain.get((column,))
+        leaf = self.schema.comparable.get((column,))
         if leaf is None or column in self.legacy_calendar | self.collated:
             return None
         if self._footer.crypto is not None or not searches(size, len(values), self.storage):
