@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import located
 from bloomparquet.query.arrow_values import from_bools, to_bools
-from bloomparquet.query.predicate import And, Eq, In, Predicate
+from bloomparquet.query.predicate import And, Eq, In, Predicate, RowTest
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import collation_error
 from bloomparquet.reading.cost import MatchedShare, reads_condition_first
@@ -164,6 +164,7 @@ class FileScan:
 def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:
     """A column of `names`, and values of which it has one in every row for which `where` is TRUE; the fewest values.
     None if no such column is known."""
+    where = where.implied if isinstance(where, RowTest) else where
     fewest: tuple[str, Sequence[Any]] | None = None
     for leaf in where.children if isinstance(where, And) else [where]:
         if isinstance(leaf, Eq | In) and len(leaf.column) == 1 and leaf.column[0] in names:

@@ -158,30 +158,22 @@ def scan_batches(
     )  # fmt: skip
     predicate = parse_where(where)
     dataset = open_dataset(path, filesystem_or_options(filesystem, storage_options), keys, table_log)
-    return scan_dataset(
-        dataset, predicate, columns, options, merge_schema=merge_schema, is_fresh=not isinstance(path, Dataset)
-    )[1]
+    plan = plan_scan(dataset, predicate, options, is_fresh=not isinstance(path, Dataset))
+    return read_plan(plan, columns, merge_schema=merge_schema)
 
 
-def scan_dataset(
-    dataset: Dataset,
-    where: Predicate | None,
-    columns: Sequence[str] | None,
-    options: PlanOptions,
-    *,
-    merge_schema: bool = False,
-    schema: pa.Schema | None = None,
-    is_fresh: bool = False,
-) -> tuple[ScanPlan, pa.RecordBatchReader]:
-    """A plan of `dataset`, and its matching rows; see :func:`scan_batches` and :func:`read_plan`. `is_fresh`: the files
-    were listed just now."""
+def plan_scan(dataset: Dataset, where: Predicate | None, options: PlanOptions, *, is_fresh: bool = False) -> ScanPlan:
+    """The plan of a scan that follows at once. `is_fresh`: the files were listed just now.
+
+    Raises FileChangedError if a local file that is skipped is not the one that was listed.
+    """
     plan = plan_dataset(dataset, where, options)
     for error in islice(plan.left_out.values(), 1):
         log.warning("damaged files left out: %d; the first: %s", len(plan.left_out), error)
     if not is_fresh and dataset.columns is None:
         # The data set may have been listed long ago, and the evidence may be from a cache or an index.
         require_skipped_unchanged(plan)
-    return plan, read_plan(plan, columns, merge_schema=merge_schema, schema=schema)
+    return plan
 
 
 def read_plan(

@@ -21,7 +21,7 @@ from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.query.expressions import bind_expression, names_in
-from bloomparquet.reading.scan import first_rows, scan_dataset
+from bloomparquet.reading.scan import first_rows, plan_scan, read_plan
 from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import OnTableLog
@@ -177,7 +177,7 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002
         """One fragment for each file that may hold a row for which `filter` is true."""
-        plan, _ = self._plan([], filter)
+        plan = self._plan(filter)
         view = replace(self.view, schema=self._whole, plans=[])
         for file, _ in plan.kept_by_file():
             yield Fragment(replace(self.select([int(plan.file_positions[file])]), view=view))
@@ -218,20 +218,20 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
             raise PlanError(f"the filter is {quoted(expression)}; expected an expression of pyarrow")
         return own if expression is None else expression if own is None else own & expression
 
-    def _plan(self, columns: _Columns, expression: pc.Expression | None) -> tuple[ScanPlan, pa.RecordBatchReader]:
-        where, schema, view = self._with(expression), self._whole, self.view
-        bound = None if where is None else bind_expression(where, [schema])
-        if isinstance(columns, dict):
-            needed = names_in(columns.values(), schema)
-            columns = [name for name in schema.names if name in needed]
-        names = view.names if columns is None else columns
-        plan, reader = scan_dataset(self, bound, names, view.options, merge_schema=view.merge_schema, schema=schema)
-        view.plans[:] = [plan]
+    def _plan(self, expression: pc.Expression | None) -> ScanPlan:
+        where = self._with(expression)
+        bound = None if where is None else bind_expression(where, [self._whole])
+        plan = plan_scan(self, bound, self.view.options)
+        self.view.plans[:] = [plan]
         log.info("%r: %r", self, plan)
-        return plan, reader
+        return plan
 
     def _scan(self, columns: _Columns, expression: pc.Expression | None, batch_size: int) -> pa.RecordBatchReader:
-        _, reader = self._plan(columns, expression)
+        if isinstance(columns, dict):
+            needed = names_in(columns.values(), self._whole)
+            columns = [name for name in self._whole.names if name in needed]
+        names = self.view.names if columns is None else columns
+        reader = read_plan(self._plan(expression), names, schema=self._whole)
         return pa.RecordBatchReader.from_batches(reader.schema, _sliced(reader, batch_size))
 
 

@@ -74,7 +74,7 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
     if type(where).__module__.startswith("polars."):
         raise PlanError(
             f"where is {shorten(str(where))}, an expression of polars; expected SQL text for the plan, and the "
-            'expression for polars: pl.scan_pyarrow_dataset(bp.dataset(path)).filter(expression)'
+            "expression for polars: pl.scan_pyarrow_dataset(bp.dataset(path)).filter(expression)"
         )
     raise PlanError(
         f"where is {describe(where)}; expected SQL text, a list of (column, operator, value), a predicate, or "
