@@ -232,7 +232,10 @@ def test_deeply_nested_expressions_are_planned(path: str) -> None:
     deep = pc.field("id") == wanted
     for number in range(200):
         deep = ~(~deep & (pc.field("id") != 4_000 + number))
-    where = where & deep
+    chosen = pc.field("id") == wanted
+    for number in range(60):
+        chosen = pc.if_else(chosen, pc.field("id") != 4_000 + number, pc.field("id") == 4_000 + number)
+    where = where & deep & chosen
     plan = bp.plan(path, where)
     assert 0 < plan.kept < plan.total
     assert bp.read_table(path, where)["id"].to_pylist() == [wanted.as_py()]

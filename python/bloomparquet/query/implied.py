@@ -69,13 +69,13 @@ class _Reader:
         if isinstance(node, Field):
             is_boolean = arrow_family(self._type(node.path)) == "boolean"
             return Eq(node.path, value) if is_boolean else _opaque(node)
-        if node.function in ("and", "or", "invert", "if_else") and depth:
-            parts = [self.implied(each, value != (node.function == "invert"), depth - 1) for each in node.arguments]
-            if node.function == "invert":
-                return parts[0]
-            if node.function == "if_else":
-                return self._chosen(node.arguments[0], parts[1:], depth - 1)
+        if node.function == "invert" and depth:
+            return self.implied(node.arguments[0], not value, depth - 1)
+        if node.function in ("and", "or") and depth:
+            parts = [self.implied(each, value, depth - 1) for each in node.arguments]
             return And(*parts) if (node.function == "and") is value else Or(*parts)
+        if node.function == "if_else" and depth:
+            return self._chosen(node.arguments, value, depth // 2)  # the condition is looked at twice
         if node.function in ("is_null", "is_valid") and isinstance(node.arguments[0], Field):
             if node.options is not None and node.options["nan_is_null"].as_py():
                 return _opaque(node)
@@ -86,12 +86,13 @@ class _Reader:
             return self._in_list(node, value)
         return _opaque(node)
 
-    def _chosen(self, condition: Node, parts: Sequence[Predicate], depth: int) -> Predicate:
-        """`parts`: where the value if the condition is true, and the value if it is false, are as wanted."""
-        if parts[1] == Always(False) and isinstance(condition, Call) and condition.function == "is_valid":
-            return parts[0]  # DuckDB's lists; narrower is not needed
-        is_true, is_false = (self.implied(condition, value, depth) for value in (True, False))
-        return Or(And(is_true, parts[0]), And(is_false, parts[1]))
+    def _chosen(self, arguments: Sequence[Node], value: bool, depth: int) -> Predicate:
+        condition, *choices = arguments
+        if_true, if_false = (self.implied(each, value, depth) for each in choices)
+        if if_false == Always(False) and isinstance(condition, Call) and condition.function == "is_valid":
+            return if_true  # the lists of DuckDB; narrower is not needed
+        is_true, is_false = (self.implied(condition, each, depth) for each in (True, False))
+        return Or(And(is_true, if_true), And(is_false, if_false))
 
     def _comparison(self, node: Call, value: bool) -> Predicate:
         left, right = node.arguments
