@@ -68,7 +68,8 @@ _NOTES = {
     "says cold; the files are in the page cache",
     "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; "
     "the files are in the page cache",
-    "engines": "all columns of the rows; every query lists the directory; plans have footers and filters in memory; "
+    "engines": "all columns of the rows; every query lists the directory, but for bp.dataset, which is opened before; "
+    "plans have footers and filters in memory; "
     "the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
     "session, from load to rows",

@@ -21,6 +21,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 import bloomparquet as bp
+from bloomparquet.reading.scan import plan_scan
 from bloomparquet.tables.arrow_dataset import ArrowDataset
 from tests.support import changes, files
 from tests.support.iceberg_tables import rows as iceberg_rows
@@ -71,6 +72,10 @@ READS: dict[str, Callable[[Any], Any]] = {
     "join_asof": lambda d: d.sort_by("id").to_table(columns=["id"]).num_rows,
     "fragments": lambda d: [len(each.to_table(filter=pc.field("id") < 9)) for each in d.get_fragments()],
     "fragments of a filter": lambda d: [each.count_rows() for each in d.get_fragments(filter=pc.field("day") == 2)],
+    "other filters of fragments": lambda d: [
+        [len(each.to_table(filter=other, columns=["v"])) for other in (None, ONE, pc.field("id") < 9)]
+        for each in d.get_fragments(filter=ONE & (pc.field("day") == 3))
+    ],
     "head of a fragment": lambda d: next(iter(d.get_fragments())).head(2, columns=["id"]),
     "scanner of a fragment": lambda d: next(iter(d.get_fragments())).scanner(columns=["id"]).to_table(),
     "take of a fragment": lambda d: next(iter(d.get_fragments())).take([5], columns=["id"]),
@@ -249,6 +254,17 @@ def test_a_file_that_changed_is_an_error(kind: str, suffix: str, tmp_path: Path)
             duckdb.from_arrow(events).filter(f"id >= {changes.FIRST}").fetchall()
 
 
+def test_a_fragment_is_planned_once(root: str) -> None:
+    events, plans = bp.dataset(root), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "bloomparquet.tables.arrow_dataset.plan_scan", lambda *given: plans.append(given) or plan_scan(*given)
+        )
+        fragments = list(events.get_fragments(filter=ONE | (pc.field("day") == 1)))
+        assert [len(each.to_table(filter=ONE | (pc.field("day") == 1))) for each in fragments] == [PER_FILE, 1]
+    assert len(plans) == 1
+
+
 def test_encrypted_files_are_read_and_keys_are_not_pickled(tmp_path: Path) -> None:
     path, keys = str(tmp_path / "e.parquet"), bp.Keys(footer=bytes(range(16)))
     bp.write_table(DATA, path, bloom=["id"], row_group_size=100, encryption=bp.Encryption(keys))
@@ -259,8 +275,9 @@ def test_encrypted_files_are_read_and_keys_are_not_pickled(tmp_path: Path) -> No
     assert plan.kept == 1
     with pytest.raises(TypeError):
         pickle.dumps(events)
-    with pytest.raises(bp.EncryptionError):
-        bp.dataset(path).to_table()
+    for read in (bp.dataset(path).to_table, lambda: list(bp.dataset(path).get_fragments())):
+        with pytest.raises(bp.EncryptionError):
+            read()
 
 
 def test_deleted_rows_of_delta_tables_are_gone(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
@@ -232,6 +232,11 @@ class ScanPlan:
         values then, and it does not notice a file that changes before it reads: see :meth:`require_unchanged`."""
         paths = [self.table.paths[file] for file, _ in self.kept_by_file()]
         return [with_scheme(self.dataset.storage, path) for path in [*paths, *(file.path for file in self.unreadable)]]
+
+    def of_file(self, file: int) -> ScanPlan:
+        """This plan with the row groups of one file only, an index of ``table.files``. The others count as skipped."""
+        codes = np.where(self.table.file == file, self.codes, np.uint8(Decision.CONSTANT.code))
+        return replace(self, codes=codes)
 
     def decisions(self) -> Decisions:
         """The evidence that decided about each row group, the skipped ones too: arrays in the order of

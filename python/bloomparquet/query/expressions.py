@@ -106,10 +106,13 @@ def _why_every_row_fails(evaluate: Callable[[pa.RecordBatch], Any], schema: pa.S
 
 
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
-    import pyarrow.dataset as ds
+    import pyarrow.acero as acero  # lazy import: few conditions are expressions
 
-    rows = ds.InMemoryDataset(pa.Table.from_batches([batch]))
-    return rows.to_table(columns={"matches": expression}).column("matches").combine_chunks()
+    rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"]))
+    # One batch is evaluated sooner than other threads start.
+    matches = acero.Declaration.from_sequence([rows, project]).to_table(use_threads=False)
+    return matches.column("matches").combine_chunks()
 
 
 def _with_text(implied: Predicate, expression: Any) -> Predicate:

@@ -23,7 +23,7 @@ from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
-from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
+from bloomparquet.planning.plan import KEPT, ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Positions, check_names, fold
@@ -355,13 +355,14 @@ class _Scan:
 
     def _parts(self) -> Iterator[_Part]:
         """Parts of the kept files, in order."""
-        table, is_remote = self._plan.table, self._plan.dataset.storage.threads > 1
+        is_remote, end = self._plan.dataset.storage.threads > 1, 0
+        _, lengths = self._plan.table.extents_of(np.flatnonzero(self._plan.codes == KEPT))
         for file_index, units in self._kept:
-            first = int(np.searchsorted(table.file, file_index))
-            _, sizes = table.extents_of(np.array(units) + first)
-            for part in parts(sizes.tolist()):
+            end += len(units)
+            sizes = lengths[end - len(units) : end].tolist()
+            for part in parts(sizes):
                 jobs = [[unit] for unit in units[part]] if is_remote else [units[part]]
-                yield _Part(file_index, jobs, int(sizes[part].sum()))
+                yield _Part(file_index, jobs, sum(sizes[part]))
 
     def _reads(self, parts: Sequence[_Part]) -> Iterator[tuple[list[Iterator[pa.RecordBatch]], int]]:
         """The batches of each job of each part, and its size. The file is checked by the last read of a part."""

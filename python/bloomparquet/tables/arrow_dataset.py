@@ -44,7 +44,7 @@ _Columns = Sequence[str] | dict[str, pc.Expression] | None
 class View:
     """What a data set shows of its files: the rows for which `condition` is true, and the columns `names`; all, if they
     are None. `schema`: the columns of the files; None: those of the first one, or with `merge_schema` of all.
-    `plans`: the plan of the last scan."""
+    `plans`: the plan of the last scan. `planned`: a filter, and the plan that is known for it."""
 
     options: PlanOptions = DEFAULT_OPTIONS
     merge_schema: bool = False
@@ -52,6 +52,7 @@ class View:
     names: tuple[str, ...] | None = None
     condition: pc.Expression | None = None
     plans: list[ScanPlan] = field(default_factory=list)
+    planned: tuple[pc.Expression | None, ScanPlan] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = replace(self.options, cache=DEFAULT_OPTIONS.cache)
@@ -178,13 +179,15 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002
         """One fragment for each file that may hold a row for which `filter` is true."""
         plan = self._plan(filter)
-        view = replace(self.view, schema=self._whole, plans=[])
+        for error in plan.unreadable.values():  # their rows might match
+            raise error
         for file, _ in plan.kept_by_file():
+            view = replace(self.view, schema=self._whole, plans=[], planned=(filter, plan.of_file(file)))
             yield Fragment(replace(self.select([int(plan.file_positions[file])]), view=view))
 
     def filter(self, expression: pc.Expression) -> ArrowDataset:
         """The rows for which `expression` is true, as a data set."""
-        return replace(self, view=replace(self.view, condition=self._with(expression)))
+        return replace(self, view=replace(self.view, condition=self._with(expression), planned=None))
 
     def replace_schema(self, schema: pa.Schema) -> ArrowDataset:
         """Some of the columns, in another order, as a data set. Raises PlanError for other names and types."""
@@ -219,7 +222,9 @@ class ArrowDataset(Dataset, ds.UnionDataset):  # type: ignore[misc] # pyarrow ha
         return own if expression is None else expression if own is None else own & expression
 
     def _plan(self, expression: pc.Expression | None) -> ScanPlan:
-        where = self._with(expression)
+        where, known = self._with(expression), self.view.planned
+        if known is not None and _are_same(known[0], expression):
+            return known[1]
         bound = None if where is None else bind_expression(where, [self._whole])
         plan = plan_scan(self, bound, self.view.options)
         self.view.plans[:] = [plan]
@@ -270,6 +275,10 @@ def _sliced(batches: pa.RecordBatchReader, most_rows: int) -> Iterator[pa.Record
     for batch in batches:
         for start in range(0, max(batch.num_rows, 1), most_rows):
             yield batch.slice(start, most_rows)
+
+
+def _are_same(one: pc.Expression | None, other: pc.Expression | None) -> bool:
+    return one is other or (one is not None and other is not None and one.equals(other))
 
 
 def _to_table(data: Any) -> pa.Table:
