@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 import bloomparquet as bp
 from bloomparquet.reading.scan import plan_scan
 from bloomparquet.tables.arrow_dataset import ArrowDataset
+from bloomparquet.tables.arrow_view import ArrowView
 from tests.support import changes, files
 from tests.support.iceberg_tables import rows as iceberg_rows
 from tests.support.iceberg_tables import with_filters
@@ -103,11 +104,21 @@ def test_it_is_a_pyarrow_data_set_and_one_of_ours(root: str) -> None:
     assert len({events, events.filter(ONE)}) == 2
 
 
+def test_a_part_of_it_is_not_read_as_a_whole(root: str) -> None:
+    """The functions of this package know no filter of a data set, and would return the other rows, too."""
+    for part in (bp.dataset(root).filter(ONE), bp.dataset(root).replace_schema(pa.schema([("id", pa.int64())]))):
+        assert isinstance(part, ds.Dataset)
+        assert not isinstance(part, bp.Dataset)
+        with pytest.raises(bp.OptionError, match="expected a file, a directory"):
+            bp.read_table(part)  # type: ignore[arg-type]
+    assert repr(bp.dataset(root).filter(ONE)).endswith(f"partition columns: day), where (id == {WANTED})")
+
+
 def test_every_public_method_of_pyarrow_is_ours() -> None:
     """A method that is inherited would scan the C++ data set, which refuses."""
     inherited = {"children", "partition_expression"}
     public = {name for name in dir(ds.UnionDataset) if not name.startswith("_")}
-    assert public - inherited <= set(vars(ArrowDataset))
+    assert public - inherited <= set(vars(ArrowView))
 
 
 def test_what_scans_it_in_cpp_is_an_error_with_the_remedy(root: str) -> None:
@@ -258,7 +269,7 @@ def test_a_fragment_is_planned_once(root: str) -> None:
     events, plans = bp.dataset(root), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "bloomparquet.tables.arrow_dataset.plan_scan", lambda *given: plans.append(given) or plan_scan(*given)
+            "bloomparquet.tables.arrow_view.plan_scan", lambda *given: plans.append(given) or plan_scan(*given)
         )
         fragments = list(events.get_fragments(filter=ONE | (pc.field("day") == 1)))
         assert [len(each.to_table(filter=ONE | (pc.field("day") == 1))) for each in fragments] == [PER_FILE, 1]
