@@ -85,6 +85,7 @@ def dataset(
 
     The files are listed now. Raises the errors of ``bloomparquet.Dataset.open``.
 
+    >>> import pyarrow.compute as pc
     >>> events = bp.dataset("events.parquet")
     >>> events.to_table(filter=pc.field("user_id") == 4711, columns=["user_id", "country"]).to_pylist()
     [{'user_id': 4711, 'country': 'CH'}]
