@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +66,8 @@ READS: dict[str, Callable[[Any], Any]] = {
     "head of expressions": lambda d: d.head(7, columns={"x": pc.field("id") + 1}),
     "head with a filter": lambda d: d.head(5, filter=pc.field("v") > 900),
     "take": lambda d: d.take([2_005, 3, 3], columns=["id", "day"]),
+    "take nothing": lambda d: d.take([], columns=["id"]),
+    "take of a filter": lambda d: d.take([1, 0], columns={"x": pc.field("id")}, filter=pc.field("v") > 900),
     "count_rows": lambda d: (d.count_rows(), d.count_rows(filter=ONE), d.filter(ONE).count_rows()),
     "filter twice": lambda d: (
         d.filter(pc.field("v") > 100).filter(pc.field("day") == 2).to_table(filter=pc.field("id") < 500)
@@ -130,12 +134,13 @@ def test_what_scans_it_in_cpp_is_an_error_with_the_remedy(root: str) -> None:
         events.children[0].to_table,
     ]
     for scan in scans:
-        with pytest.raises(bp.UnsupportedError, match=r"pass on its scanner\(\), to_table\(\)"):
+        with pytest.raises(bp.UnsupportedError, match=r"pass on its to_table\(\) or scanner"):
             scan()
 
 
 def test_pyarrow_writes_it(root: str, tmp_path: Path) -> None:
-    ds.write_dataset(bp.dataset(root).filter(pc.field("day") == 2), str(tmp_path / "copy"), format="parquet")
+    day = bp.dataset(root).filter(pc.field("day") == 2)
+    ds.write_dataset(day.scanner().to_reader(), str(tmp_path / "copy"), format="parquet")
     assert sorted(ds.dataset(str(tmp_path / "copy")).to_table()["id"].to_pylist()) == sorted(
         IDS[PER_FILE : 2 * PER_FILE]
     )
@@ -186,6 +191,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "filter": (lambda d: d.filter("id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "schema": (lambda d: d.replace_schema(pa.schema([("id", pa.int8())])), bp.PlanError, "expected type int8"),
     "new column": (lambda d: d.replace_schema(pa.schema([("x", pa.int8())])), bp.PlanError, "no such column"),
+    "take": (lambda d: d.take([PER_FILE * FILES]), IndexError, "there are 4000 rows"),
     "head": (lambda d: d.head(-1), bp.OptionError, "expected a number of rows"),
 }
 
@@ -246,6 +252,24 @@ def test_a_query_that_is_dropped_reads_no_further(root: str) -> None:
         assert opened == []
         assert len(events.head(3)) == 3
         assert len(opened) == 1
+
+
+def test_queries_do_not_wait_for_each_other_in_threads_of_arrow(root: str) -> None:
+    """Readers that are dropped and two scans of one query, where Arrow has one thread."""
+    program = f"""if True:
+        import duckdb
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import bloomparquet as bp
+        pa.set_cpu_count(1)
+        events = bp.dataset({root!r})
+        for _ in range(30):
+            events.scanner(filter=pc.field("v") >= 0).to_reader().read_next_batch()
+            next(events.to_batches(columns={{"x": pc.field("v") + 1}}))
+        print(duckdb.sql("SELECT count(*) FROM events a JOIN events b USING (id) WHERE a.id < 500").fetchall())
+    """
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[(500,)]\n", "")
 
 
 @pytest.mark.parametrize("kind", changes.CHANGES)

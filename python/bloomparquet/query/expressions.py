@@ -5,7 +5,7 @@ pyarrow evaluates an expression for rows. Evidence is asked about a predicate th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -105,14 +105,18 @@ def _why_every_row_fails(evaluate: Callable[[pa.RecordBatch], Any], schema: pa.S
     return None
 
 
-def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
+def project(expressions: Mapping[str, Any], batch: pa.RecordBatch) -> pa.Table:
+    """The values of `expressions` for the rows of `batch`, as columns with these names."""
     import pyarrow.acero as acero  # lazy import: few conditions are expressions
 
     rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
-    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"]))
-    # One batch is evaluated sooner than other threads start.
-    matches = acero.Declaration.from_sequence([rows, project]).to_table(use_threads=False)
-    return matches.column("matches").combine_chunks()
+    node = acero.Declaration("project", acero.ProjectNodeOptions([*expressions.values()], [*expressions]))
+    # Arrow's threads may all be waiting for this one, and one batch is evaluated sooner than they start.
+    return acero.Declaration.from_sequence([rows, node]).to_table(use_threads=False)
+
+
+def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
+    return project({"matches": expression}, batch).column("matches").combine_chunks()
 
 
 def _with_text(implied: Predicate, expression: Any) -> Predicate:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -18,7 +19,7 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.query.expressions import bind_expression, names_in
+from bloomparquet.query.expressions import bind_expression, names_in, project
 from bloomparquet.reading.scan import first_rows, plan_scan, read_plan
 from bloomparquet.storage.forks import lazy_property
 
@@ -96,70 +97,34 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         columns: _Columns = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         batch_size: int = _BATCH_ROWS,
-        **options: Any,
-    ) -> ds.Scanner:
-        """A scanner of the rows for which `filter` is true. It plans now, and is read once.
-
-        `columns`: names, or expressions by the names of their results. `options`: those of pyarrow's scanners.
-        """
-        reader = self._scan(columns, filter, batch_size)
-        return ds.Scanner.from_batches(reader, columns=columns if isinstance(columns, dict) else None, **options)
-
-    def to_batches(
-        self,
-        columns: _Columns = None,
-        filter: pc.Expression | None = None,  # noqa: A002
-        batch_size: int = _BATCH_ROWS,
-        **options: Any,
-    ) -> Iterator[pa.RecordBatch]:
-        """The record batches of :meth:`scanner`. It plans now, and each batch is read when it is asked for."""
-        if isinstance(columns, dict):
-            return iter(self.scanner(columns, filter, batch_size, **options).to_batches())
-        return iter(self._scan(columns, filter, batch_size))
-
-    def to_table(
-        self,
-        columns: _Columns = None,
-        filter: pc.Expression | None = None,  # noqa: A002
-        batch_size: int = _BATCH_ROWS,
-        **options: Any,
-    ) -> pa.Table:
-        """The rows of :meth:`scanner` as a table."""
-        if isinstance(columns, dict):
-            return self.scanner(columns, filter, batch_size, **options).to_table()
-        return self._scan(columns, filter, batch_size).read_all()
-
-    def head(
-        self,
-        num_rows: int,
-        columns: _Columns = None,
-        filter: pc.Expression | None = None,  # noqa: A002
-        batch_size: int = _BATCH_ROWS,
-        **options: Any,
-    ) -> pa.Table:
-        """The first `num_rows` rows of :meth:`scanner`. No further batch is read."""
-        if isinstance(columns, dict):
-            return self.scanner(columns, filter, batch_size, **options).head(num_rows)
-        return first_rows(self._scan(columns, filter, batch_size), num_rows)
-
-    def take(
-        self,
-        indices: Any,
-        columns: _Columns = None,
-        filter: pc.Expression | None = None,  # noqa: A002
-        batch_size: int = _BATCH_ROWS,
-        **options: Any,
-    ) -> pa.Table:
-        """The rows of :meth:`scanner` at these positions among them. It reads all of them, as pyarrow does."""
-        return self.scanner(columns, filter, batch_size, **options).take(indices)
-
-    def count_rows(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002
         **_: Any,
-    ) -> int:
-        """The number of rows of :meth:`scanner`. Reads the columns of the filter only."""
-        return sum(batch.num_rows for batch in self._scan([], filter, _BATCH_ROWS))
+    ) -> Scan:
+        """A scan of the rows for which `filter` is true.
+
+        `columns`: names, or expressions by the names of their results. Other options of pyarrow's scanners change
+        nothing.
+        """
+        return Scan(self, columns, filter, batch_size)
+
+    def to_batches(self, *options: Any, **more: Any) -> Iterator[pa.RecordBatch]:
+        """:meth:`Scan.to_batches` of :meth:`scanner`, with its parameters."""
+        return self.scanner(*options, **more).to_batches()
+
+    def to_table(self, *options: Any, **more: Any) -> pa.Table:
+        """:meth:`Scan.to_table` of :meth:`scanner`, with its parameters."""
+        return self.scanner(*options, **more).to_table()
+
+    def head(self, num_rows: int, *options: Any, **more: Any) -> pa.Table:
+        """:meth:`Scan.head` of :meth:`scanner`, with its parameters after `num_rows`."""
+        return self.scanner(*options, **more).head(num_rows)
+
+    def take(self, indices: Any, *options: Any, **more: Any) -> pa.Table:
+        """:meth:`Scan.take` of :meth:`scanner`, with its parameters after `indices`."""
+        return self.scanner(*options, **more).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **_: Any) -> int:  # noqa: A002
+        """The number of rows for which `filter` is true. Reads the columns of the filter only."""
+        return self.scanner([], filter).count_rows()
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002
         """One fragment for each file that may hold a row for which `filter` is true."""
@@ -217,13 +182,79 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         log.info("%r: %r", self, plan)
         return plan
 
-    def _scan(self, columns: _Columns, expression: pc.Expression | None, batch_size: int) -> pa.RecordBatchReader:
+    def scan(self, columns: _Columns, expression: pc.Expression | None, batch_size: int) -> pa.RecordBatchReader:
+        """A reader of the rows for which `expression` is true. It plans now."""
         if isinstance(columns, dict):
             needed = names_in(columns.values(), self._whole)
-            columns = [name for name in self._whole.names if name in needed]
-        names = self.view.names if columns is None else columns
+            names: Sequence[str] | None = [name for name in self._whole.names if name in needed]
+        else:
+            names = self.view.names if columns is None else columns
         reader = read_plan(self._plan(expression), names, schema=self._whole)
-        return pa.RecordBatchReader.from_batches(reader.schema, _sliced(reader, batch_size))
+        schema, batches = reader.schema, _sliced(reader, batch_size)
+        if isinstance(columns, dict):
+            empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+            schema = project(columns, empty).schema
+            batches = (part for batch in batches for part in project(columns, batch).to_batches())
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A scan of a data set, with the methods of pyarrow's scanners. Each call plans and reads anew.
+
+    It is none of pyarrow's scanners: those read ahead in threads of Arrow, which would wait there for each other while
+    this package decodes. Its batches are read by the thread that asks for them, and by threads of this package.
+    """
+
+    dataset: ArrowView
+    columns: _Columns
+    filter: pc.Expression | None
+    batch_size: int
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        return self.dataset.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self.to_reader().schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as record batches. It plans now, and each batch is read when it is asked for."""
+        return self.dataset.scan(self.columns, self.filter, self.batch_size)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The record batches of :meth:`to_reader`."""
+        return iter(self.to_reader())
+
+    def to_table(self) -> pa.Table:
+        """All rows."""
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first `num_rows` rows. No further batch is read."""
+        return first_rows(self.to_reader(), num_rows)
+
+    def take(self, indices: Any) -> pa.Table:
+        """The rows at these positions. Reads all batches, as pyarrow does, one in memory at a time."""
+        wanted = np.asarray(pa.array(indices, pa.int64()))
+        reader, found, places, start = self.to_reader(), [], [], 0
+        for batch in reader:
+            (here,) = np.nonzero((wanted >= start) & (wanted < start + batch.num_rows))
+            found.append(batch.take(pa.array(wanted[here] - start)))
+            places.append(here)
+            start += batch.num_rows
+        if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < start:
+            raise IndexError(f"there are {start} rows; found the positions {wanted.min()} to {wanted.max()}")
+        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *places]))
+        return pa.Table.from_batches(found, reader.schema).take(pa.array(order))
+
+    def count_rows(self) -> int:
+        """The number of rows."""
+        return sum(batch.num_rows for batch in self.to_reader())
 
 
 class Fragment:
@@ -233,7 +264,7 @@ class Fragment:
         self._dataset, self.path, self.physical_schema = dataset, path, dataset.schema
         self.partition_expression = pc.scalar(True)
 
-    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> ds.Scanner:
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> Scan:
         """See :meth:`ArrowView.scanner`. `schema`: as for :meth:`ArrowView.replace_schema`."""
         return self._as(schema).scanner(**options)
 
@@ -278,7 +309,7 @@ class _Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc] # fsspec has n
     def isfile(self, path: str) -> bool:
         raise UnsupportedError(
             "pyarrow's C++ cannot scan this data set without its methods; where a data set is expected, pass on its "
-            "scanner(), to_table() or to_batches()"
+            "to_table() or scanner().to_reader()"
         )
 
 
