@@ -59,7 +59,9 @@ READS: dict[str, Callable[[Any], Any]] = {
     "to_batches": lambda d: pa.Table.from_batches(d.to_batches(columns=["id"], filter=pc.field("v") > 990)),
     "batches of expressions": lambda d: pa.Table.from_batches(d.to_batches(columns={"x": pc.field("id")}, filter=ONE)),
     "batch_size": lambda d: [batch.num_rows for batch in d.to_batches(batch_size=50)][:3],
-    "scanner": lambda d: d.scanner(columns=["id"], filter=ONE, batch_size=10, use_threads=False).to_table(),
+    "scanner": lambda d: d.scanner(
+        columns=["id"], filter=ONE, batch_size=10, use_threads=False, memory_pool=None
+    ).to_table(),
     "reader": lambda d: d.scanner(filter=pc.field("v") > 900).to_reader().read_all(),
     "projected": lambda d: d.scanner(columns={"y": pc.field("id")}).projected_schema,
     "head": lambda d: d.head(7, columns=["id"]),
@@ -188,6 +190,8 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "type": (lambda d: d.to_table(filter=pc.field("word") == 1), bp.PlanError, "does not fit"),
     "text": (lambda d: d.to_table(filter="id = 1"), bp.PlanError, "expected an expression of pyarrow"),
+    "option": (lambda d: d.to_table(fliter=ONE), TypeError, "fliter"),
+    "option of a count": (lambda d: d.count_rows(filtre=ONE), TypeError, "filtre"),
     "filter": (lambda d: d.filter("id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "schema": (lambda d: d.replace_schema(pa.schema([("id", pa.int8())])), bp.PlanError, "expected type int8"),
     "new column": (lambda d: d.replace_schema(pa.schema([("x", pa.int8())])), bp.PlanError, "no such column"),

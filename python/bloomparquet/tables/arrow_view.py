@@ -97,12 +97,17 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         columns: _Columns = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         batch_size: int = _BATCH_ROWS,
-        **_: Any,
+        batch_readahead: int = 16,
+        fragment_readahead: int = 4,
+        fragment_scan_options: Any = None,
+        use_threads: bool = True,
+        cache_metadata: bool = True,
+        memory_pool: pa.MemoryPool | None = None,
     ) -> Scan:
         """A scan of the rows for which `filter` is true.
 
-        `columns`: names, or expressions by the names of their results. Other options of pyarrow's scanners change
-        nothing.
+        `columns`: names, or expressions by the names of their results. `batch_size`: the most rows of a batch. The
+        parameters after it are those of pyarrow, and change nothing.
         """
         return Scan(self, columns, filter, batch_size)
 
@@ -122,9 +127,9 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         """:meth:`Scan.take` of :meth:`scanner`, with its parameters after `indices`."""
         return self.scanner(*options, **more).take(indices)
 
-    def count_rows(self, filter: pc.Expression | None = None, **_: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:  # noqa: A002
         """The number of rows for which `filter` is true. Reads the columns of the filter only."""
-        return self.scanner([], filter).count_rows()
+        return self.scanner([], filter, **options).count_rows()
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002
         """One fragment for each file that may hold a row for which `filter` is true."""
