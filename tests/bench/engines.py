@@ -60,8 +60,8 @@ def _compare(
 ) -> Iterator[Row]:
     def agree(number: int, result: pa.Table) -> None:
         right = expected(wanted(number))
-        found = result.cast(right.schema).sort_by("id").to_pylist()
-        if found != right.sort_by("id").to_pylist():
+        rows_read = result.cast(right.schema).sort_by("id").to_pylist()
+        if rows_read != right.sort_by("id").to_pylist():
             raise AssertionError(f"{case}: expected {right.num_rows} rows, found {result.num_rows}, or other rows")
 
     def run(query: Query, number: int) -> pa.Table:

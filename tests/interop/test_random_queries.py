@@ -150,16 +150,16 @@ def test_random_queries_have_the_rows_of_the_engine(engine: str, root: Path) -> 
         query = f"SELECT n FROM events WHERE {where}"
         expected = alone(query)
         try:
-            found = ours(query)
+            rows = ours(query)
         except Exception:  # noqa: BLE001 - DataFusion cannot join a constant with a filter, for any pyarrow data set
             with pytest.raises(Exception, match="BooleanScalar"):
                 pyarrow(query)
             continue
         # Engines translate their filters for pyarrow. Over pyarrow's own data set, too, they then have other rows for
         # NaN, and polars and DataFusion for NULL where a list is negated.
-        if found != expected and ("f " in where or (engine != "DuckDB" and "NOT" in where and "IN" in where)):
+        if rows != expected and ("f " in where or (engine != "DuckDB" and "NOT" in where and "IN" in where)):
             expected = pyarrow(query)
-        assert found == expected, where
+        assert rows == expected, where
         plan = events.last_plan()
         assert plan is not None
         skipped += plan.skipped.total()

@@ -230,8 +230,8 @@ def test_a_comparable_column_is_found_as_by_walking() -> None:
         kinds.update(leaf.path in schema.comparable for leaf in schema.leaves)
         for path in {path for leaf in schema.leaves for path in (leaf.path, (*map(str.swapcase, leaf.path),))}:
             for case_sensitive in (True, False):
-                found = [find_leaf(each, path, case_sensitive=case_sensitive) for each in (schema, walked)]
-                assert found[0] is found[1] or found[0] == found[1]
+                leaves = [find_leaf(each, path, case_sensitive=case_sensitive) for each in (schema, walked)]
+                assert leaves[0] is leaves[1] or leaves[0] == leaves[1]
                 names = [resolve_names([path], [each], (), case_sensitive=case_sensitive) for each in (schema, walked)]
                 assert names[0] == names[1]
                 if path in schema.comparable:

@@ -228,19 +228,19 @@ def test_it_is_read_in_other_processes(method: str, root: str) -> None:
 
 
 def test_several_threads_read_it_at_once(root: str) -> None:
-    events, found = bp.dataset(root), []
+    events, are_right = bp.dataset(root), []
 
     def read(number: int) -> None:
         for i in range(number, 400, 8):
             one = events.to_table(columns=["word"], filter=pc.field("id") == i)
-            found.append(one["word"].to_pylist() == [f"w{i}"])
+            are_right.append(one["word"].to_pylist() == [f"w{i}"])
 
     threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [True] * 400
+    assert are_right == [True] * 400
 
 
 def test_a_query_that_is_dropped_reads_no_further(root: str) -> None:

@@ -58,8 +58,7 @@ def read_tree(expression: Any) -> Node | None:
         values = file.get_batch(0)
         nodes = list(_entries(file.schema))
     calls: list[Call] = [Call("", [])]  # the open ones, each an argument of the one before
-    unfinished: list[Column] = []  # names of fields of structs, whose number comes first
-    missing = 0
+    path, length = list[str](), 1  # of a field of a struct, the length comes first
     for kind, text in nodes:
         if kind == "call":
             calls.append(Call(_AND_OR.get(text, text), []))
@@ -72,12 +71,12 @@ def read_tree(expression: Any) -> Node | None:
         elif kind == "literal":
             calls[-1].arguments.append(Literal(values.column(int(text))[0]))
         elif kind == "nested_field_ref":
-            missing = int(text)
+            length = int(text)
         elif kind == "field_ref":
-            unfinished.append((text,))
-            if len(unfinished) >= missing:
-                calls[-1].arguments.append(Field(tuple(name for (name,) in unfinished)))
-                unfinished, missing = [], 0
+            path.append(text)
+            if len(path) == length:
+                calls[-1].arguments.append(Field(tuple(path)))
+                path, length = [], 1
         else:
             return None
     return calls[0].arguments[0] if len(calls) == 1 and len(calls[0].arguments) == 1 else None

@@ -115,6 +115,11 @@ def project(expressions: Mapping[str, Any], batch: pa.RecordBatch) -> pa.Table:
     return acero.Declaration.from_sequence([rows, node]).to_table(use_threads=False)
 
 
+def projected_schema(expressions: Mapping[str, Any], schema: pa.Schema) -> pa.Schema:
+    """The columns of :func:`project` for batches of `schema`."""
+    return project(expressions, _empty(schema)).schema
+
+
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
     return project({"matches": expression}, batch).column("matches").combine_chunks()
 

@@ -8,7 +8,6 @@ and back changes nothing: then every conversion gives the same rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +29,8 @@ from bloomparquet.query.predicate import (
     IsNull,
     Lt,
     LtEq,
+    Not,
     NotEq,
-    NotIn,
     Opaque,
     Or,
     Predicate,
@@ -46,7 +45,6 @@ _COMPARISONS: dict[str, tuple[type[Comparison], type[Comparison]]] = {  # as wri
     "equal": (Eq, Eq), "not_equal": (NotEq, NotEq), "less": (Lt, Gt), "less_equal": (LtEq, GtEq), "greater": (Gt, Lt),
     "greater_equal": (GtEq, LtEq),
 }  # fmt: skip
-_OPPOSITES: dict[type[Comparison], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
 _MATCH_NULLS = 0  # Arrow's SetLookupOptions: null is found in a list with null
 
 
@@ -74,8 +72,8 @@ class _Reader:
         if node.function in ("and", "or") and depth:
             parts = [self.implied(each, value, depth - 1) for each in node.arguments]
             return And(*parts) if (node.function == "and") is value else Or(*parts)
-        if node.function == "if_else" and depth:
-            return self._chosen(node.arguments, value, depth // 2)  # the condition is looked at twice
+        if node.function == "if_else" and depth and _is_null(node.arguments[2]):  # DuckDB writes lists so
+            return self.implied(node.arguments[1], value, depth - 1)
         if node.function in ("is_null", "is_valid") and isinstance(node.arguments[0], Field):
             if node.options is not None and node.options["nan_is_null"].as_py():
                 return _opaque(node)
@@ -85,14 +83,6 @@ class _Reader:
         if node.function == "is_in":
             return self._in_list(node, value)
         return _opaque(node)
-
-    def _chosen(self, arguments: Sequence[Node], value: bool, depth: int) -> Predicate:
-        condition, *choices = arguments
-        if_true, if_false = (self.implied(each, value, depth) for each in choices)
-        if if_false == Always(False) and isinstance(condition, Call) and condition.function == "is_valid":
-            return if_true  # the lists of DuckDB; narrower is not needed
-        is_true, is_false = (self.implied(condition, each, depth) for each in (True, False))
-        return Or(And(is_true, if_true), And(is_false, if_false))
 
     def _comparison(self, node: Call, value: bool) -> Predicate:
         left, right = node.arguments
@@ -108,7 +98,8 @@ class _Reader:
             return Always(False)
         if not value and self._orders_nan(left.path):
             return _opaque(node)
-        return (build if value else _OPPOSITES[build])(left.path, literals[0])
+        comparison = build(left.path, literals[0])
+        return comparison if value else Not(comparison)
 
     def _in_list(self, node: Call, value: bool) -> Predicate:
         column = node.arguments[0]
@@ -117,10 +108,9 @@ class _Reader:
         literals = self._literals(column.path, node.options["value_set"].values)
         if literals is None or (not value and self._orders_nan(column.path)):
             return _opaque(node)
-        values, has_null = [each for each in literals if each is not None], None in literals
-        if value:
-            return Or(In(column.path, values), IsNull(column.path)) if has_null else In(column.path, values)
-        return NotIn(column.path, values) if has_null else Or(NotIn(column.path, values), IsNull(column.path))
+        in_values = In(column.path, [each for each in literals if each is not None])
+        listed = in_values if value else Not(in_values)
+        return Or(listed, IsNull(column.path)) if (None in literals) is value else listed
 
     def _orders_nan(self, column: Column) -> bool:
         """Whether a negation may be true for NaN, which Arrow and this package order differently."""
@@ -161,8 +151,12 @@ def _to_python(values: pa.Array) -> list[Value] | None:
                 return None
             return [None if each is None else np.datetime64(each, "ns") for each in values.cast(pa.int64()).to_pylist()]
         values = micros
-    found: list[Value] = values.to_pylist()
-    return None if any(isinstance(each, float) and math.isnan(each) for each in found) else found
+    plain: list[Value] = values.to_pylist()
+    return None if any(isinstance(each, float) and math.isnan(each) for each in plain) else plain
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Literal) and not node.scalar.is_valid
 
 
 def _opaque(node: Node) -> Opaque:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bloomparquet.reading.collations import collation_error
 from bloomparquet.reading.cost import MatchedShare, reads_condition_first
 from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
+from bloomparquet.storage.forks import new_lock
 
 
 @dataclass(frozen=True)
@@ -151,14 +153,29 @@ class FileScan:
     def _convert(self, stored: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """The columns `schema` of the scan, from the columns of the file."""
         arrays = []
-        for field in schema:
-            if field.name in self._constants:
-                arrays.append(pa.repeat(self._constants[field.name][0], stored.num_rows))
+        for wanted in schema:
+            if wanted.name in self._constants:
+                arrays.append(pa.repeat(self._constants[wanted.name][0], stored.num_rows))
                 continue
-            name = self._columns.stored_name(field.name)
+            name = self._columns.stored_name(wanted.name)
             column = None if name is None else stored.column(name)
-            arrays.append(self._columns.convert(column, field, stored.num_rows))
+            arrays.append(self._columns.convert(column, wanted, stored.num_rows))
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else stored
+
+
+@dataclass(eq=False)
+class OpenFile:
+    """A file that the first thread opens that reads it. It is closed with the last reference."""
+
+    open_scan: Callable[[], FileScan]
+    _lock: AbstractContextManager[bool, None] = field(default_factory=new_lock)
+    _scan: FileScan | None = None
+
+    def scan(self) -> FileScan:
+        with self._lock:
+            if self._scan is None:
+                self._scan = self.open_scan()
+            return self._scan
 
 
 def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:

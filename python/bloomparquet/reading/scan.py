@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -34,11 +32,10 @@ from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.collations import compared_names
 from bloomparquet.reading.cost import MatchedShare, parts, read_ahead, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, result_field
-from bloomparquet.reading.file_scan import Condition, FileScan, wanted_values
+from bloomparquet.reading.file_scan import Condition, FileScan, OpenFile, wanted_values
 from bloomparquet.reading.formats import reader_of
 from bloomparquet.reading.interface import FormatReader
 from bloomparquet.storage.files import FileInfo, ReadCount
-from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.staleness import checked
 from bloomparquet.storage.table_formats import OnTableLog
@@ -207,21 +204,6 @@ class _Part(NamedTuple):
     size: int
 
 
-@dataclass(eq=False)
-class _OpenFile:
-    """A file that the first thread opens that reads it. It is closed with the last reference."""
-
-    open_scan: Callable[[], FileScan]
-    _lock: AbstractContextManager[bool, None] = field(default_factory=new_lock)
-    _scan: FileScan | None = None
-
-    def scan(self) -> FileScan:
-        with self._lock:
-            if self._scan is None:
-                self._scan = self.open_scan()
-            return self._scan
-
-
 class _Scan:
     """The scan of one plan. `schema` is the schema of the result."""
 
@@ -369,14 +351,14 @@ class _Scan:
         storage, listed = self._plan.dataset.storage, self._plan.table.files
         for file_index, of_file in groupby(parts, attrgetter("file_index")):
             open_scan = partial(self._scan_of, file_index)
-            shared = _OpenFile(open_scan)
+            shared = OpenFile(open_scan)
             for part in of_file:
                 is_last = [True, *[False] * (len(part.jobs) - 1)].pop
-                files = [shared if storage.shares_open_files else _OpenFile(open_scan) for _ in part.jobs]
+                files = [shared if storage.shares_open_files else OpenFile(open_scan) for _ in part.jobs]
                 reads = [self._read_units(file, units) for file, units in zip(files, part.jobs, strict=True)]
                 yield [checked(storage, listed[file_index], read, is_last) for read in reads], part.size
 
-    def _read_units(self, file: _OpenFile, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def _read_units(self, file: OpenFile, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         for unit in units:
             if self._amounts is not None:
                 self._amounts.add_unit()

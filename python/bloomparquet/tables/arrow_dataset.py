@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from bloomparquet.errors import UnsupportedError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning import dataset as files
 from bloomparquet.planning.dataset import PathLike, Paths
@@ -17,9 +18,10 @@ from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.tables.arrow_view import UNREADABLE, ArrowView, View
 from bloomparquet.tables.dataset import Dataset, vars_of
 from bloomparquet.tables.delta import open_delta
-from bloomparquet.tables.iceberg import open_iceberg, open_scan
+from bloomparquet.tables.iceberg import open_iceberg
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from deltalake import DeltaTable
     from pyiceberg.table import DataScan
     from pyiceberg.table import Table as IcebergTable
@@ -102,7 +104,7 @@ def dataset(
     elif module == "deltalake":
         listed = open_delta(given, None, None, filesystem_or_options(filesystem, storage_options), keys)
     elif module == "pyiceberg":
-        table, snapshot_id, condition, names = open_scan(given)
+        table, snapshot_id, condition, names = _open_scan(given)
         listed = open_iceberg(table, snapshot_id, filesystem_or_options(filesystem, storage_options), keys)
         if names is not None:
             of_scan = ArrowView(listed, replace(view, names=names, condition=condition))
@@ -113,3 +115,24 @@ def dataset(
             base_path=base_path, keys=keys, table_log=table_log,
         )  # fmt: skip
     return ArrowDataset(**vars_of(listed), view=view)
+
+
+def _open_scan(
+    source: IcebergTable | DataScan,
+) -> tuple[IcebergTable, int | None, pc.Expression | None, tuple[str, ...] | None]:
+    """The table of `source`, and of a scan its snapshot, its filter and the names of its columns."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.expressions.visitors import bind
+    from pyiceberg.io.pyarrow import expression_to_pyarrow
+    from pyiceberg.table import DataScan, Table
+
+    if not isinstance(source, DataScan):
+        return source, None, None, None
+    if source.limit is not None:
+        raise UnsupportedError("the scan of the Iceberg table has a limit; give head() or the engine's query the limit")
+    table = Table(("scan",), source.table_metadata, "", source.io, NoopCatalog("scan"))
+    schema = source.update(selected_fields=("*",)).projection()
+    where = bind(schema, source.row_filter, source.case_sensitive)
+    condition = None if isinstance(where, AlwaysTrue) else expression_to_pyarrow(where)
+    return table, source.snapshot_id, condition, tuple(source.projection().column_names)

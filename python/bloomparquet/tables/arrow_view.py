@@ -19,7 +19,7 @@ from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.open import scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.planning.plan import ScanPlan
-from bloomparquet.query.expressions import bind_expression, names_in, project
+from bloomparquet.query.expressions import bind_expression, names_in, project, projected_schema
 from bloomparquet.reading.scan import first_rows, plan_scan, read_plan
 from bloomparquet.storage.forks import lazy_property
 
@@ -195,20 +195,25 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         else:
             names = self.view.names if columns is None else columns
         reader = read_plan(self._plan(expression), names, schema=self._whole)
-        schema, batches = reader.schema, _sliced(reader, batch_size)
+        batches = _sliced(reader, batch_size)
+        if not isinstance(columns, dict):
+            return pa.RecordBatchReader.from_batches(reader.schema, batches)
+        projected = (part for batch in batches for part in project(columns, batch).to_batches())
+        return pa.RecordBatchReader.from_batches(self.projected_schema(columns), projected)
+
+    def projected_schema(self, columns: _Columns) -> pa.Schema:
+        """The columns of a scan of `columns`."""
         if isinstance(columns, dict):
-            empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-            schema = project(columns, empty).schema
-            batches = (part for batch in batches for part in project(columns, batch).to_batches())
-        return pa.RecordBatchReader.from_batches(schema, batches)
+            return projected_schema(columns, self._whole)
+        return self.schema if columns is None else pa.schema([self._whole.field(name) for name in columns])
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
     """A scan of a data set, with the methods of pyarrow's scanners. Each call plans and reads anew.
 
-    It is none of pyarrow's scanners: those read ahead in threads of Arrow, which would wait there for each other while
-    this package decodes. Its batches are read by the thread that asks for them, and by threads of this package.
+    It is not a pyarrow scanner. A pyarrow scanner asks for batches in Arrow's threads, and decoding them needs the same
+    threads, so that two scans at once may wait for each other for ever. Here, the caller's thread asks.
     """
 
     dataset: ArrowView
@@ -222,7 +227,7 @@ class Scan:
 
     @property
     def projected_schema(self) -> pa.Schema:
-        return self.to_reader().schema
+        return self.dataset.projected_schema(self.columns)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as record batches. It plans now, and each batch is read when it is asked for."""
@@ -246,16 +251,16 @@ class Scan:
     def take(self, indices: Any) -> pa.Table:
         """The rows at these positions. Reads all batches, as pyarrow does, one in memory at a time."""
         wanted = np.asarray(pa.array(indices, pa.int64()))
-        reader, found, places, start = self.to_reader(), [], [], 0
+        reader, taken, positions, start = self.to_reader(), [], [np.zeros(0, np.int64)], 0
         for batch in reader:
             (here,) = np.nonzero((wanted >= start) & (wanted < start + batch.num_rows))
-            found.append(batch.take(pa.array(wanted[here] - start)))
-            places.append(here)
+            taken.append(batch.take(pa.array(wanted[here] - start)))
+            positions.append(here)
             start += batch.num_rows
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < start:
             raise IndexError(f"there are {start} rows; found the positions {wanted.min()} to {wanted.max()}")
-        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *places]))
-        return pa.Table.from_batches(found, reader.schema).take(pa.array(order))
+        order = np.argsort(np.concatenate(positions))
+        return pa.Table.from_batches(taken, reader.schema).take(pa.array(order))
 
     def count_rows(self) -> int:
         """The number of rows."""

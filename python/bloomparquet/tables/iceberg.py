@@ -30,12 +30,11 @@ from bloomparquet.tables.iceberg_schema import arrow_type, table_columns, to_val
 from bloomparquet.tables.live_files import list_live_files
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
-    from pyiceberg.table import DataScan, Table
+    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.types import NestedField
 
@@ -98,27 +97,6 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
         tuple(columns.schema.field(name).type for name in partitions.names), FileFormat.PARQUET, keys, columns,
         deletes if any(deletes) else (), root, partitions.fallbacks,
     )  # fmt: skip
-
-
-def open_scan(
-    source: Table | DataScan,
-) -> tuple[Table, int | None, pc.Expression | None, tuple[str, ...] | None]:
-    """The table of `source`, and of a scan its snapshot, its filter and the names of its columns."""
-    from pyiceberg.catalog.noop import NoopCatalog
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.expressions.visitors import bind
-    from pyiceberg.io.pyarrow import expression_to_pyarrow
-    from pyiceberg.table import DataScan, Table
-
-    if not isinstance(source, DataScan):
-        return source, None, None, None
-    if source.limit is not None:
-        raise UnsupportedError("the scan of the Iceberg table has a limit; give head() or the engine's query the limit")
-    table = Table(("scan",), source.table_metadata, "", source.io, NoopCatalog("scan"))
-    schema = source.update(selected_fields=("*",)).projection()
-    where = bind(schema, source.row_filter, source.case_sensitive)
-    condition = None if isinstance(where, AlwaysTrue) else expression_to_pyarrow(where)
-    return table, source.snapshot_id, condition, tuple(source.projection().column_names)
 
 
 def open_metadata(table: Table | PathLike) -> Table:
