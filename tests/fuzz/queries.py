@@ -151,7 +151,7 @@ def plan_of(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     given = request.get("options")
     given = given if isinstance(given, dict) else {}
     request["options"] = {"cache": "false", **{key: given[key] for key in given if key == "onFilterError"}}
-    request["hadoop"] = {}
+    request["storages"] = {}
     request["execution"] = None
     answer, result, _ = _worker._plan(request, _listing())
     return answer, result

@@ -30,12 +30,11 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.query.variants import VariantField
-from bloomparquet.storage.open import open_storage
+from bloomparquet.storage.host_files import HostStorage
 from pyspark_bloomparquet.jar import listing as jar_listing
-from pyspark_bloomparquet.jar.listing import ScanListing
+from pyspark_bloomparquet.jar.listing import ScanListing, Storages
 from pyspark_bloomparquet.jar.planner_worker import ranges, to_answer
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
-from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from tests.support import files
 
 UTC = dt.timezone.utc
@@ -158,8 +157,16 @@ def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
     return struct.pack(f">{len(numbers)}q", *numbers) + names.encode("utf-8", "surrogateescape")
 
 
-def parse(data: bytes, count: int) -> ScanListing:
-    return ScanListing.parse(data, count, hashlib.sha256(data).hexdigest(), StorageAccess())
+def root(number: int) -> dict[str, Any]:
+    return {"number": number, "key": f"key {number}", "isFirst": True}
+
+
+def no_reads(files: Any, ranges: Any) -> bytes:
+    raise AssertionError(f"{files} would be read")
+
+
+def parse(data: bytes, count: int, storages: dict[str, Any] | None = None) -> ScanListing:
+    return ScanListing.parse(data, count, hashlib.sha256(data).hexdigest(), Storages(storages or {}, no_reads))
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
@@ -182,11 +189,12 @@ def test_a_listing_of_a_wrong_length_is_refused(tmp_path: Path) -> None:
         parse(listing + b"file:/x\0", 1)
 
 
-def test_a_listing_of_two_file_systems_is_refused(tmp_path: Path) -> None:
+def test_a_listing_of_an_unknown_storage_is_refused(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": [1]})
-    listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0memory:/x\0".encode()
-    with pytest.raises(PlanError, match="one storage"):
-        parse(listing, 2)
+    listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0vault://a/x\0".encode()
+    for storages, message in (({}, "file:, vault://a"), ({"vault://a": root(1)}, "file:")):
+        with pytest.raises(PlanError, match=f"no storage for {message}$"):
+            parse(listing, 2, storages)
 
 
 LENIENT = PlanOptions(skip_corrupt=True, strict=False)
@@ -280,21 +288,30 @@ def test_requests_carry_the_readers_types() -> None:
 
 @pytest.mark.parametrize("name", ["day=2024-01-01 00%3A00%3A00", "straße #1?", "a%20b"])
 @pytest.mark.parametrize(
-    ("root", "called", "inner"),
+    ("at", "inner"),
     [
-        ("s3a://bucket", "bucket", "bucket"),
-        ("abfss://box@account.dfs.core.windows.net", "box", "box"),
-        ("hdfs://name:8020", "/", ""),
-        ("memory://box", "/box", "/box"),
+        ("s3a://bucket", "bucket"),
+        ("abfss://box@account.dfs.core.windows.net", "box"),
+        ("hdfs://name:8020", ""),
+        ("vault://box", "box"),
+        ("vault:", ""),
     ],
 )
-def test_remote_paths_are_not_decoded(
-    monkeypatch: pytest.MonkeyPatch, root: str, called: str, inner: str, name: str
-) -> None:
-    opened = {root: (open_storage("memory://")[0], called)}
-    monkeypatch.setattr(jar_listing, "open_storage", lambda url, _: opened[url])
-    listing = struct.pack(">2q", 12, 0) + f"{root}/{name}/x.parquet\0".encode()
-    assert parse(listing, 1).dataset.files[0].path == f"{inner}/{name}/x.parquet"
+def test_remote_paths_are_those_of_pyarrow_and_not_decoded(at: str, inner: str, name: str) -> None:
+    url = f"{at}/{name}/x.parquet"
+    dataset = parse(struct.pack(">2q", 12, 0) + f"{url}\0".encode(), 1, {at: root(1)}).dataset
+    assert dataset.files[0].path == f"{inner}/{name}/x.parquet"
+    assert isinstance(dataset.storage, HostStorage)
+    assert dataset.storage.url(dataset.files[0].path) == url
+
+
+def test_files_of_two_buckets_have_urls_as_paths() -> None:
+    urls = ["s3a://a/x", "s3a://b/x"]
+    storages = {"s3a://a": root(1), "s3a://b": root(2)}
+    listing = struct.pack(">4q", 12, 12, 0, 0) + "".join(f"{url}\0" for url in urls).encode()
+    dataset = parse(listing, 2, storages).dataset
+    assert [file.path for file in dataset.files] == urls
+    assert dataset.storage.access == (1, 2)
 
 
 def refreshed(listing: jar_listing.ScanListing) -> jar_listing.ScanListing:

@@ -120,7 +120,7 @@ def test_a_changed_object_gives_the_rows_of_plain_spark(lake: Lake, source: str,
     loaded = lake.spark.read.format(source).load(lake.table(name))
     plain = lake.spark.read.parquet(f"s3a://bucket/{name}").where(f"id = {FOUND}")
     rows, plan = ask(loaded)
-    assert (rows, plan.total, plan.kept) == ([f"({FOUND},)"], FILES * GROUPS, 1)
+    assert (rows, plan.total, plan.kept) == ([f"({FOUND},)"], FILES * GROUPS, 1), plan.reason
     after_load, after_last_plan, after_query = (loaded.where(f"id = {FOUND}") for _ in range(3))
     assert last_plan(after_last_plan)[0].kept == 1
     assert texts(after_query.collect()) == [f"({FOUND},)"]

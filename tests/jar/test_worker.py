@@ -48,19 +48,6 @@ def test_lower_is_planned_only_if_something_else_skips(tmp_path: Path, monkeypat
     assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByBloomFilter"]) == (2, 1)
 
 
-def test_explanations_show_no_secrets(tmp_path: Path) -> None:
-    path = Path(files.write(tmp_path / "x.parquet", {"a/secret+key": [1, 2]}))
-    predicate = {"op": "=", "column": ["a/secret+key"], "type": "int64", "value": 1}
-    request = request_of([path], predicate, tmp_path) | {"explain": True}
-    secrets = {}, {"fs.s3a.secret.key": "a/secret+key"}
-    plain, hidden = (
-        json.dumps(Worker(BytesIO())._plan(request | {"hadoop": each}, listing_of([path]))[0]["plan"]["explanation"])
-        for each in secrets
-    )
-    assert "a/secret+key" in plain
-    assert plain.replace("a/secret+key", "***") == hidden
-
-
 def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]) -> None:
     for i in range(60):
         planner.send(i, lake[: 1 + i % 5], equals(i))

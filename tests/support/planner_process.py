@@ -64,7 +64,7 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "timeZone": None,
         "offsets": [],
         "options": {"cacheDirectory": str(cache)},
-        "hadoop": {},
+        "storages": {},
         "execution": None,
     }
 

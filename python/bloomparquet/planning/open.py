@@ -166,7 +166,7 @@ def has_expression_filters(dataset: Dataset, options: PlanOptions) -> bool:
     """Whether there may be Bloom filters of ``lower(column)`` or ``upper(column)``. Only an index has them."""
     if not dataset.files:
         return False
-    opened = find_index(dataset.storage, dataset.root, options.index, ReadCount(), options.index_is_url)
+    opened = find_index(dataset.storage, dataset.root, options.index, ReadCount())
     return opened is not None and opened.manifest.has_expressions
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from bloomparquet.errors import OptionError, quoted
 from bloomparquet.planning.evidence.interface import ReaderTypes
 from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.query.predicate import Predicate
 
 OnFilterError = Literal["keep", "fail"]
@@ -26,8 +27,8 @@ class PlanOptions:
       ones, a column skips nothing. For elements of lists and maps, the path ends with `element`, `key` or `value`.
     * `pushed`: a second predicate that rows must match. It is never strict, and not part of :attr:`ScanPlan.where`.
     * `cache`: keeps the footers and filters that plans read.
-    * `index`: where the index of the data set is: ``"auto"`` beside the data, ``"off"`` for none, or a directory.
-    * `index_is_url`: whether `index` may name any storage, and options of it. Not if it comes from a query.
+    * `index`: where the index of the data set is: ``"auto"`` beside the data, ``"off"`` for none, or a directory, as a
+      path or URL, or with its storage.
     """
 
     timezone: str | None = "UTC"
@@ -39,8 +40,7 @@ class PlanOptions:
     reader_types: ReaderTypes = field(default_factory=dict)
     pushed: Predicate | None = None
     cache: PlanCache = process_cache
-    index: str = "auto"
-    index_is_url: bool = True
+    index: str | IndexDirectory = "auto"
 
     def __post_init__(self) -> None:
         if self.on_filter_error not in ("keep", "fail"):

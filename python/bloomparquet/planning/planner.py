@@ -42,7 +42,7 @@ from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.variants import VariantField, to_provable_conditions
 from bloomparquet.query.verdict import Decision, decide
-from bloomparquet.storage.files import FileInfo, ReadCount
+from bloomparquet.storage.files import FileEnds, FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -121,7 +121,8 @@ def plan(
 
 def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = DEFAULT_OPTIONS) -> ScanPlan:
     """Plan a scan of files that are listed already; see :func:`plan`."""
-    footer_reads, filter_reads = ReadCount(), ReadCount()  # opening an index counts as reading footers
+    ends = None if isinstance(dataset.storage, LocalStorage) else FileEnds()
+    footer_reads, filter_reads = ReadCount(ends=ends), ReadCount(ends=ends)  # an index counts as footers
     began = time.perf_counter()
     watch = Stopwatch()
     predicate = parse_where(where)
@@ -161,6 +162,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     codes, row_group_counts = np.full(len(table), KEPT, np.uint8), None
     if conditions:
         codes, row_group_counts, *_ = judge(units, provable, request)
+    footer_reads.ends = filter_reads.ends = None
     return ScanPlan(
         dataset=dataset,
         where=None if predicate is None else rename(predicate, resolved.paths),
@@ -202,7 +204,7 @@ def _open(
     is_whole = len(file_positions) == len(dataset.files)
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
-    index = find_index(dataset.storage, dataset.root, options.index, reads, options.index_is_url) if files else None
+    index = find_index(dataset.storage, dataset.root, options.index, reads) if files else None
     left_out: dict[FileInfo, BloomParquetError] = {}
     table = open_table(
         dataset, files, reads, left_out=left_out if options.skip_corrupt else None, unreadable=unreadable,

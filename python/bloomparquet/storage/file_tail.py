@@ -39,7 +39,7 @@ def read_file_tails(
     ``tail_size(file, end)`` returns the size of the tail, at most that of the file. `end` is the last 2 KiB of the
     file or more, or the whole file.
     """
-    position, guess = 0, _FIRST_GUESS
+    position, guess = 0, max(_FIRST_GUESS, storage.merge_gap // 4)
     while position < len(files):
         # The tails of a data set have similar sizes: guess from the first files how much to read of the others.
         at_once = min(_BYTES_AT_ONCE // guess, _MAX_FILES_AT_ONCE) if position else _FIRST_FILES

@@ -18,11 +18,13 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.fs
 
-from bloomparquet.errors import OptionError, UnsupportedError, quoted
+from bloomparquet.errors import LimitError, OptionError, UnsupportedError, quoted
 from bloomparquet.storage.descriptors import open_data
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
 from bloomparquet.storage.globs import find_local, is_glob, matches_glob
 from bloomparquet.storage.links import require_no_loop
+
+_MOST_ENDS_BYTES = 128 * 1024 * 1024
 
 
 class FileInfo(NamedTuple):
@@ -64,12 +66,38 @@ class ListingNotes:
     links: list[str] = field(default_factory=list)
 
 
+class FileEnds:
+    """The ends of files that a plan has read. Bloom filters usually lie just before the footer, so they are there."""
+
+    def __init__(self) -> None:
+        self._ends: dict[FileInfo, tuple[int, memoryview]] = {}
+        self._bytes = 0
+
+    def keep(self, file: FileInfo, start: int, data: memoryview) -> None:
+        """Keep `data`, which was read from `start` on, if `file` ends with it."""
+        if start + len(data) == file.size and self._bytes + len(data) <= _MOST_ENDS_BYTES:
+            self._ends[file] = start, data
+            self._bytes += len(data)
+
+    def fill(self, file: FileInfo, start: int, view: memoryview) -> bool:
+        """Fill `view` from `start` on, if these bytes are kept."""
+        first, data = self._ends.get(file, (file.size, memoryview(b"")))
+        is_kept = first <= start and start + len(view) <= first + len(data)
+        if is_kept:
+            view[:] = data[start - first : start - first + len(view)]
+        return is_kept
+
+
 @dataclass(slots=True)
 class ReadCount:
-    """Requests to a storage, and the bytes that they returned, gaps between merged ranges included."""
+    """Requests to a storage, and the bytes that they returned, gaps between merged ranges included.
+
+    `ends`: what is kept between the reads of one plan, if the storage is remote.
+    """
 
     requests: int = 0
     bytes: int = 0
+    ends: FileEnds | None = field(default=None, repr=False, compare=False)
 
     def add(self, other: ReadCount) -> None:
         """Count the reads of another thread, or of another part of the work."""
@@ -105,6 +133,10 @@ class Storage(Protocol):
 
     def open_file(self, path: str) -> pyarrow.NativeFile:
         """The file at `path`, for pyarrow's readers."""
+
+    def read_whole(self, path: str, most: int) -> bytes:
+        """The bytes of a file. Raises FileNotFoundError, IsADirectoryError, and LimitError if there are more than
+        `most`. Takes two requests of a remote storage, or one if there is no file."""
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
         """Fill each of `views` from its offset in the file, and return the version that was read, if the storage
@@ -182,6 +214,14 @@ class LocalStorage:
 
     def open_file(self, path: str) -> pyarrow.NativeFile:
         return self.filesystem.open_input_file(os.fsencode(path))  # a name need not be UTF-8
+
+    def read_whole(self, path: str, most: int) -> bytes:
+        status = os.stat(path)  # first: to open a pipe would wait
+        if not stat.S_ISREG(status.st_mode):
+            raise IsADirectoryError(path)
+        require_size(path, status.st_size, most)
+        with open_data(path) as file:
+            return file.read(most) or b""
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
         # One lookup makes tens of thousands of these reads: keep the loop small.
@@ -269,10 +309,23 @@ class ArrowStorage:
         except pa.ArrowInvalid as error:
             raise UnsupportedError(f"{path}: pyarrow opens no file of this name ({error}); rename it") from error
 
+    def read_whole(self, path: str, most: int) -> bytes:
+        # Looking for a missing object before it is opened would be two requests.
+        with self.filesystem.open_input_file(path) as stream:
+            require_size(path, stream.size(), most)
+            data: bytes = stream.read_buffer().to_pybytes()  # not `read`, which never frees its memory when it fails
+            return data
+
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
         with self.open_file(path) as file:
             fill_views(file, path, offsets, views, is_native=self.is_native)
             return FileInfo(path, *size_and_time(file)) if self.is_native else None
+
+
+def require_size(path: str, size: int, most: int) -> None:
+    """Raise LimitError if a file has more than `most` bytes."""
+    if size > most:
+        raise LimitError(f"{path} has {size} bytes; expected at most {most}")
 
 
 @contextmanager

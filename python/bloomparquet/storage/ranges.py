@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import FileEnds, FileInfo, ReadCount, Storage
+from bloomparquet.storage.host_files import HostStorage
 from bloomparquet.storage.staleness import require_same, require_unchanged_locally
 
 Job = TypeVar("Job")
@@ -76,9 +77,11 @@ def read_ranges(
     run_end = np.append(reach[first[1:] - 1], reach[-1]) - run_file * stride
     run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
     buffer = np.empty(run_at[-1], np.uint8)
-    _read_runs(storage, files, run_file, run_start, run_at, buffer.data)
-    reads.requests += len(first)
-    reads.bytes += len(buffer)
+    views = [buffer.data[i:j] for i, j in pairwise(run_at.tolist())]
+    if reads.ends is None:
+        _read_runs(storage, files, run_file, run_start, views, reads)
+    else:
+        _read_runs_but_ends(storage, files, run_file, run_start, views, reads, reads.ends)
     result = np.empty(len(order), np.int64)
     result[order] = run_at[run] + (starts - run_start[run])
     return Ranges(buffer, result)
@@ -117,16 +120,39 @@ def prefetch(storage: Storage, read: ReadBytes, extents: Sequence[tuple[int, int
     return read_prefetched
 
 
+def _read_runs_but_ends(
+    storage: Storage,
+    files: Sequence[FileInfo],
+    file: NDArray[np.int64],
+    start: NDArray[np.int64],
+    views: Sequence[memoryview],
+    reads: ReadCount,
+    ends: FileEnds,
+) -> None:
+    """Fill `views`: from `ends` where possible. Keeps the ends of files in `ends`."""
+    of, starts = [files[i] for i in file.tolist()], start.tolist()
+    left = [i for i, info in enumerate(of) if not ends.fill(info, starts[i], views[i])]
+    if left:
+        _read_runs(storage, files, file[left], start[left], [views[i] for i in left], reads)
+    for i in left:
+        ends.keep(of[i], starts[i], views[i])
+
+
 def _read_runs(
     storage: Storage,
     files: Sequence[FileInfo],
     file: NDArray[np.int64],
     start: NDArray[np.int64],
-    at: NDArray[np.int64],
-    view: memoryview,
+    views: Sequence[memoryview],
+    reads: ReadCount,
 ) -> None:
+    reads.requests += len(views)
+    reads.bytes += sum(map(len, views))
+    if isinstance(storage, HostStorage):
+        storage.read_many(files, file, start, views)
+        return
     bounds = np.append(np.flatnonzero(np.diff(file, prepend=-1)), len(file)).tolist()
-    starts, views = start.tolist(), [view[i:j] for i, j in pairwise(at.tolist())]
+    starts = start.tolist()
     read = [files[i] for i in file[bounds[:-1]].tolist()]
     is_local = storage.threads == 1
     files_per_job = max(1, _LOCAL_READS * len(read) // len(file)) if is_local else 1

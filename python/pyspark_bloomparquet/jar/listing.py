@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from bloomparquet.errors import PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.storage.files import FileInfo, Files, LocalStorage, Storage
+from bloomparquet.storage.host_files import HostRoot, HostStorage, ReadHostFiles, roots_of
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.staleness import local_versions
-from pyspark_bloomparquet.jar.storage_access import StorageAccess
 
 UNKNOWN = 0
 """The revision of a listing whose files have no known versions, because they are not local."""
 
-_STORAGE_RETRY_SECONDS = 60
-MAX_ERROR_LENGTH = 500  # characters
-_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
-
-# The message and the time of the next attempt, by root and digest of the access.
-_storage_errors: dict[tuple[str, str], tuple[str, float]] = {}
 _revisions = count(1)
 
 LocalVersions: TypeAlias = Sequence[tuple[int, int, int, int]]
 """Size, modification time, inode and change time of each file."""
+
+
+class Storages:
+    """The storages of a request: local files, which this process reads, and those below `roots`, which the jar reads.
+
+    `roots` are the field `storages` of the request.
+    """
+
+    def __init__(self, roots: Mapping[str, Any], read: ReadHostFiles) -> None:
+        self._roots = {root: HostRoot(each["number"], each["key"], each["isFirst"]) for root, each in roots.items()}
+        self._read = read
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Other numbers stand for other credentials."""
+        return tuple(sorted(each.number for each in self._roots.values()))
+
+    def of(self, urls: Sequence[str]) -> tuple[Storage, Sequence[str]]:
+        """The storage of `urls`, as Hadoop writes them, and their paths there."""
+        roots = roots_of(urls)
+        if len(roots) == 1 and (roots[0].startswith("file:") or not roots[0]):
+            return open_storage("/")[0], [url[len(roots[0]) :] for url in urls]
+        if unknown := [root for root in roots if root not in self._roots]:
+            raise PlanError(f"the request names no storage for {', '.join(unknown)}")
+        storage = HostStorage(roots, self._roots, self._read)
+        return storage, list(map(storage.path, urls))
+
+    def index(self, location: str) -> str | IndexDirectory:
+        """The option `index`: a word, a local directory, or the URL of one that the jar reads."""
+        if "/" not in location or location.startswith("/"):
+            return location
+        storage, (directory,) = self.of([location])
+        return IndexDirectory(storage, directory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +66,7 @@ class ScanListing:
 
     `paths` and `known` are the paths and the versions of the files of `dataset`. `revision` is a number of this process
     that no other listing has, and that changes with the versions. `versions` are the versions as the bytes that the jar
-    gets; see :mod:`pyspark_bloomparquet.jar.protocol`. `unused` are Hadoop's settings that the storage was opened
-    without.
+    gets; see :mod:`pyspark_bloomparquet.jar.protocol`.
     """
 
     dataset: Dataset
@@ -50,13 +74,12 @@ class ScanListing:
     known: LocalVersions = ()
     revision: int = UNKNOWN
     versions: bytes = b""
-    unused: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, data: bytes, files: int, digest: str, access: StorageAccess) -> ScanListing:
+    def parse(cls, data: bytes, files: int, digest: str, storages: Storages) -> ScanListing:
         """The listing of a request. It has no partition values: Spark has already applied its partition filters.
 
-        Raises PlanError unless `data` are `files` files on one storage, and have the SHA-256 `digest`.
+        Raises PlanError unless `data` are `files` files and have the SHA-256 `digest`.
         """
         computed = hashlib.sha256(data).hexdigest()
         if computed != digest:
@@ -65,10 +88,10 @@ class ScanListing:
         paths = data[16 * files :].decode("utf-8", "surrogateescape").split("\0")[:-1]
         if len(paths) != files:
             raise PlanError(f"the request has {len(paths)} paths; expected {files}")
-        storage, inner, unused = _on_one_storage(paths, access)
+        storage, inner = storages.of(paths)
         sizes, times = numbers[:files].tolist(), (numbers[files:] * 1_000_000).tolist()
         dataset = Dataset(storage, Files(map(FileInfo, inner, sizes, times)), (), ((),) * files)
-        return cls(dataset, inner, unused=unused)
+        return cls(dataset, inner)
 
     def present_versions(self) -> LocalVersions | None:
         """The present versions of the files; None if they are not local. Raises FileNotFoundError.
@@ -96,42 +119,3 @@ class ScanListing:
         )
         versions = b"".join(each.astype(each.dtype.newbyteorder(">")).tobytes() for each in numbers)
         return ScanListing(dataset, self.paths, now, next(_revisions), versions)
-
-
-def _on_one_storage(paths: list[str], access: StorageAccess) -> tuple[Storage, list[str], tuple[str, ...]]:
-    """The storage of all `paths`, their paths in it, and the unused settings of `access`. PlanError for several
-    storages."""
-    match = _ROOT.match(paths[0])
-    root = match.group() if match else ""
-    stray = next((path for path in paths if not path.startswith(f"{root}/")), None)
-    if stray is not None:
-        raise PlanError(f"the files of one scan must be on one storage; found {paths[0]} and {stray}")
-    # Only the root is parsed as a URI: Hadoop does not escape blanks and percent signs in paths.
-    storage, inner, unused = _open(root, access)
-    return storage, [inner + path[len(root) :] for path in paths], unused
-
-
-def _open(root: str, access: StorageAccess) -> tuple[Storage, str, tuple[str, ...]]:
-    """The storage at a scheme and authority, the path of its root in it, and the unused settings of `access`.
-
-    Raises PlanError if the storage cannot be opened; that error is cached for a minute.
-    """
-    if root.startswith("file:") or not root:
-        return open_storage("/")[0], "", ()
-    key = root, access.digest
-    message, until = _storage_errors.get(key, ("", 0.0))
-    if time.monotonic() >= until:
-        try:
-            translation = access.translate(root)
-            storage, inner = open_storage(root, translation.options)
-            return storage, inner.rstrip("/"), translation.unused
-        except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-            message = f"the planner's Python cannot open {root}: {first_line(error, access)}"
-            _storage_errors[key] = message, time.monotonic() + _STORAGE_RETRY_SECONDS
-    raise PlanError(message)
-
-
-def first_line(error: BaseException, access: StorageAccess) -> str:
-    """The first line of an error's message, without secrets, shortened; the name of its class if it has none."""
-    message: str = access.without_secrets(str(error))  # first: half of a secret would not be found
-    return (message.splitlines() or [type(error).__name__])[0][:MAX_ERROR_LENGTH]

@@ -24,12 +24,14 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.storage.forks import new_lock
-from pyspark_bloomparquet.jar.listing import MAX_ERROR_LENGTH, LocalVersions, ScanListing, first_line
+from pyspark_bloomparquet.jar.jar_reads import JarReads
+from pyspark_bloomparquet.jar.listing import LocalVersions, ScanListing, Storages
 from pyspark_bloomparquet.jar.protocol import (
     COUNT_PREFIX,
     VERSION,
@@ -39,7 +41,6 @@ from pyspark_bloomparquet.jar.protocol import (
     to_reader_types,
     write_frame,
 )
-from pyspark_bloomparquet.jar.storage_access import StorageAccess
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
@@ -49,6 +50,7 @@ _CACHED_LOOKS = 16
 _LOOK_SECONDS = 1.0  # how old a look at files may be for a plan of the same query
 _MAX_ERRORS = 3
 _MAX_INDEX_WARNINGS = 16
+_MAX_ERROR_LENGTH = 500  # characters
 _FORMATS = {each.value: each for each in FileFormat}
 _HEARTBEAT_SECONDS = 2
 _SHUTDOWN_SECONDS = 10
@@ -84,7 +86,7 @@ class _IndexWarnings(logging.Handler):
         self._texts: deque[str] = deque(maxlen=_MAX_INDEX_WARNINGS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._texts.append(record.getMessage()[:MAX_ERROR_LENGTH])
+        self._texts.append(record.getMessage()[:_MAX_ERROR_LENGTH])
 
     def take(self) -> list[str]:
         return [self._texts.popleft() for _ in range(len(self._texts))]
@@ -111,7 +113,8 @@ class Worker:
         self._answers = answers
         self._lock = new_lock()
         self._unanswered = 0  # requests
-        self._listings: dict[tuple[str, str], ScanListing] = {}  # by digests of files and access
+        self._reads = JarReads(self._send)
+        self._listings: dict[tuple[str, tuple[int, ...]], ScanListing] = {}  # by digest and storages
         self._looks: dict[tuple[str, str], _Look] = {}  # by digest of files and query
 
     def serve(self, requests: IO[bytes]) -> None:
@@ -120,8 +123,14 @@ class Worker:
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="plan")
         unfinished = set[Future[None]]()  # requests without an answer, or whose cache entries are not on disk
         while (frame := read_frame(requests)) is not None:
+            if "read" in frame[0]:
+                self._reads.answer(*frame)
+                continue
             if "look" in frame[0]:
                 self._look(threads, frame[0])
+                continue
+            if "forget" in frame[0]:
+                threads.submit(self._forget, frame[0]["forget"])
                 continue
             with self._lock:
                 self._unanswered += 1
@@ -130,6 +139,10 @@ class Worker:
             future.add_done_callback(unfinished.discard)
         threads.shutdown(wait=False, cancel_futures=True)
         wait(list(unfinished), _SHUTDOWN_SECONDS)
+
+    def _send(self, head: dict[str, Any], data: bytes) -> None:
+        with self._lock:
+            write_frame(self._answers, head, data)
 
     def _send_heartbeats(self) -> None:
         """Send signs of life, by which the jar tells a long plan from a process that hangs."""
@@ -148,25 +161,23 @@ class Worker:
 
     def _plan(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes, PlanCache]:
         """The answer, its data, and the cache that keeps what was read."""
-        fatal, cache, access, listing = False, process_cache, StorageAccess(), None
+        fatal, cache = False, process_cache
         try:
             _check_request(request)
             options = PlannerOptions.parse(request.get("options", {}))
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
             fatal = options.on_filter_error == "fail"
-            access = StorageAccess(options.storage_options, request["hadoop"])
-            listing = self._listing(request["listing"], data, request["files"], access, request["execution"])
+            storages = Storages(request["storages"], self._reads.read)
+            listing = self._listing(request["listing"], data, request["files"], storages, request["execution"])
             if listing is None:
                 return {"unknown": "listing"}, b"", cache
-            return *_plan_listing(listing, request, options, access, cache), cache
+            return *_plan_listing(listing, request, options, storages.index(options.index), cache), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
-            message = access.explain(first_line(error, access), _unused_settings(listing))
-            return {"error": message, "fatal": fatal}, b"", cache
+            return {"error": _first_line(error), "fatal": fatal}, b"", cache
         except BaseException as error:  # noqa: BLE001 - no failure of planning may fail a query or block it
-            message = f"{type(error).__name__}: {first_line(error, access)}"
-            return {"error": access.explain(message, _unused_settings(listing))}, b"", cache
+            return {"error": f"{type(error).__name__}: {_first_line(error)}"}, b"", cache
 
     def _look(self, threads: ThreadPoolExecutor, request: dict[str, Any]) -> None:
         """Begin to look at the present versions of a listing's files, for a plan of the same query.
@@ -190,11 +201,11 @@ class Worker:
             del self._looks[key]
 
     def _listing(
-        self, digest: str, data: bytes, files: int, access: StorageAccess, query: str | None
+        self, digest: str, data: bytes, files: int, storages: Storages, query: str | None
     ) -> ScanListing | None:
         """The listing with this `digest`, with versions of its files that are not older than `query`. None: the jar
         must send the listing."""
-        key = digest, access.digest
+        key = digest, storages.numbers
         with self._lock:
             known = self._listings.get(key)
             self._drop_old_looks()
@@ -202,7 +213,7 @@ class Worker:
         if known is None:
             if not data:
                 return None
-            known = ScanListing.parse(data, files, digest, access)
+            known = ScanListing.parse(data, files, digest, storages)
         listing = known.of_versions(known.present_versions() if look is None else look.versions.result())
         with self._lock:
             self._listings.pop(key, None)
@@ -211,9 +222,17 @@ class Worker:
                 del self._listings[next(iter(self._listings))]
         return listing
 
+    def _forget(self, digest: str) -> None:
+        """Forget what was read of the storage of a listing: of one of its files, another version may have been read."""
+        with self._lock:
+            known = [listing.dataset for (of_files, _), listing in self._listings.items() if of_files == digest]
+        for dataset in known:
+            process_cache.forget(dataset.storage)
 
-def _unused_settings(listing: ScanListing | None) -> tuple[str, ...]:
-    return () if listing is None else listing.unused
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's message, shortened; the name of its class if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_LENGTH]
 
 
 def _check_request(request: dict[str, Any]) -> None:
@@ -228,11 +247,15 @@ def _check_request(request: dict[str, Any]) -> None:
 
 
 def _plan_listing(
-    listing: ScanListing, request: dict[str, Any], options: PlannerOptions, access: StorageAccess, cache: PlanCache
+    listing: ScanListing,
+    request: dict[str, Any],
+    options: PlannerOptions,
+    index: str | IndexDirectory,
+    cache: PlanCache,
 ) -> tuple[dict[str, Any], bytes]:
     """Plan the files of `listing` for `request`. Returns the answer and its data."""
     keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-    plan_options = _plan_options(request, options, cache)
+    plan_options = _plan_options(request, options, index, cache)
     dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
     predicate = to_predicate(request["predicate"])
     explains = request.get("explain", False)
@@ -245,12 +268,13 @@ def _plan_listing(
     answer["plan"]["warnings"] += _index_warnings.take()
     if explains:
         answer["plan"]["explanation"] = plan.explain().to_dict()
-    answer["plan"] = access.without_secrets(answer["plan"])
     answer["revision"] = listing.revision
     return answer, data + (b"" if listing.revision == request["revision"] else listing.versions)
 
 
-def _plan_options(request: dict[str, Any], options: PlannerOptions, cache: PlanCache) -> PlanOptions:
+def _plan_options(
+    request: dict[str, Any], options: PlannerOptions, index: str | IndexDirectory, cache: PlanCache
+) -> PlanOptions:
     return PlanOptions(
         # Without a zone, a timestamp that needs one skips nothing.
         timezone=agreed_zone(request["timeZone"], request["offsets"]),
@@ -261,8 +285,7 @@ def _plan_options(request: dict[str, Any], options: PlannerOptions, cache: PlanC
         exact_names=True,
         reader_types=to_reader_types(request["readerTypes"]),
         cache=cache,
-        index=options.index,
-        index_is_url=False,
+        index=index,
     )
 
 

@@ -6,7 +6,7 @@ numbers in data are big-endian, 8 bytes each.
 
 A request to plan has these fields, and no data:
 
-- ``"id": 7, "version": 10``: the number of the request; :data:`VERSION`
+- ``"id": 7, "version": 11``: the number of the request; :data:`VERSION`
 - ``"format": "parquet"``: or ``orc``
 - ``"files": 1000, "listing": "1f0c…"``: the number of files, and the SHA-256 of their listing: all sizes, all
   modification times in milliseconds, then all paths in UTF-8, each followed by a zero byte
@@ -21,8 +21,9 @@ A request to plan has these fields, and no data:
 - ``"offsets": [[…, …], …]``: pairs of an instant in microseconds and the milliseconds by which the reader's clock is
   then ahead of UTC. They show whether Java's and Python's data for `timeZone` agree.
 - ``"options": {…}``: those of :class:`pyspark_bloomparquet.options.load.PlannerOptions`, as texts
-- ``"hadoop": {…}``: Hadoop's settings for the bucket or account of the files, by their general names; empty for local
-  files
+- ``"storages": {"s3a://bucket": {"number": 3, "key": "s3a://bucket", "isFirst": true}}``: the storages of the files and
+  of the index that are not local, by scheme and authority; see :class:`bloomparquet.storage.host_files.HostRoot`. The
+  jar reads them.
 - ``"explain": false``: whether `plan` in the answer gets an `explanation`, the result of ``ScanPlan.explain``
 
 The answer is one of these:
@@ -46,7 +47,18 @@ versions.
 
 While requests are being planned, the answer ``{"id": 0}`` says every few seconds that the process is alive.
 
-The request ``{"version": 10, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
+Files that are not local are read by the jar. The planner sends ``{"read": 12, "files": [[3, "s3a://bucket/a.parquet",
+86100, 1764300000000], …]}``: a number of its own, and of each file the number of its storage, its URL, and its size in
+bytes and its modification time in milliseconds, as they were listed. The data are the ranges: the positions of their
+files here, all starts, all lengths, together at most 16 MiB. The jar answers ``{"read": 12}``, with the bytes of all
+ranges as data, or ``{"read": 12, "error": "…", "kind": "missing"}``; a `kind` is ``missing``, ``end`` (of the file),
+``denied`` or ``io``. A file of the size -1 is alone, without ranges, and is read whole. Neither side waits for the
+other in the thread that receives frames.
+
+The request ``{"version": 11, "forget": "1f0c…"}`` has no answer. It says that a file of this listing has changed, so
+that another version may have been read. The planner forgets what it has read of the listing's storage.
+
+The request ``{"version": 11, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
 will be asked for in this query. The planner looks at the present versions of the files at once, so that the next plan
 of that query need not.
 
@@ -92,7 +104,7 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
-VERSION = 10
+VERSION = 11
 """The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
 of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan.
 A new option needs no new version: ``PlannerOptions.parse`` refuses names that it does not know."""

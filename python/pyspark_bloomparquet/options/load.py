@@ -95,7 +95,6 @@ class PlannerOptions:
     index: str
     cache_directory: str
     cache_max_bytes: int
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     key_provider: str | None = None
     shipped_files: str | None = None
 

@@ -121,8 +121,8 @@ READING: tuple[Option, ...] = (
         None,
         STORAGE_OPTIONS,
         "Endpoint, credentials and retries of the storage that the path lies on, as a JSON object of pyarrow's names: "
-        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, they are for planning. '
-        "Spark reads by Hadoop's settings, and without this option so does the planner.",
+        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, set Hadoop\'s settings.',
+        used_by=PYTHON,
         is_secret=True,
     ),
     Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
@@ -273,7 +273,7 @@ WRITING: tuple[Option, ...] = (
 )
 OPTIONS = (*LOADING, *WRITING)
 
-_SENT_TO_PLANNER = ("onFilterError", "cache", "index", "keyProvider", "storageOptions")
+_SENT_TO_PLANNER = ("onFilterError", "cache", "index", "keyProvider")
 PLANNER = (
     *(option for option in LOADING if option.name in _SENT_TO_PLANNER),
     Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
+from bloomparquet.planning.index.lookup import IndexDirectory, open_directory
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.elements import ElementIn, to_element_conditions
@@ -128,6 +129,9 @@ class BloomParquetReader(DataSourceReader):
         pushed = filters_to_predicate(self._filters, self._prunable_schema(listing)) if self._filters else None
         # Values of pushed filters have Spark's types. Where a file's type differs, the planner keeps its row groups.
         reader_types = {} if pushed is None else _reader_types(pushed, self.schema)
+        index: str | IndexDirectory = options.index
+        if options.index not in ("auto", "off"):
+            index = open_directory(options.index, listing.dataset.storage, is_url=False)
         plan_options = PlanOptions(
             timezone=options.time_zone,
             case_sensitive=options.case_sensitive,
@@ -135,8 +139,7 @@ class BloomParquetReader(DataSourceReader):
             skip_corrupt=options.ignore_corrupt_files,
             reader_types=reader_types,
             pushed=pushed,
-            index=options.index,
-            index_is_url=False,
+            index=index,
         )
         plan = plan_dataset(listing.dataset, self._where, plan_options)
         if self._where is not None and options.time_zone is None:

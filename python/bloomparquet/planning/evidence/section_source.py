@@ -18,6 +18,7 @@ from bloomparquet.storage.descriptors import open_untrusted
 from bloomparquet.storage.exact_reads import fill_views
 from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import new_lock
+from bloomparquet.storage.host_files import HostStorage
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
 _FIRST_READ = 256 * 1024
@@ -129,7 +130,7 @@ class StoredSource:
         self.path, self.size = path, size
         self._start_bytes = min(start_bytes or _FIRST_READ, size)
         self._start = memoryview(b"")
-        self._file = _OpenFile(storage, path)
+        self._file = _StoredFile(storage, FileInfo(path, size, 0))
 
     def read_start(self, reads: ReadCount) -> memoryview:
         self._start = self._file.read(0, self._start_bytes, reads)
@@ -146,24 +147,37 @@ class StoredSource:
         return _StoredRecords(self._file, offset, record_bytes)
 
 
-class _OpenFile(ArrowStorage):
-    """A storage of one file, which is opened only once: each time would be a request."""
+class _StoredFile:
+    """A file on a storage."""
 
-    def __init__(self, storage: Storage, path: str) -> None:
-        super().__init__(storage.filesystem, storage.key)
-        self._path, self._lock = path, new_lock()
-        self._opened: pa.NativeFile | None = None
+    def __init__(self, storage: Storage, file: FileInfo) -> None:
+        # Where a file must be opened, each time would be a request.
+        self._storage: Storage = storage if isinstance(storage, HostStorage) else _OpenFile(storage)
+        self._file, self.threads = file, storage.threads
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         """`size` bytes of the file from `offset` on. May raise ``OSError`` and FormatError."""
         return self.read_all(np.array([offset]), np.array([size]), reads).buffer.data
 
     def read_all(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], reads: ReadCount) -> Ranges:
+        if isinstance(self._storage, _OpenFile):
+            self._storage.open(self._file.path, reads)
+        return read_ranges(self._storage, [self._file], np.zeros_like(offsets), offsets, sizes, reads)
+
+
+class _OpenFile(ArrowStorage):
+    """A storage of one file, which is opened only once."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage.filesystem, storage.key)
+        self._lock = new_lock()
+        self._opened: pa.NativeFile | None = None
+
+    def open(self, path: str, reads: ReadCount) -> None:
         with self._lock:
             if self._opened is None:
-                self._opened = self.filesystem.open_input_file(self._path)
+                self._opened = self.filesystem.open_input_file(path)
                 reads.requests += 1
-        return read_ranges(self, [FileInfo(self._path, 0, 0)], np.zeros_like(offsets), offsets, sizes, reads)
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
         assert self._opened is not None
@@ -174,7 +188,7 @@ class _OpenFile(ArrowStorage):
 class _StoredRecords:
     """Records of a remote file. Those that were asked last stay in memory."""
 
-    def __init__(self, file: _OpenFile, offset: int, record_bytes: int) -> None:
+    def __init__(self, file: _StoredFile, offset: int, record_bytes: int) -> None:
         self._file, self._offset, self._bytes = file, offset, record_bytes
         self.threads = file.threads
         self._resident: dict[int, Bits] = {}

@@ -153,6 +153,16 @@ class PlanCache:
             with errors_logged(disk, self._warned):
                 disk.evict()
 
+    def forget(self, storage: Storage) -> None:
+        """Drop what was read of `storage`, also from the disk, and everything else from memory."""
+        with self._persisting, self._lock:
+            of_storage = [each.segments for each in self._parts if each.part.storage.key == storage.key]
+            for path in chain.from_iterable(of_storage):
+                with suppress(OSError):
+                    path.unlink()
+        self.clear()
+        opened_indexes.clear()
+
     def clear(self) -> None:
         """Drop everything from memory."""
         with self._lock:

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bloomparquet.errors import PlanError, quoted
 from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
@@ -83,17 +84,24 @@ _lookups: dict[tuple[Hashable, Hashable, str, str], tuple[_Lookup, float]] = {}
 _lock = new_lock()
 
 
-def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_url: bool = True) -> OpenIndex | None:
+class IndexDirectory(NamedTuple):
+    """The `directory` of an index on a storage."""
+
+    storage: Storage
+    directory: str
+
+
+def find_index(storage: Storage, root: str, location: str | IndexDirectory, reads: ReadCount) -> OpenIndex | None:
     """The index of the files below `root` of `storage`; None if there is none, or if it cannot be used.
 
     `root`: a directory, with a slash at its end. `location`: the directory of the index; ``"auto"`` for the one beside
-    the files, or ``"off"`` for none. `is_url`: see :func:`open_directory`.
+    the files, or ``"off"`` for none.
     """
     if location == "off":
         return None
     data, directory, has_local_data = storage, root + DIRECTORY, isinstance(storage, LocalStorage)
     if location != "auto":
-        storage, directory = open_directory(location, storage, is_url)
+        storage, directory = open_directory(location, storage) if isinstance(location, str) else location
     directory = directory.rstrip("/")
     # The tables of an opened index read the data files by the storage of its first user.
     key = data.access, storage.access, directory, root
@@ -120,7 +128,7 @@ def find_index(storage: Storage, root: str, location: str, reads: ReadCount, is_
     return current.opened
 
 
-def open_directory(location: str, data: Storage, is_url: bool = True) -> tuple[Storage, str]:
+def open_directory(location: str, data: Storage, is_url: bool = True) -> IndexDirectory:
     """The storage of the index at `location`, and its directory there. It is the storage of the data if both are in one
     bucket, so that the options of the data serve the index too.
 
@@ -132,15 +140,15 @@ def open_directory(location: str, data: Storage, is_url: bool = True) -> tuple[S
     scheme = "s3" if scheme == "s3a" else scheme
     is_native = mark and scheme in OPTIONS and "?" not in (inner if is_url else authority)
     if is_native and str(data.key).partition("?")[0] == f"{scheme}://{authority.rpartition('@')[2]}":
-        return data, path_of(scheme, inner)
+        return IndexDirectory(data, path_of(scheme, inner))
     if is_native and not is_url:
-        return open_storage(f"{scheme}://{authority}")[0], path_of(scheme, inner)
+        return IndexDirectory(open_storage(f"{scheme}://{authority}")[0], path_of(scheme, inner))
     if not is_url and mark and scheme != "file":
         raise PlanError(
             f"option index is {quoted(location)}; expected auto, off, a local directory, or one on s3a, "
             f"{', '.join(OPTIONS)}"
         )
-    return open_storage(location)
+    return IndexDirectory(*open_storage(location))
 
 
 def _look(

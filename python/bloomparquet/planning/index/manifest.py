@@ -32,6 +32,7 @@ SEGMENT_SUFFIX = ".segment"
 VERSION = 1
 """Raise it with every change of what segments hold or mean: an index of another version counts as absent."""
 WRITER = f"index {VERSION}"
+_MOST_BYTES = 1 << 30
 _ATTEMPTS = 10  # to read a manifest that other processes replace
 
 
@@ -128,13 +129,10 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
         return _read_local(storage, directory, path, reads, _ATTEMPTS)
     reads.requests += 1
     try:
-        # Looking for a missing object before it is opened would be two requests.
-        with storage.filesystem.open_input_file(path) as stream:
-            reads.requests += 1
-            # Not `read`, which never frees its memory when it fails.
-            content = stream.read_buffer().to_pybytes()
+        content = storage.read_whole(path, _MOST_BYTES)
     except FileNotFoundError:
         return None
+    reads.requests += 1
     reads.bytes += len(content)
     return Manifest.from_bytes(path, content)
 

@@ -35,7 +35,7 @@ from bloomparquet.query.families import ColumnType
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import lazy_property, new_lock
-from bloomparquet.storage.staleness import require_unchanged
+from bloomparquet.storage.staleness import require_unchanged_locally
 
 T = TypeVar("T")
 
@@ -300,7 +300,7 @@ class RowGroups:
             for file, footer in zip(missing, footers, strict=True):
                 assert footer is not None
                 if not self._agrees(file, footer):
-                    require_unchanged(self.storage, self.files[file])
+                    require_unchanged_locally(self.storage, self.files[file])
                     raise FileChangedError(
                         f"{self.paths[file]}: the footer differs from the cached one although the file's size and time "
                         "are the same; list the file and read it again"

@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from bloomparquet.errors import EncryptionError, FormatError, OptionError
+from bloomparquet.errors import EncryptionError, LimitError, OptionError
 from bloomparquet.storage.files import Storage
 
 KEY_BYTES = (16, 24, 32)
@@ -84,20 +84,13 @@ def read_external(storage: Storage, path: str) -> dict[str, str]:
     name = path.rpartition("/")[2]
     material_path = f"{path.removesuffix(name)}_KEY_MATERIAL_FOR_{name}.json"
     try:
-        (info,) = storage.list_files(material_path, recursive=False)
-        if info.path.rpartition("/")[2] != material_path.rpartition("/")[2]:
-            raise EncryptionError(f"{material_path} is not a file")
-        if info.size > _MOST_FILE:
-            raise EncryptionError(
-                f"{material_path} has {info.size} bytes; expected key material of at most {_MOST_FILE}"
-            )
-        raw = bytearray(info.size)
-        if raw:
-            storage.read_into(material_path, [0], [memoryview(raw)])
+        raw = storage.read_whole(material_path, _MOST_FILE)
     except FileNotFoundError:
         raise EncryptionError(f"the file's key material should be in {material_path}, which is missing") from None
-    except (ValueError, FormatError):  # a directory, or a file that has just become shorter
-        raise EncryptionError(f"{material_path} is not a file, or changed while it was read") from None
+    except IsADirectoryError:
+        raise EncryptionError(f"{material_path} is not a file") from None
+    except LimitError as error:
+        raise EncryptionError(f"the file's key material: {error}") from None
     return _object(raw, material_path)
 
 

@@ -1,10 +1,12 @@
 package io.bloomparquet.spark.files;
 
+import io.bloomparquet.spark.support.DaemonThreads;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -13,11 +15,9 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -25,22 +25,15 @@ import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Finds the present versions of files on one storage that is not local, with few requests: by listing the tree of several
- * directories, else each directory, else by asking for the file.
+ * Finds the present versions of files that are not local, with few requests for each storage: by listing the tree of
+ * several directories, else each directory, else by asking for the file.
  *
  * <p>There may be many more files than those that are looked for. So a listing ends after as many pages as the requests
  * that it replaces.
  */
 public final class PresentVersions {
   private static final int PAGE = 1000; // files that S3 lists for one request
-  private static final ExecutorService THREADS =
-      Executors.newFixedThreadPool(
-          32,
-          work -> {
-            Thread thread = new Thread(work, "bloomparquet-look");
-            thread.setDaemon(true);
-            return thread;
-          });
+  private static final ExecutorService THREADS = DaemonThreads.pool(32, "bloomparquet-look");
 
   private final FileSystem storage;
   private final Set<Path> left = ConcurrentHashMap.newKeySet();
@@ -50,15 +43,27 @@ public final class PresentVersions {
     this.storage = storage;
   }
 
+  /** Finds the storage of a path. */
+  @FunctionalInterface
+  public interface Opener {
+    FileSystem open(Path path) throws IOException;
+  }
+
   /** The versions of those of {@code files} that exist. Throws if this takes longer than {@code millis}. */
-  public static Map<Path, FileVersion> of(Collection<Path> files, Configuration conf, long millis) throws IOException {
-    if (files.isEmpty()) {
-      return Map.of();
+  public static Map<Path, FileVersion> of(Collection<Path> files, Opener opener, long millis) throws IOException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    Map<Path, FileVersion> found = new HashMap<>();
+    for (List<Path> some : files.stream().collect(Collectors.groupingBy(PresentVersions::root)).values()) {
+      PresentVersions look = new PresentVersions(opener.open(some.get(0)));
+      look.left.addAll(some);
+      look.find(end);
+      found.putAll(look.found);
     }
-    PresentVersions look = new PresentVersions(files.iterator().next().getFileSystem(conf));
-    look.left.addAll(files);
-    look.find(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis));
-    return look.found;
+    return found;
+  }
+
+  private static List<String> root(Path path) {
+    return Arrays.asList(path.toUri().getScheme(), path.toUri().getAuthority());
   }
 
   private void find(long end) throws IOException {

@@ -65,7 +65,9 @@ record SkippedFiles(byte[] packed) implements Serializable {
         }
       }
     }
-    Map<Path, FileVersion> present = PresentVersions.of(remote.keySet(), check.configuration(), Integer.MAX_VALUE);
+    Map<Path, FileVersion> present =
+        PresentVersions.of(
+            remote.keySet(), path -> path.getFileSystem(check.configuration()), Integer.MAX_VALUE);
     remote.forEach((path, planned) -> check.require(path, planned, present.get(path)));
   }
 }

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.FileVersion;
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.files.PresentVersions;
 import java.io.IOException;
 import java.lang.ref.SoftReference;
@@ -10,13 +11,14 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Deque;
 import java.util.HexFormat;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -35,6 +37,7 @@ public final class FileListing {
 
   private final FileStatus[] files;
   private String digest;
+  private Collection<Path> storages;
   private volatile FileVersions versions = FileVersions.UNKNOWN;
 
   private FileListing(FileStatus[] files) {
@@ -116,27 +119,41 @@ public final class FileListing {
   }
 
   /**
-   * Throws unless files that are not local still have the versions that Spark listed. Spark lists them when a DataFrame
-   * is loaded, and evidence may have been read then or later. So call it after a plan: whatever the plan goes by is of
-   * the listed versions if the files still have them.
+   * Which of these files, none of them local, no longer has the version that Spark listed; null if all have. Spark lists
+   * them when a DataFrame is loaded, and evidence may have been read then or later. So call it after a plan: whatever the
+   * plan goes by is of the listed versions if the files still have them.
    */
-  void requireUnchanged(Configuration conf, long millis) throws PlannerException {
-    List<Path> paths = Arrays.stream(files).map(FileStatus::getPath).toList();
+  String findChange(PresentVersions.Opener opener, long millis) throws PlannerException {
     Map<Path, FileVersion> present;
     try {
-      present = PresentVersions.of(paths, conf, millis);
+      present = PresentVersions.of(Arrays.stream(files).map(FileStatus::getPath).toList(), opener, millis);
     } catch (IOException | RuntimeException error) {
       throw new PlannerException("cannot look at the present versions of " + files.length + " files: " + error);
     }
     for (int i = 0; i < files.length; i++) {
       FileVersion now = present.get(path(i));
       if (now == null || !version(i).isStill(now)) {
-        throw new PlannerException(
-            String.format(
-                "%s changed since Spark listed it: expected %s, found %s. Load the DataFrame again or run REFRESH TABLE",
-                path(i), version(i), now == null ? "no file" : now));
+        return String.format(
+            "%s changed since Spark listed it: expected %s, found %s. Load the DataFrame again or run REFRESH TABLE",
+            path(i), version(i), now == null ? "no file" : now);
       }
     }
+    return null;
+  }
+
+  /** One file of each storage. Throws if some of the files are local and others are not. */
+  synchronized Collection<Path> onePerStorage() throws PlannerException {
+    if (storages == null) {
+      Map<String, Path> paths = new LinkedHashMap<>();
+      for (FileStatus file : files) {
+        paths.putIfAbsent(Storages.root(file.getPath()), file.getPath());
+      }
+      storages = paths.values();
+    }
+    if (storages.stream().map(LocalPaths::isLocal).distinct().count() > 1) {
+      throw new PlannerException("some files of the scan are local, and others are not: " + storages);
+    }
+    return storages;
   }
 
   /** The SHA-256 of {@link #bytes}, in hexadecimal digits. */

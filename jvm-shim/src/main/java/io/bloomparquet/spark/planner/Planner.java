@@ -3,15 +3,20 @@ package io.bloomparquet.spark.planner;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.planner.Storages.Storage;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
@@ -148,14 +153,20 @@ public final class Planner {
     ObjectNode plannerOptions = request.putObject("options");
     options.planner().forEach(plannerOptions::put);
     try {
-      plannerOptions.put("index", IndexLocation.qualified(session, options.planner().get("index")));
-      request.set("hadoop", HadoopSettings.of(files.path(0), () -> options.hadoopConf(session)));
-      long start = System.nanoTime();
-      PlanResult result = ask(session, request, files, options.timeoutMillis());
-      if (!LocalPaths.isLocal(files.path(0))) {
-        long spent = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
-        files.requireUnchanged(options.hadoopConf(session), options.timeoutMillis() - spent);
-      }
+      String index = IndexLocation.qualified(session, options.planner().get("index"));
+      plannerOptions.put("index", index);
+      List<Path> paths = new ArrayList<>(files.onePerStorage());
+      paths.addAll(IndexLocation.remote(index));
+      Map<String, Storage> storages = Storages.of(paths, () -> options.hadoopConf(session));
+      ObjectNode described = request.putObject("storages");
+      storages.forEach(
+          (root, each) ->
+              described
+                  .putObject(root)
+                  .put("number", each.number())
+                  .put("key", each.key())
+                  .put("isFirst", each.isFirst()));
+      PlanResult result = ask(session, request, files, storages, options.timeoutMillis());
       result.toJson().path("warnings").forEach(each -> warnOnce(each.asText()));
       return result;
     } catch (PlannerException error) {
@@ -173,11 +184,38 @@ public final class Planner {
     return PlanResult.none(reason);
   }
 
+  /** A plan of the present versions of the files. */
+  private static PlanResult ask(
+      SparkSession session, ObjectNode request, FileListing files, Map<String, Storage> storages, long timeoutMillis)
+      throws PlannerException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+    PlannerException failed = null;
+    PlanResult result = null;
+    try {
+      result = ask(session, request, files, timeoutMillis);
+    } catch (PlannerException error) {
+      failed = error;
+    }
+    long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+    if (!LocalPaths.isLocal(files.path(0)) && (failed == null || left > 0)) {
+      // A change is also what a failure is explained by.
+      String change = files.findChange(path -> storages.get(Storages.root(path)).files(), left);
+      if (change != null) {
+        process(session).forget(files); // it may have read the new version as the listed one
+        throw new PlannerException(change);
+      }
+    }
+    if (failed != null) {
+      throw failed;
+    }
+    return result;
+  }
+
   private static PlanResult ask(SparkSession session, ObjectNode request, FileListing listing, long timeoutMillis)
       throws PlannerException {
     PlannerProcess planner = process(session);
     try {
-      return planner.ask(request, listing).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      return planner.ask(request, listing, timeoutMillis).get(timeoutMillis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       // The planner goes on, and caches what it reads for the next query.
       throw new PlannerException(

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.support.DaemonThreads;
 import io.bloomparquet.spark.support.DriverSettings;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
@@ -43,7 +44,7 @@ final class PlannerProcess {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
-  private static final int VERSION = 10;
+  private static final int VERSION = 11;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =
@@ -97,9 +98,7 @@ final class PlannerProcess {
   }
 
   private static Thread thread(Runnable work) {
-    Thread thread = new Thread(work, "bloomparquet-planner");
-    thread.setDaemon(true);
-    return thread;
+    return DaemonThreads.of(work, "bloomparquet-planner");
   }
 
   /** The process of an interpreter. Starts one if need be, and does not wait for its imports. */
@@ -173,13 +172,21 @@ final class PlannerProcess {
     send(toBytes(request), new byte[0]);
   }
 
-  /** @param request without the fields of the listing */
-  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing) throws PlannerException {
+  /** Lets the process forget what it has read of these files, because one of them has changed. There is no answer. */
+  void forget(FileListing listing) throws PlannerException {
+    send(toBytes(JSON.createObjectNode().put("version", VERSION).put("forget", listing.digest())), new byte[0]);
+  }
+
+  /**
+   * @param request without the fields of the listing
+   * @param millis how long the caller waits for the plan
+   */
+  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing, long millis) throws PlannerException {
     long id = ids.incrementAndGet();
     FileVersions known = listing.versions(this);
     request.put("id", id).put("version", VERSION);
     request.put("files", listing.count()).put("listing", listing.digest()).put("revision", known.revision());
-    Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, toBytes(request), System.nanoTime());
+    Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, toBytes(request), millis, System.nanoTime());
     waiting.put(id, waits);
     send(waits.head(), new byte[0]);
     return waits.answer();
@@ -187,7 +194,12 @@ final class PlannerProcess {
 
   /** A request that has no answer yet. */
   private record Waiting(
-      CompletableFuture<PlanResult> answer, FileListing listing, FileVersions known, byte[] head, long since) {}
+      CompletableFuture<PlanResult> answer,
+      FileListing listing,
+      FileVersions known,
+      byte[] head,
+      long millis,
+      long since) {}
 
   /** Sends in another thread: a full pipe blocks, and planningTimeout must hold for the caller. */
   private void send(byte[] head, byte[] listing) {
@@ -242,6 +254,10 @@ final class PlannerProcess {
         JsonNode head = JSON.readTree(frame(answers));
         ByteBuffer body = ByteBuffer.wrap(frame(answers));
         frames.incrementAndGet();
+        if (head.has("read")) {
+          StorageReads.begin(head, body, patience(), this::send);
+          continue;
+        }
         Waiting request = waiting.remove(head.path("id").asLong());
         if (request != null) { // else it is a sign of life
           answer(request, head, body);
@@ -254,6 +270,11 @@ final class PlannerProcess {
     } catch (IOException error) { // the pipe was closed
       end(hasExited() ? null : "closed its output");
     }
+  }
+
+  /** How long, in milliseconds, the most patient caller waits for a plan. */
+  private long patience() {
+    return waiting.values().stream().mapToLong(Waiting::millis).max().orElse(TimeUnit.NANOSECONDS.toMillis(RETRY_NANOS));
   }
 
   private void answer(Waiting request, JsonNode head, ByteBuffer body) {

@@ -1,8 +1,5 @@
 package io.bloomparquet.spark.planner;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.Scala;
 import java.util.List;
@@ -34,7 +31,6 @@ public record ScanOptions(
   static final String OFF = "off";
 
   private static final String DEFAULT_TIMEOUT = "30s";
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
    * Checks the values, and throws {@link IllegalArgumentException}. {@code OptionNames} checks the names.
@@ -50,10 +46,6 @@ public record ScanOptions(
     planner.put("cacheMaxBytes", String.valueOf(driver.cacheMaxBytes()));
     if (driver.cacheDirectory() != null) {
       planner.put("cacheDirectory", driver.cacheDirectory());
-    }
-    if (options.get("storageOptions") != null) {
-      checkStorageOptions(options.get("storageOptions"));
-      planner.put("storageOptions", options.get("storageOptions"));
     }
     if (options.get("keyProvider") != null) {
       driver.checkKeyProvider(options.get("keyProvider"));
@@ -79,20 +71,6 @@ public record ScanOptions(
   @Override
   public String toString() {
     return "ScanOptions(planning=" + planning + ")";
-  }
-
-  private static void checkStorageOptions(String given) {
-    try {
-      JsonNode options = JSON.readTree(given);
-      if (options.isObject() && options.properties().stream().allMatch(each -> each.getValue().isTextual())) {
-        return;
-      }
-    } catch (JsonProcessingException error) {
-      // thrown below; the message of this error has parts of the text
-    }
-    throw new IllegalArgumentException(
-        "option storageOptions has a wrong value; expected a JSON object of texts, such as "
-            + "{\"region\": \"eu-west-1\"}");
   }
 
   /** One of {@code choices}, of which the first is the default. */

@@ -33,7 +33,6 @@ public final class OptionNames {
           "planningTimeout",
           "cache",
           "index",
-          "storageOptions",
           "onFilterError",
           "mergeSchema",
           "recursiveFileLookup",
@@ -60,7 +59,8 @@ public final class OptionNames {
               "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
               "maxPartitionBytes", "spark.sql.files.maxPartitionBytes",
               "openCostInBytes", "spark.sql.files.openCostInBytes",
-              "minPartitionNum", "spark.sql.files.minPartitionNum"));
+              "minPartitionNum", "spark.sql.files.minPartitionNum",
+              "storageOptions", "Hadoop's settings, such as fs.s3a.endpoint,"));
 
   private static final Map<String, String> DRIVER_ONLY =
       OptionLayers.of(

@@ -1,0 +1,139 @@
+package io.bloomparquet.spark.planner;
+
+import io.bloomparquet.spark.files.LocalPaths;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.security.UserGroupInformation;
+
+/**
+ * The storages that this JVM reads for planners. A storage is one of Hadoop's {@link FileSystem} objects: the planner
+ * knows its number, and keeps what it read through one number apart from all others. So sessions with different
+ * credentials share nothing.
+ */
+final class Storages {
+  private static final int MAX_OPEN = 64;
+  private static final int MAX_FIRST = 10_000;
+  private static final Map<String, String> ENDPOINTS = Map.of("s3", "fs.s3a.endpoint", "gs", "fs.gs.storage.root.url");
+  private static final Map<Integer, Storage> OPEN = new LinkedHashMap<>(16, 0.75f, true); // the last used is last
+  private static final Map<String, Integer> FIRST = new HashMap<>();
+  private static int numbers;
+
+  private Storages() {}
+
+  /**
+   * @param root scheme and authority
+   * @param key names the files in caches: the URI, and the endpoint if the settings name one
+   * @param isFirst whether no other storage had this key before. Only the first one uses the cache on disk, where
+   *     nothing tells credentials apart.
+   * @param settings that opened it; null if Hadoop caches the object
+   */
+  record Storage(int number, String root, String key, boolean isFirst, FileSystem files, Settings settings) {}
+
+  /** Whose settings, and a hash of them. */
+  private record Settings(UserGroupInformation user, String digest) {}
+
+  /** The storages of those of these paths that are not local, by their roots. */
+  static Map<String, Storage> of(Collection<Path> paths, Supplier<Configuration> conf) throws PlannerException {
+    Map<String, Storage> storages = new LinkedHashMap<>();
+    Configuration settings = null;
+    for (Path path : paths) {
+      if (!LocalPaths.isLocal(path)) {
+        settings = settings == null ? conf.get() : settings;
+        try {
+          storages.put(root(path), of(path, settings));
+        } catch (IOException | RuntimeException error) {
+          throw new PlannerException("cannot open " + root(path) + ": " + error);
+        }
+      }
+    }
+    return storages;
+  }
+
+  private static Storage of(Path path, Configuration conf) throws IOException {
+    String root = root(path);
+    // Hadoop keeps one object for each root and user, whatever is set later, unless it is told not to.
+    boolean isCached = !conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false);
+    FileSystem files = isCached ? path.getFileSystem(conf) : null;
+    Settings settings = isCached ? null : settings(conf);
+    synchronized (OPEN) {
+      for (Storage each : OPEN.values()) {
+        if (isCached ? each.files == files : each.root.equals(root) && settings.equals(each.settings)) {
+          return OPEN.get(each.number); // marks it as used
+        }
+      }
+    }
+    files = isCached ? files : path.getFileSystem(conf);
+    String key = key(files, conf);
+    synchronized (OPEN) {
+      int number = ++numbers;
+      boolean isFirst = FIRST.size() < MAX_FIRST && FIRST.computeIfAbsent(key, each -> number) == number;
+      Storage opened = new Storage(number, root, key, isFirst, files, settings);
+      OPEN.put(number, opened);
+      for (Iterator<Storage> eldest = OPEN.values().iterator(); OPEN.size() > MAX_OPEN; ) {
+        close(eldest.next());
+        eldest.remove();
+      }
+      return opened;
+    }
+  }
+
+  /** The storage with this number; null if it has been forgotten. */
+  static Storage numbered(int number) {
+    synchronized (OPEN) {
+      return OPEN.get(number);
+    }
+  }
+
+  /** The scheme and the authority of a path. The planner finds them at the beginning of the path. */
+  static String root(Path path) {
+    String authority = path.toUri().getAuthority();
+    return path.toUri().getScheme() + ":" + (authority == null ? "" : "//" + authority);
+  }
+
+  private static String key(FileSystem files, Configuration conf) {
+    Configuration used = files.getConf() == null ? conf : files.getConf(); // S3A has put the bucket's settings there
+    String scheme = files.getUri().getScheme();
+    String endpoint = used.getTrimmed(ENDPOINTS.getOrDefault(scheme, "fs." + scheme + ".endpoint"), "");
+    return files.getUri() + (endpoint.isEmpty() ? "" : "?endpoint=" + endpoint);
+  }
+
+  /** Spark's own settings are left out: they open no storage, and differ from query to query. */
+  private static Settings settings(Configuration conf) throws IOException {
+    Map<String, String> settings = new TreeMap<>();
+    for (Map.Entry<String, String> each : conf) {
+      if (!each.getKey().startsWith("spark.")) {
+        settings.put(each.getKey(), each.getValue());
+      }
+    }
+    try {
+      byte[] text = settings.toString().getBytes(StandardCharsets.UTF_8);
+      String digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(text));
+      return new Settings(UserGroupInformation.getCurrentUser(), digest);
+    } catch (NoSuchAlgorithmException error) {
+      throw new IllegalStateException(error); // every Java has it
+    }
+  }
+
+  private static void close(Storage storage) {
+    if (storage.settings != null) { // nobody else has it
+      try {
+        storage.files.close();
+      } catch (IOException error) {
+        // nothing was written to it
+      }
+    }
+  }
+}
