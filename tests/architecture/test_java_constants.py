@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK, MAX_BLOCKS, TOLERANCE
+from bloomparquet.storage import host_files
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.change import ShrinkFilters
 from pyspark_bloomparquet.jar import protocol
@@ -36,6 +37,7 @@ CONSTANTS = {
     "DEFAULT_MAX_BYTES": default("bloomMaxBytes"),
     "DEFAULT_CACHE_MAX_BYTES": default("cacheMaxBytes"),
     "DEFAULT_TIMEOUT": default("planningTimeout"),
+    "MAX_ANSWER_BYTES": 2 * host_files._PIECE_BYTES,
     "VERSION": protocol.VERSION,
     "MAX_FRAME_BYTES": protocol._MAX_FRAME_BYTES,
 }

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.index.lookup import open_directory
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from pyspark_bloomparquet import ScanSummary
@@ -188,11 +189,10 @@ def test_explain_and_metrics_tell_of_the_index(jar_spark: SparkSession, readers:
             assert "by Bloom filter); index: 4 of 4 files" in explained(frame, "formatted")
 
 
-@pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
-def test_an_index_names_no_server(readers: Readers, data: Path, location: str) -> None:
+def test_an_index_names_no_endpoint(readers: Readers, data: Path) -> None:
     spark = readers.spark
     with requests_to() as (address, requests):
-        index = location.format(address)
+        index = f"s3a://b?endpoint_override={address}&scheme=http/x"
         spark.sql(f"CREATE TABLE named USING bloomparquet OPTIONS (index '{index}') LOCATION '{data}'")
         try:
             with conf(spark, {"fs.s3a.impl": "org.apache.hadoop.fs.RawLocalFileSystem", **PRUNED}):
@@ -202,10 +202,15 @@ def test_an_index_names_no_server(readers: Readers, data: Path, location: str) -
                     plans.append(run(readers.oracle(data).where("id = 7")).plan)
         finally:
             spark.sql("DROP TABLE named")
+        assert [plan.indexed_files for plan in plans] == [0] * 3
         assert requests == []
-        assert ["option index is" in str(plan.reason) for plan in plans] == [True] * 3
+
+
+@pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
+def test_an_index_of_the_python_data_source_names_no_server(readers: Readers, data: Path, location: str) -> None:
+    with requests_to() as (address, requests):
         with pytest.raises(PySparkException, match="option index is"):
-            readers.python(data, index=index, where="id = 7").collect()
+            readers.python(data, index=location.format(address), where="id = 7").collect()
         assert requests == []
 
 
@@ -213,8 +218,9 @@ def test_a_question_mark_is_part_of_the_path_of_an_index(data: Path, monkeypatch
     with s3_server() as server, requests_to() as (address, requests):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.address}")
         path = f"x?endpoint_override={address}&scheme=http&region=us-east-1"
-        options = PlanOptions(index=f"s3a://bucket/{path}", index_is_url=False)
-        assert plan_dataset(Dataset.open(data), "id = 7", options).kept == 1
+        dataset = Dataset.open(data)
+        index = open_directory(f"s3a://bucket/{path}", dataset.storage, is_url=False)
+        assert plan_dataset(dataset, "id = 7", PlanOptions(index=index)).kept == 1
         assert (requests, server.requests[-1]) == ([], ("HEAD", f"/bucket/{path}/_manifest.json"))
 
 

@@ -16,7 +16,7 @@ from bloomparquet.errors import EncryptionError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.encryption.keys import material as key_material
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
-from bloomparquet.storage.files import FileInfo, LocalStorage
+from bloomparquet.storage.files import LocalStorage
 from bloomparquet.storage.open import open_storage
 from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
 from tests.support.kms_files import COLUMNS, TABLE, kms_keys, material_path, new_material, write_with_material_file
@@ -100,9 +100,9 @@ def test_a_key_material_file_is_read_once(tmp_path: Path) -> None:
     read: list[str] = []
 
     class Watched(LocalStorage):
-        def read_into(self, path: str, starts: Any, views: Any) -> FileInfo:
+        def read_whole(self, path: str, most: int) -> bytes:
             read.append(Path(path).name)
-            return super().read_into(path, starts, views)
+            return super().read_whole(path, most)
 
     kms = Kms()
     path = write_with_material_file(kms, tmp_path)
@@ -158,7 +158,7 @@ def test_a_huge_key_material_file_is_not_read(tmp_path: Path, monkeypatch: pytes
     kms = Kms()
     path = write_with_material_file(kms, tmp_path)
     monkeypatch.setattr(key_material, "_MOST_FILE", 100)
-    with pytest.raises(EncryptionError, match=r"has \d{3,} bytes; expected key material of at most 100"):
+    with pytest.raises(EncryptionError, match=r"has \d{3,} bytes; expected at most 100"):
         bp.read_table(path, keys=kms_keys(kms))
 
 

@@ -97,10 +97,11 @@ def test_many_bytes_are_read_in_several_batches(host: Host) -> None:
     assert len(host.asked) >= 3
 
 
-def test_a_wrong_number_of_bytes_is_an_error(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_number_of_bytes_is_an_error(host: Host) -> None:
     (host.home / "a").write_bytes(b"abc")
+    file, start, length = map(np.array, ([0], [2], [2]))
     with pytest.raises(FormatError, match=r"vault://safe/a: 1 bytes were read; expected 2"):
-        read_ranges(host.storage(), [FileInfo("safe/a", 3, 1)], *map(np.array, ([0], [2], [2])), ReadCount())
+        read_ranges(host.storage(), [FileInfo("safe/a", 3, 1)], file, start, length, ReadCount())
 
 
 def test_credentials_that_are_not_the_first_share_nothing(host: Host, tmp_path_factory: Any) -> None:

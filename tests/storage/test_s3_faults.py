@@ -11,6 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.storage.files import FileEnds
 from bloomparquet.storage.open import open_storage
 from tests.support.commands import Run
 from tests.support.files import write
@@ -112,8 +113,9 @@ def test_an_answer_after_the_timeout_is_a_named_error(s3: S3Server) -> None:
         read(s3, max_attempts=1, request_timeout=0.2)
 
 
-def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server) -> None:
+def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has footers or filters: they are asked for again. pyarrow does not notice it."""
+    monkeypatch.setattr(FileEnds, "fill", lambda *_: False)  # else the filters come with the footers
     with Faults(s3, "short", at=0) as faults:
         plan = bp.plan("s3://bucket/t", WHERE, storage_options=options(s3))
     asked = faults.requests["GET"]

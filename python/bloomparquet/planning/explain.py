@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
 from bloomparquet.planning.decisions import count_decisions
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
-from bloomparquet.planning.judge import NO_FILTER, Request, RowCondition, judge
+from bloomparquet.planning.judge import HAS_FILTER, NO_FILTER, Request, RowCondition, judge
 from bloomparquet.planning.leaf_reasons import Why, explain_kept
 from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
@@ -75,6 +75,13 @@ class JudgedConditions:
             for column, filters in self.request.filters.items()
         }
         return {column: count for column, count in counts.items() if count}
+
+    def filters_decided(self, plan: ScanPlan) -> bool:
+        """Whether a Bloom filter was asked about each kept row group: a dictionary would hardly exclude more."""
+        asked = [filters == HAS_FILTER for filters in self.request.filters.values()]
+        if not asked or plan.unreadable or plan.left_out:
+            return False
+        return bool(np.logical_or.reduce(asked)[plan.codes == KEPT].all())
 
 
 class _JudgedPart(NamedTuple):

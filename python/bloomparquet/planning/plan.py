@@ -80,6 +80,9 @@ class Judged(Protocol):
     def without_filters(self, plan: ScanPlan) -> dict[str, int]:
         """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
 
+    def filters_decided(self, plan: ScanPlan) -> bool:
+        """Whether a Bloom filter was asked about each row group that `plan` keeps."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:

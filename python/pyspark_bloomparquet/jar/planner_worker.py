@@ -324,6 +324,7 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
         "requests": plan.requests,
         "warnings": _warnings(plan.errors),
         "withoutFilters": plan.columns_without_filters(),
+        "filtersDecided": plan.judged.filters_decided(plan),
     }
     if plan.row_group_counts is not None:
         counts |= {

@@ -36,9 +36,9 @@ The answer is one of these:
 - ``{"id": 7, "error": "…"}``, with ``"fatal": true`` if the query must fail
 
 A plan has the metrics of Spark's UI by name (for ORC files ``numStripesTotal`` and so on), and `requests`, the reads of
-the storage; `warnings`, the texts to log; and `withoutFilters`, by column of an equality the number of row groups that
-have no filter on it. Its data are the byte ranges to read, sorted by file: the index of each range's file in the
-listing, all starts, all lengths.
+the storage; `warnings`, the texts to log; `withoutFilters`, by column of an equality the number of row groups that have
+no filter on it; and `filtersDecided`, whether a filter was asked about each row group to read. Its data are the byte
+ranges to read, sorted by file: the index of each range's file in the listing, all starts, all lengths.
 
 `revision` names the versions of the files that were planned: local files may have changed since Spark listed them. If
 it is not the revision of the request, the data continue with these versions: all sizes, all modification times in

@@ -86,14 +86,20 @@ final class ScannedFiles {
       }
       kept.add(new PartitionDirectory(directory.values, Scala.seq(some)));
     }
-    return new KeptFiles(scanOf(kept), positions);
+    return new KeptFiles(scanOf(kept, plan.filtersDecided()), positions);
   }
 
-  /** A copy of the scan that reads only these files. The planner has asked their Bloom filters already. */
-  private FileSourceScanExec scanOf(List<PartitionDirectory> kept) {
+  /**
+   * A copy of the scan that reads only these files. The planner has asked their Bloom filters already. Where these
+   * decided, dictionaries would hardly exclude more: each is another request.
+   */
+  private FileSourceScanExec scanOf(List<PartitionDirectory> kept, boolean filtersDecided) {
     HadoopFsRelation all = scan.relation();
     Map<String, String> options = new HashMap<>(Scala.map(all.options()));
     options.put(ParquetInputFormat.BLOOM_FILTERING_ENABLED, "false");
+    if (filtersDecided) {
+      options.put(ParquetInputFormat.DICTIONARY_FILTERING_ENABLED, "false");
+    }
     HadoopFsRelation relation =
         new HadoopFsRelation(
             new KeptFileIndex(all.location(), Scala.seq(kept)),

@@ -1,8 +1,11 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.planner.Storages.Storage;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -32,8 +35,15 @@ final class IndexLocation {
     }
   }
 
-  /** The directory at a location for the planner, if it is not local. */
-  static List<Path> remote(String location) {
-    return location.contains("/") && !location.startsWith("/") ? List.of(new Path(location)) : List.of();
+  /** The storage of a location for the planner, by its root; none for a word and for local directories. */
+  static Map<String, Storage> storage(String location, Supplier<Configuration> conf) throws PlannerException {
+    if (!location.contains("/") || location.startsWith("/")) {
+      return Map.of();
+    }
+    try {
+      return Storages.of(List.of(new Path(location)), conf);
+    } catch (PlannerException error) {
+      throw new PlannerException("option index is '" + location + "': " + error.getMessage());
+    }
   }
 }

@@ -152,6 +152,11 @@ public final class PlanResult {
     return sum;
   }
 
+  /** Whether a Bloom filter was asked about each row group that is kept. */
+  public boolean filtersDecided() {
+    return counts.path("filtersDecided").asBoolean();
+  }
+
   long count(String name) {
     return counts.path(name).asLong(0);
   }

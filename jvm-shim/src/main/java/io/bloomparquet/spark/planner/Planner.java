@@ -6,9 +6,7 @@ import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.planner.Storages.Storage;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
-import java.util.ArrayList;
 import java.util.Collections;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -16,7 +14,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
@@ -155,9 +152,8 @@ public final class Planner {
     try {
       String index = IndexLocation.qualified(session, options.planner().get("index"));
       plannerOptions.put("index", index);
-      List<Path> paths = new ArrayList<>(files.onePerStorage());
-      paths.addAll(IndexLocation.remote(index));
-      Map<String, Storage> storages = Storages.of(paths, () -> options.hadoopConf(session));
+      Map<String, Storage> storages = Storages.of(files.onePerStorage(), () -> options.hadoopConf(session));
+      storages.putAll(IndexLocation.storage(index, () -> options.hadoopConf(session)));
       ObjectNode described = request.putObject("storages");
       storages.forEach(
           (root, each) ->

@@ -36,7 +36,7 @@ import org.apache.hadoop.security.AccessControlException;
  * <p>{@code pyspark_bloomparquet/jar/protocol.py} describes requests and answers.
  */
 final class StorageReads {
-  private static final int MAX_BYTES = 16 << 20; // of one answer
+  private static final int MAX_ANSWER_BYTES = 16 << 20; // of one answer
   private static final int FIELDS = 3;
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final ExecutorService THREADS = DaemonThreads.pool(32, "bloomparquet-read");
@@ -90,8 +90,8 @@ final class StorageReads {
     long total = 0;
     for (int i = 0; i < ranges; i++) {
       long length = body.getLong((2 * ranges + i) * Long.BYTES);
-      if (length < 0 || total + length > MAX_BYTES) {
-        throw new IllegalArgumentException("a request for more than " + MAX_BYTES + " bytes");
+      if (length < 0 || total + length > MAX_ANSWER_BYTES) {
+        throw new IllegalArgumentException("a request for more than " + MAX_ANSWER_BYTES + " bytes");
       }
       Range range = new Range(body.getLong((ranges + i) * Long.BYTES), (int) length, (int) total);
       reads.reads.get((int) body.getLong(i * Long.BYTES)).ranges.add(range);
@@ -142,9 +142,9 @@ final class StorageReads {
   private void readWhole(Path path, FutureDataInputStreamBuilder opening)
       throws IOException, InterruptedException, ExecutionException {
     try (FSDataInputStream in = opening.build().get()) {
-      result = in.readNBytes(MAX_BYTES + 1);
-      if (result.length > MAX_BYTES) {
-        throw new IOException(path + " has more than " + MAX_BYTES + " bytes; expected no more");
+      result = in.readNBytes(MAX_ANSWER_BYTES + 1);
+      if (result.length > MAX_ANSWER_BYTES) {
+        throw new IOException(path + " has more than " + MAX_ANSWER_BYTES + " bytes; expected no more");
       }
     }
   }
