@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import connectors
+
 _CORE = {
     "checks": {"hit", "miss"},
     "inserts": {"insert"},
@@ -35,13 +37,22 @@ _SPARK = {
     "encrypted": {"plain, cold", "encrypted, warm", "bloomparquet, encrypted", "spark.read.parquet, plain"},
 }
 
+_STORAGE = {"storage": {"spark.read.parquet: by the JVM", "bp.plan: by pyarrow"}}
+
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "groups", [pytest.param(_CORE, id="core"), pytest.param(_SPARK, id="spark", marks=[pytest.mark.jar])]
+    "groups",
+    [
+        pytest.param(_CORE, id="core"),
+        pytest.param(_SPARK, id="spark", marks=[pytest.mark.jar]),
+        pytest.param(_STORAGE, id="storage", marks=[pytest.mark.jar]),
+    ],
 )
 def test_every_benchmark_runs(groups: dict[str, set[str]], tmp_path: Path) -> None:
+    if groups is _STORAGE:
+        connectors.jars("s3a")
     only = [word for name in groups for word in ("--only", name)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--tiny", "--json", *only],

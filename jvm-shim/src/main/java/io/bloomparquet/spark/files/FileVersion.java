@@ -42,6 +42,11 @@ public record FileVersion(long size, long modified, long inode, long changed) im
     return new FileVersion(status.getLen(), status.getModificationTime(), 0, 0);
   }
 
+  /** The version of a file that was listed; null for null. */
+  public static FileVersion ofListed(FileStatus status) {
+    return status == null ? null : of(status);
+  }
+
   /** The present version of a local file; null if the system has no inodes. */
   static FileVersion ofLocal(Path path) throws IOException {
     Map<String, Object> attributes;

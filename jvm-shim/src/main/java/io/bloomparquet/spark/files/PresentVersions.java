@@ -37,7 +37,7 @@ public final class PresentVersions {
 
   private final FileSystem storage;
   private final Set<Path> left = ConcurrentHashMap.newKeySet();
-  private final Map<Path, FileVersion> found = new ConcurrentHashMap<>();
+  private final Map<Path, FileStatus> found = new ConcurrentHashMap<>();
 
   private PresentVersions(FileSystem storage) {
     this.storage = storage;
@@ -49,10 +49,10 @@ public final class PresentVersions {
     FileSystem open(Path path) throws IOException;
   }
 
-  /** The versions of those of {@code files} that exist. Throws if this takes longer than {@code millis}. */
-  public static Map<Path, FileVersion> of(Collection<Path> files, Opener opener, long millis) throws IOException {
+  /** The statuses of those of {@code files} that exist. Throws if this takes longer than {@code millis}. */
+  public static Map<Path, FileStatus> of(Collection<Path> files, Opener opener, long millis) throws IOException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
-    Map<Path, FileVersion> found = new HashMap<>();
+    Map<Path, FileStatus> found = new HashMap<>();
     for (List<Path> some : files.stream().collect(Collectors.groupingBy(PresentVersions::root)).values()) {
       PresentVersions look = new PresentVersions(opener.open(some.get(0)));
       look.left.addAll(some);
@@ -118,7 +118,7 @@ public final class PresentVersions {
   private boolean add(FileStatus status) {
     boolean isWanted = left.remove(status.getPath());
     if (isWanted) {
-      found.put(status.getPath(), FileVersion.of(status));
+      found.put(status.getPath(), status);
     }
     return isWanted;
   }

@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.zip.Deflater;
 import java.util.zip.DeflaterOutputStream;
 import java.util.zip.InflaterInputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
 /**
@@ -65,9 +66,9 @@ record SkippedFiles(byte[] packed) implements Serializable {
         }
       }
     }
-    Map<Path, FileVersion> present =
+    Map<Path, FileStatus> present =
         PresentVersions.of(
             remote.keySet(), path -> path.getFileSystem(check.configuration()), Integer.MAX_VALUE);
-    remote.forEach((path, planned) -> check.require(path, planned, present.get(path)));
+    remote.forEach((path, planned) -> check.require(path, planned, FileVersion.ofListed(present.get(path))));
   }
 }

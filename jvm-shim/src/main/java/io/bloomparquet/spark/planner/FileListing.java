@@ -119,26 +119,26 @@ public final class FileListing {
   }
 
   /**
-   * Which of these files, none of them local, no longer has the version that Spark listed; null if all have. Spark lists
-   * them when a DataFrame is loaded, and evidence may have been read then or later. So call it after a plan: whatever the
-   * plan goes by is of the listed versions if the files still have them.
+   * The present statuses of these files, none of which is local. Spark lists them when a DataFrame is loaded, and evidence
+   * may have been read then or later. Throws if one no longer has the version that Spark listed.
    */
-  String findChange(PresentVersions.Opener opener, long millis) throws PlannerException {
-    Map<Path, FileVersion> present;
+  Map<Path, FileStatus> look(PresentVersions.Opener opener, long millis) throws PlannerException {
+    Map<Path, FileStatus> present;
     try {
       present = PresentVersions.of(Arrays.stream(files).map(FileStatus::getPath).toList(), opener, millis);
     } catch (IOException | RuntimeException error) {
       throw new PlannerException("cannot look at the present versions of " + files.length + " files: " + error);
     }
     for (int i = 0; i < files.length; i++) {
-      FileVersion now = present.get(path(i));
+      FileVersion now = FileVersion.ofListed(present.get(path(i)));
       if (now == null || !version(i).isStill(now)) {
-        return String.format(
-            "%s changed since Spark listed it: expected %s, found %s. Load the DataFrame again or run REFRESH TABLE",
-            path(i), version(i), now == null ? "no file" : now);
+        throw new PlannerException(
+            String.format(
+                "%s changed since Spark listed it: expected %s, found %s. Load the DataFrame again or run REFRESH TABLE",
+                path(i), version(i), now == null ? "no file" : now));
       }
     }
-    return null;
+    return present;
   }
 
   /** One file of each storage. Throws if some of the files are local and others are not. */

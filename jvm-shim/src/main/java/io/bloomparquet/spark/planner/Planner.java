@@ -3,6 +3,7 @@ package io.bloomparquet.spark.planner;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.files.PresentVersions;
 import io.bloomparquet.spark.planner.Storages.Storage;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
@@ -10,6 +11,7 @@ import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -184,34 +186,47 @@ public final class Planner {
   private static PlanResult ask(
       SparkSession session, ObjectNode request, FileListing files, Map<String, Storage> storages, long timeoutMillis)
       throws PlannerException {
+    PlannerProcess planner = process(session);
+    if (LocalPaths.isLocal(files.path(0))) {
+      return await(planner.ask(request, files, timeoutMillis), files, timeoutMillis, timeoutMillis);
+    }
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
-    PlannerException failed = null;
-    PlanResult result = null;
+    PresentVersions.Opener opener = path -> storages.get(Storages.root(path)).files();
+    Look look = Look.begin(files.look(opener, timeoutMillis));
+    boolean isKnown = false; // that what was read is of the listed versions
+    CompletableFuture<PlanResult> answer = null;
     try {
-      result = ask(session, request, files, timeoutMillis);
-    } catch (PlannerException error) {
-      failed = error;
-    }
-    long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
-    if (!LocalPaths.isLocal(files.path(0)) && (failed == null || left > 0)) {
-      // A change is also what a failure is explained by.
-      String change = files.findChange(path -> storages.get(Storages.root(path)).files(), left);
-      if (change != null) {
-        process(session).forget(files); // it may have read the new version as the listed one
-        throw new PlannerException(change);
+      answer = planner.ask(request, files, timeoutMillis);
+      PlanResult result = await(answer, files, millisUntil(end), timeoutMillis);
+      if (look.readUnpinned()) {
+        files.look(opener, millisUntil(end));
       }
+      isKnown = true;
+      return result;
+    } finally {
+      boolean isDoubtful = !isKnown;
+      (answer == null ? CompletableFuture.completedFuture(null) : answer)
+          .whenComplete((result, error) -> end(look, isDoubtful, planner, files));
     }
-    if (failed != null) {
-      throw failed;
-    }
-    return result;
   }
 
-  private static PlanResult ask(SparkSession session, ObjectNode request, FileListing listing, long timeoutMillis)
+  /** Ends a look when the planner has answered, which may be after {@code planningTimeout}: what it has read is kept. */
+  private static void end(Look look, boolean isDoubtful, PlannerProcess planner, FileListing files) {
+    look.close();
+    if (isDoubtful && look.readUnpinned()) {
+      planner.forget(files);
+    }
+  }
+
+  private static long millisUntil(long end) {
+    return TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+  }
+
+  private static PlanResult await(
+      CompletableFuture<PlanResult> answer, FileListing listing, long millis, long timeoutMillis)
       throws PlannerException {
-    PlannerProcess planner = process(session);
     try {
-      return planner.ask(request, listing, timeoutMillis).get(timeoutMillis, TimeUnit.MILLISECONDS);
+      return answer.get(millis, TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       // The planner goes on, and caches what it reads for the next query.
       throw new PlannerException(

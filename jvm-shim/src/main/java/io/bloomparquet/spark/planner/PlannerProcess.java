@@ -172,9 +172,13 @@ final class PlannerProcess {
     send(toBytes(request), new byte[0]);
   }
 
-  /** Lets the process forget what it has read of these files, because one of them has changed. There is no answer. */
-  void forget(FileListing listing) throws PlannerException {
-    send(toBytes(JSON.createObjectNode().put("version", VERSION).put("forget", listing.digest())), new byte[0]);
+  /** Lets the process forget what it has read of these files, because it may be of other versions. There is no answer. */
+  void forget(FileListing listing) {
+    try {
+      send(toBytes(JSON.createObjectNode().put("version", VERSION).put("forget", listing.digest())), new byte[0]);
+    } catch (PlannerException error) {
+      throw new IllegalStateException(error); // a request that is small, of a listing that was sent
+    }
   }
 
   /**

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.support.DaemonThreads;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
@@ -55,8 +56,8 @@ final class StorageReads {
   private byte[] result;
   private int left;
 
-  /** One file: its status as Spark listed it, null if Spark has not, and the ranges to read. */
-  private record FileRead(FileSystem storage, Path path, FileStatus listed, List<Range> ranges) {}
+  /** One file: its status, null if it is read whole, and the ranges to read. */
+  private record FileRead(FileSystem storage, Path path, FileStatus status, List<Range> ranges) {}
 
   private record Range(long start, int length, int at) {}
 
@@ -81,10 +82,13 @@ final class StorageReads {
         return;
       }
       Path path = new Path(file.path(1).asText());
-      long size = file.path(2).asLong();
-      // Without a status or a length, S3A asks for them first.
-      FileStatus listed = size < 0 ? null : new FileStatus(size, false, 1, 1 << 25, file.path(3).asLong(), path);
-      reads.reads.add(new FileRead(storage.files(), path, listed, new ArrayList<>()));
+      FileVersion version = new FileVersion(file.path(2).asLong(), file.path(3).asLong(), 0, 0);
+      FileStatus status = version.size() < 0 ? null : Look.of(path, version, storage.files());
+      if (status == null && version.size() >= 0) {
+        reads.finish(new IOException(path + " is read for a plan that has ended"));
+        return;
+      }
+      reads.reads.add(new FileRead(storage.files(), path, status, new ArrayList<>()));
     }
     int ranges = body.remaining() / (FIELDS * Long.BYTES);
     long total = 0;
@@ -127,14 +131,14 @@ final class StorageReads {
 
   private void read(FileRead file) throws IOException, InterruptedException, ExecutionException {
     FutureDataInputStreamBuilder opening = file.storage.openFile(file.path);
-    if (file.listed == null) {
+    if (file.status == null) {
       readWhole(file.path, opening.opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, "whole-file"));
     } else {
       readRanges(
           file.ranges,
           opening
-              .withFileStatus(file.listed)
-              .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, Long.toString(file.listed.getLen()))
+              .withFileStatus(file.status)
+              .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, Long.toString(file.status.getLen()))
               .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, "random"));
     }
   }
