@@ -78,14 +78,14 @@ final class StorageReads {
     for (JsonNode file : request.path("files")) {
       Storages.Storage storage = Storages.numbered(file.path(0).asInt());
       if (storage == null) {
-        reads.finish(new IOException("the storage was closed, because many others were used since; query again"));
+        reads.finish("the storage was closed, because many others were used since; query again", "io");
         return;
       }
       Path path = new Path(file.path(1).asText());
       FileVersion version = new FileVersion(file.path(2).asLong(), file.path(3).asLong(), 0, 0);
-      FileStatus status = version.size() < 0 ? null : Look.of(path, version, storage.files());
+      FileStatus status = version.size() < 0 ? null : status(path, version, storage.files());
       if (status == null && version.size() >= 0) {
-        reads.finish(new IOException(path + " is read for a plan that has ended"));
+        reads.finish(path + " is read for a plan that has ended", "io");
         return;
       }
       reads.reads.add(new FileRead(storage.files(), path, status, new ArrayList<>()));
@@ -105,14 +105,19 @@ final class StorageReads {
     reads.begin(millis);
   }
 
+  private static FileStatus status(Path path, FileVersion version, FileSystem files) {
+    boolean isOfIndex = version.modified() < 0;
+    return isOfIndex ? new FileStatus(version.size(), false, 1, 1 << 25, 0, path) : Look.of(path, version, files);
+  }
+
   private synchronized void begin(long millis) {
     left = reads.size();
     for (FileRead each : reads) {
       jobs.add(THREADS.submit(() -> run(each)));
     }
     // The retries of a storage may last longer than anyone waits.
-    IOException late = new IOException("the storage did not answer within " + millis + " ms");
-    clock = CLOCK.schedule(() -> finish(late), millis, TimeUnit.MILLISECONDS);
+    String late = "the storage did not answer within " + millis + " ms";
+    clock = CLOCK.schedule(() -> finish(late, "io"), millis, TimeUnit.MILLISECONDS);
   }
 
   private void run(FileRead file) {
@@ -123,9 +128,11 @@ final class StorageReads {
           return;
         }
       }
-      finish(null);
+      finish(null, null);
     } catch (Exception | OutOfMemoryError | NoClassDefFoundError error) {
-      finish(error);
+      Throwable cause = cause(error);
+      String message = String.valueOf(cause.getMessage()).lines().findFirst().orElse(cause.getClass().getSimpleName());
+      finish(message.contains(file.path.getName()) ? message : file.path + ": " + message, kind(cause));
     }
   }
 
@@ -156,16 +163,11 @@ final class StorageReads {
   private void readRanges(List<Range> ranges, FutureDataInputStreamBuilder opening)
       throws IOException, InterruptedException, ExecutionException {
     try (FSDataInputStream in = opening.build().get()) {
-      if (ranges.size() == 1) {
-        Range range = ranges.get(0);
-        in.readFully(range.start, result, range.at, range.length);
-        return;
-      }
       List<FileRange> asked = new ArrayList<>();
       for (Range range : ranges) {
         asked.add(FileRange.createFileRange(range.start, range.length));
       }
-      in.readVectored(asked, ByteBuffer::allocate);
+      in.readVectored(asked, ByteBuffer::allocate); // also for one: S3A's readFully hides the cause of an error
       for (int i = 0; i < asked.size(); i++) {
         asked.get(i).getData().get().get(result, ranges.get(i).at, ranges.get(i).length);
       }
@@ -173,7 +175,7 @@ final class StorageReads {
   }
 
   /** Answers, once: with the bytes if {@code error} is null. */
-  private void finish(Throwable error) {
+  private void finish(String error, String kind) {
     synchronized (this) {
       if (left < 0) {
         return;
@@ -188,9 +190,7 @@ final class StorageReads {
     }
     ObjectNode head = JsonNodeFactory.instance.objectNode().put("read", number);
     if (error != null) {
-      Throwable cause = cause(error);
-      head.put("error", String.valueOf(cause.getMessage()).lines().findFirst().orElse(cause.getClass().getSimpleName()));
-      head.put("kind", kind(cause));
+      head.put("error", error).put("kind", kind);
     }
     try {
       send.accept(JSON.writeValueAsBytes(head), error == null ? result : new byte[0]);
