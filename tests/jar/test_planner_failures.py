@@ -16,6 +16,7 @@ from tests.support.planners import (
     PYTHON,
     Interpreter,
     has_ended,
+    planned,
     script,
     short_limits,
     unplanned,

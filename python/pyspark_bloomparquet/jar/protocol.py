@@ -52,7 +52,7 @@ Files that are not local are read by the jar. The planner sends ``{"read": 12, "
 bytes and its modification time in milliseconds, as they were listed. The data are the ranges: the positions of their
 files here, all starts, all lengths, together at most 16 MiB. The jar answers ``{"read": 12}``, with the bytes of all
 ranges as data, or ``{"read": 12, "error": "…", "kind": "missing"}``; a `kind` is ``missing``, ``end`` (of the file),
-``denied`` or ``io``. A file of the size -1 is alone, without ranges, and is read whole. One with the time -1 is not of a
+``denied`` or ``io``. A file of the size -1 is alone, without ranges, and is read whole. A file of the time -1 is of no
 listing, and never changes. Neither side waits for the other in the thread that receives frames.
 
 The request ``{"version": 11, "forget": "1f0c…"}`` has no answer. It says that a file of this listing has changed, so
