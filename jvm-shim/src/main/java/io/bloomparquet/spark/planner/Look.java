@@ -56,11 +56,11 @@ final class Look implements AutoCloseable {
   }
 
   private static boolean isPinned(FileStatus status, Configuration conf) {
-    return status instanceof EtagSource source
-        && source.getEtag() != null
-        && !source.getEtag().isEmpty()
+    boolean hasEtag = status instanceof EtagSource source && source.getEtag() != null && !source.getEtag().isEmpty();
+    return hasEtag
         && conf != null
-        && !conf.getBoolean("fs.azure.io.read.tolerate.concurrent.append", false)
-        && (conf.get("fs.s3a.change.detection.mode", "server").matches("server|client"));
+        && conf.get("fs.s3a.change.detection.mode", "server").equals("server")
+        && conf.get("fs.s3a.change.detection.source", "etag").equals("etag")
+        && !conf.getBoolean("fs.azure.io.read.tolerate.concurrent.append", false);
   }
 }
