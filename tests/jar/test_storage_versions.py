@@ -1,7 +1,7 @@
 """What was read of another version of a remote file than the listed one is forgotten.
 
-The files are local, and Spark reads them by Hadoop's viewfs, which has no ETags. So nothing ties a read to a version, and the
-jar looks at the files again after it. The planner of the test replaces a file when it first asks for bytes of it.
+The files are local, and Spark reads them by Hadoop's viewfs, which has no ETags. So nothing ties a read to a version,
+and the jar looks at the files again after it. The planner of the test replaces a file when it first asks for its bytes.
 """
 
 from __future__ import annotations
