@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import files, python_source
+from tests.support import connectors, credentials, files, python_source, s3a, vault
+from tests.support.hadoop import Connectors
 from tests.support.planner_process import Planner, started
+from tests.support.s3a import Lake
 from tests.support.scenarios import PRUNED, Readers
 from tests.support.spark import COMPILED, application_conf, conf
 
@@ -28,6 +30,23 @@ def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     python_source.register(spark)
     with application_conf(spark, {"spark.bloomparquet.cacheDirectory": str(tmp_path_factory.mktemp("cache"))}):
         yield attach(spark, transparent=False)
+
+
+@pytest.fixture(scope="session")
+def _connectors(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Connectors:
+    home = tmp_path_factory.mktemp("connectors")
+    jars = connectors.jars("s3a")
+    jars += [credentials.jar(home / "provider", jars), vault.jar(home / "vault"), *connectors.jars("gcs")]
+    return Connectors(jar_spark, jars)
+
+
+@pytest.fixture(scope="module")
+def s3a_lake(
+    jar_spark: SparkSession, _connectors: Connectors, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lake]:
+    """Tables in buckets. Spark has the connectors for S3 and Google Cloud Storage, and for ``vault://``."""
+    with _connectors, s3a.lake(jar_spark, tmp_path_factory.mktemp("s3a")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ VALUES = {
     "pushFilters": "auto",
     "planning": "auto",
     "index": "off",
-    "storageOptions": "{}",
     "planningTimeout": "30s",
     "onFilterError": "keep",
     "keyProvider": "spark_kms:every_key",

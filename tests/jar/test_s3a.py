@@ -1,205 +1,173 @@
-"""With Hadoop's own S3A connector: objects that change give the rows of plain Spark, and plans make few requests."""
+"""With Hadoop's own S3A connector: objects that change give the rows of plain Spark, and plans list few of them."""
 
 from __future__ import annotations
 
-import time
+import datetime as dt
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support import buckets, connectors, files
-from tests.support.s3 import S3Server, s3_server
-from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from pyspark_bloomparquet import last_plan
+from tests.support.s3a import CHANGED, Lake, ask, ids_of, outcome, plain_outcome
+from tests.support.scenarios import UNPRUNED, texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
 
-ERRORS = (Py4JJavaError, PySparkException)
 FILES, GROUPS, ROWS = 4, 3, 50
 KEPT, SKIPPED, NEW = 1, 2, 3
 """File 1 has the value that the queries ask for. File 2 gets it when it is replaced."""
 FOUND = KEPT + FILES * 7
+WHERE, ROW = f"id = {FOUND}", f"({FOUND},)"
+LATER = dt.timedelta(seconds=2)  # S3 stores whole seconds
 
 
-class Lake:
-    """Tables in a bucket, which Spark reads by S3A."""
-
-    def __init__(self, spark: SparkSession, server: S3Server, home: Path) -> None:
-        self.spark, self.server, self.home = spark, server, home
-
-    def write(self, path: str, number: int, extra: int | None = None) -> int:
-        """Write file `number`, whose ids only filters tell from those of the others. Returns its size."""
-        ids = [number + FILES * (i * 7 % (GROUPS * ROWS)) for i in range(GROUPS * ROWS)]
-        if extra is not None:
-            ids[-1] = extra
-        local = files.write(self.home / "x.parquet", {"id": ids}, ["id"], rows_per_group=ROWS, use_dictionary=False)
-        data = Path(local).read_bytes()
-        with self.server.filesystem.open_output_stream(f"bucket/{path}") as out:
-            out.write(data)
-        return len(data)
-
-    def table(self, name: str) -> str:
-        """The URL of a new table."""
-        for number in range(FILES):
-            self.write(f"{name}/{number}.parquet", number)
-        return f"s3a://bucket/{name}"
-
-    def change(self, name: str, number: int, kind: str) -> None:
-        path = f"{name}/{number}.parquet"
-        if kind == "gone":
-            self.server.filesystem.delete_file(f"bucket/{path}")
-            return
-        time.sleep(1.1)  # S3 stores whole seconds
-        info = self.server.filesystem.get_file_info(f"bucket/{path}")
-        assert self.write(path, number, NEW if kind == "lost" else FOUND) == info.size
-
-    def requests(self) -> list[str]:
-        """The requests since the last call: LIST, HEAD and GET of Spark, and "planner" for each of the planner's."""
-        kinds = []
-        for (method, path), agent in zip(self.server.requests, self.server.agents, strict=True):
-            kind = "LIST" if method == "GET" and path.rstrip("/") == "/bucket" else method
-            kinds.append(kind if "Hadoop" in agent else "planner")
-        self.forget()
-        return kinds
-
-    def forget(self) -> None:
-        self.server.requests.clear()
-        self.server.agents.clear()
+@pytest.fixture
+def lake(s3a_lake: Lake) -> Iterator[Lake]:
+    yield s3a_lake
+    s3a_lake.server.fault = lambda method, path: None
 
 
-@pytest.fixture(scope="module")
-def lake(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    jars = connectors.jars("s3a")
-    hadoop = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    loader = hadoop.getClassLoader()
-    with s3_server() as server:
-        settings = {
-            "fs.s3a.endpoint": f"http://{server.address}", "fs.s3a.endpoint.region": "us-east-1",
-            "fs.s3a.path.style.access": "true", "fs.s3a.access.key": "test", "fs.s3a.secret.key": "test",
-            "fs.s3a.attempts.maximum": "1", "fs.s3a.retry.limit": "1",
-            "fs.s3a.paging.maximum": "1000",
-        }  # fmt: skip
-        try:
-            buckets.add_to_hadoop(jar_spark, jars)
-            with conf(jar_spark, settings | PRUNED):
-                yield Lake(jar_spark, server, tmp_path_factory.mktemp("s3a"))
-        finally:
-            hadoop.setClassLoader(loader)
+def table(lake: Lake, bucket: str) -> str:
+    return lake.table(bucket, files=FILES, groups=GROUPS, rows=ROWS)
 
 
-def ask(frame: DataFrame, where: str = f"id = {FOUND}") -> tuple[list[str], ScanSummary]:
-    frame = frame.where(where)
-    rows = texts(frame.collect())
-    (plan,) = last_plan(frame)
-    return rows, plan
+def write(lake: Lake, bucket: str, path: str, number: int, extra: int) -> int:
+    ids = [*ids_of(number, FILES, GROUPS, ROWS)[:-1], extra]
+    return lake.write(bucket, path, ids, groups=GROUPS, after=LATER)
 
 
-def outcome(frame: DataFrame) -> list[str] | str:
-    """The rows, or what the error is."""
-    try:
-        return texts(frame.collect())
-    except ERRORS as error:
-        names = (CHANGED, "FILE_NOT_EXIST")
-        return next((name for name in names if name in str(error)), str(error))
+def change(lake: Lake, bucket: str, number: int, kind: str) -> None:
+    path = f"t/{number}.parquet"
+    if kind == "gone":
+        lake.delete(bucket, path)
+        return
+    size = lake.size(bucket, path)
+    assert write(lake, bucket, path, number, NEW if kind == "lost" else FOUND) == size
 
 
-CHANGED = "changed after this query was planned"
 CHANGES = {"skipped replaced": (SKIPPED, "found"), "skipped gone": (SKIPPED, "gone"), "kept replaced": (KEPT, "lost")}
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", CHANGES)
 @pytest.mark.parametrize("source", ["parquet", "bloomparquet"])
-def test_a_changed_object_gives_the_rows_of_plain_spark(lake: Lake, source: str, change: str) -> None:
-    name = f"{source}-{change}".replace(" ", "-")
-    number, kind = CHANGES[change]
-    loaded = lake.spark.read.format(source).load(lake.table(name))
-    plain = lake.spark.read.parquet(f"s3a://bucket/{name}").where(f"id = {FOUND}")
-    rows, plan = ask(loaded)
-    assert (rows, plan.total, plan.kept) == ([f"({FOUND},)"], FILES * GROUPS, 1), plan.reason
-    after_load, after_last_plan, after_query = (loaded.where(f"id = {FOUND}") for _ in range(3))
+def test_a_changed_object_gives_the_rows_of_plain_spark(lake: Lake, source: str, kind: str) -> None:
+    bucket, (number, how) = lake.bucket(), CHANGES[kind]
+    url = table(lake, bucket)
+    loaded = lake.spark.read.format(source).load(url)
+    plain = lake.spark.read.parquet(url).where(WHERE)
+    rows, plan = ask(loaded, WHERE)
+    assert (rows, plan.total, plan.kept) == ([ROW], FILES * GROUPS, 1), plan.reason
+    after_load, after_last_plan, after_query = (loaded.where(WHERE) for _ in range(3))
     assert last_plan(after_last_plan)[0].kept == 1
-    assert texts(after_query.collect()) == [f"({FOUND},)"]
-    lake.change(name, number, kind)
-    with conf(lake.spark, UNPRUNED):
-        wanted = outcome(plain)
-    assert kind != "found" or len(wanted) == 2
+    assert texts(after_query.collect()) == [ROW]
+    change(lake, bucket, number, how)
+    wanted = plain_outcome(plain)
+    assert how != "found" or len(wanted) == 2
     for frame in (after_load, after_last_plan):
         assert outcome(frame) in ([wanted] if source == "parquet" else [wanted, CHANGED])
-        (plan,) = last_plan(loaded.where(f"id = {FOUND}"))
+        (plan,) = last_plan(loaded.where(WHERE))
         assert not plan.planned
         assert f"/{number}.parquet changed since Spark listed it: expected" in str(plan.reason)
     assert outcome(after_query) in (wanted, CHANGED)
 
 
-def test_a_plan_lists_one_directory_after_it_read_the_evidence(lake: Lake) -> None:
-    url = lake.table("counted")
-    frame = lake.spark.read.parquet(url)
+READERS = {
+    "classic": {"input.stream.type": "classic"},
+    "default": {},
+    "in the client": {"change.detection.mode": "client", "input.stream.type": "classic"},
+    "no detection": {"change.detection.mode": "none", "input.stream.type": "classic"},
+    "only a warning": {"change.detection.mode": "warn", "input.stream.type": "classic"},
+    "versions": {
+        "change.detection.source": "versionid", "change.detection.version.required": "false",
+        "input.stream.type": "classic",
+    },
+}  # fmt: skip
+READ = {"no detection", "only a warning", "versions"}  # with these, S3A gives the bytes of the new version
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_an_object_that_changes_while_it_is_planned(lake: Lake, reader: str) -> None:
+    """It changes after the plan has looked at it, when it is read."""
+    bucket = lake.bucket()
+    with conf(lake.spark, {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in READERS[reader].items()}):
+        frame = lake.spark.read.schema("id BIGINT").parquet(table(lake, bucket))
+        lake.forget()
+        changed = []
+
+        def fault(method: str, path: str) -> None:
+            if method == "GET" and path.endswith(f"/t/{SKIPPED}.parquet") and not changed:
+                changed.append(path)
+                change(lake, bucket, SKIPPED, "found")
+
+        lake.server.fault = fault
+        (plan,) = last_plan(frame.where(WHERE))
+        assert changed
+        assert not plan.planned, plan
+        assert lake.requests().count("LIST") == (2 if reader in READ else 1)
+        # Nothing of the new version is taken for what Spark has listed.
+        assert outcome(frame.where(WHERE)) == plain_outcome(frame.where(WHERE)) == [ROW, ROW]
+        assert len(ask(lake.spark.read.parquet(f"s3a://{bucket}/t"), WHERE)[0]) == 2
+
+
+def kept(lake: Lake, frame: DataFrame, where: str = WHERE) -> tuple[int, list[str]]:
+    """How many row groups a plan keeps, which is as many as it finds rows, and the requests of the query."""
     lake.forget()
-    assert ask(frame)[1].kept == 1
-    cold = lake.requests()
-    # What was read is of the listed versions only if they are compared after it was read.
-    look = cold.index("LIST")
-    assert (cold[:look].count("planner") >= 2 * FILES, cold[look:].count("planner"), cold.count("LIST")) == (True, 0, 1)
-    assert ask(frame)[1].kept == 1
-    warm = lake.requests()
+    rows, plan = ask(frame, where)
+    assert plan.kept == len(rows), plan.reason
+    return plan.kept, lake.requests()
+
+
+def test_a_plan_lists_one_directory(lake: Lake) -> None:
+    frame = lake.spark.read.schema("id BIGINT").parquet(table(lake, lake.bucket()))
+    cold = kept(lake, frame)[1]
+    assert cold.count("LIST") == 1
+    assert cold.index("LIST") < cold.index("GET"), "reads name the version that was listed"
+    warm = kept(lake, frame)[1]
+    assert warm.count("LIST") == 1
     with conf(lake.spark, {"spark.sql.sources.useListFilesFileSystemList": ""}):
-        assert ask(frame)[1].kept == 1
-    assert (warm.count("LIST"), warm.count("planner"), warm) == (1, 0, lake.requests())
+        assert kept(lake, frame)[1] == warm
     with conf(lake.spark, UNPRUNED):
-        frame.where(f"id = {FOUND}").collect()
+        frame.where(WHERE).collect()
     assert "LIST" not in lake.requests()
 
 
 def test_a_plan_of_many_partitions_lists_the_tree_once(lake: Lake) -> None:
+    bucket = lake.bucket()
     for part in range(12):
         for number in range(2):
-            lake.write(f"parts/p={part}/{number}.parquet", number)
-    frame = lake.spark.read.parquet("s3a://bucket/parts")
-    lake.forget()
-    rows, plan = ask(frame)
-    assert (len(rows), plan.kept, lake.requests().count("LIST")) == (12, 12, 1)
-    rows, plan = ask(frame, f"id = {FOUND} AND p IN (3, 5)")
-    assert (len(rows), plan.kept, lake.requests().count("LIST")) == (2, 2, 1)
+            ids = ids_of(number, FILES, GROUPS, ROWS)
+            lake.write(bucket, f"t/p={part}/{number}.parquet", ids, groups=GROUPS)
+    frame = lake.spark.read.parquet(f"s3a://{bucket}/t")
+    for where, rows in ((WHERE, 12), (f"{WHERE} AND p IN (3, 5)", 2)):
+        count, requests = kept(lake, frame, where)
+        assert (count, requests.count("LIST")) == (rows, 1)
     with conf(lake.spark, {"spark.sql.sources.useListFilesFileSystemList": ""}):
-        rows, plan = ask(frame)
-    assert (len(rows), plan.kept, lake.requests().count("LIST")) == (12, 12, 12)
-    time.sleep(1.1)
-    lake.write("parts/p=7/0.parquet", 0, FOUND)
-    assert len(ask(frame)[0]) == 13
+        count, requests = kept(lake, frame)
+        assert (count, requests.count("LIST")) == (12, 12)
+    write(lake, bucket, "t/p=7/0.parquet", 0, FOUND)
+    assert len(ask(frame, WHERE)[0]) == 13
 
 
 def test_few_files_among_many_do_not_list_them_all(lake: Lake) -> None:
-    from moto.s3.models import s3_backends
-
-    url = lake.table("crowded")
-    for i in range(5_500):  # by HTTP, this takes minutes
-        s3_backends["123456789012"]["aws"].put_object("bucket", f"crowded/!{i}", b"")
+    bucket = lake.bucket()
+    url = table(lake, bucket)
+    for i in range(5_500):
+        lake.put(bucket, f"t/!{i}", b"")
     for names, most in (([1], 0), ([1, 2], 3)):  # S3A asks for one page in advance
         frame = lake.spark.read.parquet(*(f"{url}/{each}.parquet" for each in names))
-        ask(frame)
-        lake.forget()
-        rows, plan = ask(frame)
-        assert (len(rows), plan.kept) == (1, 1)
-        assert lake.requests().count("LIST") <= most
+        ask(frame, WHERE)
+        count, requests = kept(lake, frame)
+        assert (count, requests.count("LIST") <= most) == (1, True)
 
 
 def test_a_storage_that_is_not_listed_is_read_whole(lake: Lake) -> None:
-    frame = lake.spark.read.parquet(lake.table("denied"))
-    assert ask(frame)[1].kept == 1
-
-    def fault(method: str, path: str) -> str | None:
-        return "forbidden" if method == "GET" and path.rstrip("/") == "/bucket" else None
-
-    lake.server.fault = fault
-    try:
-        rows, plan = ask(frame)
-    finally:
-        lake.server.fault = lambda method, path: None
-    assert rows == [f"({FOUND},)"]
+    bucket = lake.bucket()
+    frame = lake.spark.read.parquet(table(lake, bucket))
+    assert kept(lake, frame)[0] == 1
+    lake.server.fault = lambda method, path: "forbidden" if method == "GET" and path.strip("/") == bucket else None
+    rows, plan = ask(frame, WHERE)
+    assert rows == [ROW]
     assert not plan.planned
     assert "cannot look at the present versions of 4 files: " in str(plan.reason)

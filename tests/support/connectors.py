@@ -1,4 +1,4 @@
-"""Jars of Delta Lake, Iceberg and Hadoop's S3A connector, which Maven fetches for tests."""
+"""Jars of Delta Lake, Iceberg and Hadoop's connectors S3A and GCS, which Maven fetches for tests."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _ALONE = {  # without what they depend on: Spark brings it
         f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ),
+    "gcs": ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26:jar:shaded",),
 }
 _WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
     "s3a": tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
@@ -35,7 +36,7 @@ _OF_SPARK = re.compile(r"slf4j-api-|netty-(buffer|codec|common|handler|resolver|
 
 
 def jars(name: str) -> list[Path]:
-    """The jars of ``delta``, ``iceberg`` (both for Spark 4.1) or ``s3a`` (for the Hadoop of the PySpark in use).
+    """The jars of ``delta``, ``iceberg`` (both for Spark 4.1), ``gcs``, or ``s3a`` (for the Hadoop of this PySpark).
 
     Skips the test if Maven is missing. If Maven fails, skips the test, but in CI, where the variable CI is set, raises.
     """
@@ -80,11 +81,10 @@ def _pom(name: str) -> str:
 
 
 def _dependency(coordinates: str, exclusions: str) -> str:
-    group, artifact, version = coordinates.split(":")
-    return (
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version>{exclusions}</dependency>\n"
-    )
+    """`coordinates`: group, artifact and version, and after them perhaps type and classifier."""
+    names = ("groupId", "artifactId", "version", "type", "classifier")
+    fields = "".join(f"<{name}>{value}</{name}>" for name, value in zip(names, coordinates.split(":"), strict=False))
+    return f"<dependency>{fields}{exclusions}</dependency>\n"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ class S3Server:
     """`address` is its host and port; `requests`, the method and the path of each request, in order, and `agents` the
     programs that sent them, as their User-Agent says. `fault` chooses the fault by which a request is answered, from
     its method and path; None: a right answer. `credentials` are the access keys and session tokens of the requests.
-    `allowed`: the access keys that may read; None: all. `delay`: seconds before each answer. `bytes_read` and
+    `allowed`: the access keys that may list, and ask for sizes; None: all. `readers`: those that may read too; None:
+    all that are allowed. `delay`: seconds before each answer. `bytes_read` and
     `most_at_once`: the bytes of the ranges that were requested, and how many were requested at the same time."""
 
     def __init__(self, address: str, requests: list[tuple[str, str]]) -> None:
@@ -39,6 +40,7 @@ class S3Server:
         self.credentials: list[tuple[str, str]] = []
         self.agents: list[str] = []
         self.allowed: set[str] | None = None
+        self.readers: set[str] | None = None
         self.delay = 0.0
         self.bytes_read = self.most_at_once = self._at_once = 0
         self._lock = threading.Lock()
@@ -55,6 +57,10 @@ class S3Server:
             if file.is_file():
                 with self.filesystem.open_output_stream(f"bucket/{path}/{file.relative_to(local)}") as out:
                     out.write(file.read_bytes())
+
+    def admits(self, key: str, method: str, path: str) -> bool:
+        reads = method == "GET" and "/" in path.strip("/")
+        return all(keys is None or key in keys for keys in (self.allowed, self.readers if reads else None))
 
     @contextmanager
     def answering(self, byte_range: str) -> Iterator[None]:
@@ -101,7 +107,7 @@ def s3_server() -> Iterator[S3Server]:
             made.agents.append(environ.get("HTTP_USER_AGENT", ""))
             key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
             made.credentials.append((key, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")))
-            fault = made.fault(*request) if made.allowed is None or key in made.allowed else "forbidden"
+            fault = made.fault(*request) if made.admits(key, *request) else "forbidden"
             with made.answering(environ.get("HTTP_RANGE", "")):
                 return _answer(fault, application, environ, start_response)
 

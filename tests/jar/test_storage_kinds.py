@@ -1,0 +1,126 @@
+"""Any storage that Hadoop opens is planned: several in one scan, Google's, one that only Hadoop opens; indexes; ORC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pyarrow.fs
+import pytest
+from pyspark.sql import DataFrame
+
+import bloomparquet as bp
+from bloomparquet.storage.open import open_storage
+from tests.support import files, s3a, vault
+from tests.support.emulators import fake_gcs
+from tests.support.orc_spark import write_stripes
+from tests.support.s3a import Lake, ask, ids_of, outcome, plain_outcome
+from tests.support.scenarios import UNPRUNED, texts
+from tests.support.spark import conf
+
+pytestmark = pytest.mark.slow
+
+FOUND = ids_of(1)[33]
+WHERE, ROW = f"id = {FOUND}", f"({FOUND},)"
+INDEX = "spark.datasource.bloomparquet.index"
+
+
+@pytest.fixture
+def lake(s3a_lake: Lake) -> Lake:
+    return s3a_lake
+
+
+def local_table(home: Path) -> Path:
+    for number in range(2):
+        files.write(home / f"{number}.parquet", {"id": ids_of(number)}, ["id"], rows_per_group=s3a.ROWS, fpp=1e-6)
+    return home
+
+
+def assert_pruned(frame: DataFrame, total: int = 10) -> None:
+    rows, plan = ask(frame, WHERE)
+    assert (rows, plan.planned, plan.total, plan.kept) == ([ROW], True, total, 1), plan.reason
+    assert plain_outcome(frame.where(WHERE)) == rows
+
+
+@pytest.mark.parametrize("place", ["beside the data", "in another bucket"])
+@pytest.mark.parametrize("source", ["parquet", "bloomparquet"])
+def test_an_index_on_s3_is_used(lake: Lake, source: str, place: str) -> None:
+    bucket = lake.bucket()
+    url = lake.table(bucket)
+    options = {"endpoint_override": lake.server.address, "scheme": "http", "region": "us-east-1"}
+    given = {}
+    if place == "beside the data":
+        bp.build_index(url, ["id"], filesystem=options)
+    else:
+        given = {INDEX: f"s3a://{lake.bucket()}/x"}
+        bp.build_index(url, ["id"], f"{given[INDEX]}?{urlencode(options)}", filesystem=options)
+    with conf(lake.spark, given):
+        lake.forget()
+        frame = lake.spark.read.format(source).load(url)
+        rows, plan = ask(frame, WHERE)
+        assert (rows, plan.indexed_files, plan.total, plan.kept) == ([ROW], 2, 10, 1), plan.reason
+        assert not any(name.endswith("parquet") for name in lake.requests())
+
+
+def test_two_buckets_are_planned_together(lake: Lake) -> None:
+    one, other = lake.bucket(), lake.bucket()
+    lake.write(one, "t/0.parquet", ids_of(0))
+    lake.write(other, "t/0.parquet", ids_of(1))  # the same path in another bucket
+    assert_pruned(lake.spark.read.parquet(f"s3a://{one}/t", f"s3a://{other}/t"))
+    assert_pruned(lake.spark.read.parquet(f"s3a://{other}/t", f"s3a://{one}/t"))
+
+
+def test_local_and_remote_files_are_not_planned_together(lake: Lake, tmp_path: Path) -> None:
+    frame = lake.spark.read.parquet(lake.table(lake.bucket()), str(local_table(tmp_path)))
+    rows, plan = ask(frame, WHERE)
+    assert (rows, plan.planned) == ([ROW, ROW], False)
+    assert "some files of the scan are local, and others are not" in str(plan.reason)
+
+
+@pytest.mark.parametrize("source", ["orc", "bloomorc"])
+def test_orc_on_s3_is_pruned(lake: Lake, source: str, tmp_path: Path) -> None:
+    ids = ", ".join(f"({value})" for number in range(2) for value in ids_of(number)[:80])
+    frame = lake.spark.sql(f"SELECT CAST(id AS BIGINT) AS id FROM VALUES {ids} AS t(id)").coalesce(1)
+    write_stripes(frame, tmp_path / "t", "id", rows=20)
+    (written,) = (tmp_path / "t").glob("*.orc")
+    bucket = lake.bucket()
+    lake.put(bucket, "t/0.orc", written.read_bytes())
+    frame = lake.spark.read.format(source).load(f"s3a://{bucket}/t")
+    rows, plan = ask(frame, WHERE)
+    assert (rows, plan.planned, plan.unit, plan.total, plan.kept) == ([ROW], True, "stripe", 8, 1), plan.reason
+    with conf(lake.spark, UNPRUNED):
+        assert texts(lake.spark.read.orc(f"s3a://{bucket}/t").where(WHERE).collect()) == rows
+
+
+def test_google_cloud_storage_is_pruned(lake: Lake, tmp_path: Path) -> None:
+    with fake_gcs() as options:
+        storage, _ = open_storage("gs://box/t", options | {"anonymous": "true"})
+        storage.filesystem.create_dir("box")
+        pyarrow.fs.copy_files(str(local_table(tmp_path)), "box/t", destination_filesystem=storage.filesystem)
+        settings = {
+            "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "fs.gs.project.id": "p",
+            # Hadoop 3.5 has a connector of its own; these are defaults that the older one cannot read.
+            "fs.gs.block.size": "67108864", "fs.gs.outputstream.buffer.size": "8388608",
+            "fs.gs.inputstream.inplace.seek.limit": "8388608", "fs.gs.inputstream.min.range.request.size": "2097152",
+            "fs.gs.rewrite.max.chunk.size": "536870912", "fs.gs.storage.root.url": f"http://{options['endpoint_override']}/",
+            "fs.gs.auth.service.account.enable": "false", "fs.gs.auth.null.enable": "true",
+        }  # fmt: skip
+        with conf(lake.spark, settings):
+            assert_pruned(lake.spark.read.parquet("gs://box/t"))
+
+
+def test_a_storage_that_only_hadoop_opens_is_pruned(lake: Lake, tmp_path: Path) -> None:
+    home = local_table(tmp_path / "a b%20c")
+    for file in home.iterdir():
+        vault.encrypt(file)
+    right, wrong = (f"vault://{safe}{home}" for safe in ("right", "wrong"))
+    with conf(lake.spark, vault.SETTINGS):
+        assert_pruned(lake.spark.read.parquet(right))
+        rows, plan = ask(lake.spark.read.parquet(right, lake.table(lake.bucket())), WHERE)
+        assert (rows, plan.planned, plan.total, plan.kept) == ([ROW, ROW], True, 20, 2), plan.reason
+    with conf(lake.spark, vault.SETTINGS | {vault.PIN: "4321"}):
+        assert_pruned(lake.spark.read.parquet(right))  # Hadoop keeps the client
+        load = [lambda: lake.spark.read.parquet(wrong), lambda: lake.spark.read.format("bloomparquet").load(wrong)]
+        for each in load:
+            with pytest.raises(Exception, match=r"wrong fs\.vault\.pin"):
+                outcome(each())
