@@ -173,17 +173,17 @@ public final class FileListing {
    * big-endian longs, then all paths in UTF-8, each followed by a zero byte.
    */
   byte[] bytes() throws PlannerException {
-    StringBuilder paths = new StringBuilder((int) Math.min(128L * files.length, PlannerProcess.MAX_FRAME_BYTES));
+    StringBuilder paths = new StringBuilder((int) Math.min(128L * files.length, Frames.MAX_FRAME_BYTES));
     for (FileStatus file : files) {
       paths.append(file.getPath()).append('\0');
     }
     byte[] text = paths.toString().getBytes(StandardCharsets.UTF_8);
     long size = 2L * Long.BYTES * files.length + text.length;
-    if (size > PlannerProcess.MAX_FRAME_BYTES) {
+    if (size > Frames.MAX_FRAME_BYTES) {
       throw new PlannerException(
           String.format(
               "the listing of %d files takes %d bytes; the planner accepts at most %d",
-              files.length, size, PlannerProcess.MAX_FRAME_BYTES));
+              files.length, size, Frames.MAX_FRAME_BYTES));
     }
     ByteBuffer buffer = ByteBuffer.allocate((int) size);
     for (FileStatus file : files) {

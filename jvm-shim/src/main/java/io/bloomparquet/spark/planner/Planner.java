@@ -193,10 +193,11 @@ public final class Planner {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
     PresentVersions.Opener opener = path -> storages.get(Storages.root(path)).files();
     Look look = Look.begin(files.look(opener, timeoutMillis));
+    // It may come after planningTimeout. Then what was read until it came is kept for later queries.
+    CompletableFuture<PlanResult> answer =
+        planner.ask(request, files, timeoutMillis).whenComplete((result, error) -> look.close());
     boolean isKnown = false; // that what was read is of the listed versions
-    CompletableFuture<PlanResult> answer = null;
     try {
-      answer = planner.ask(request, files, timeoutMillis);
       PlanResult result = await(answer, files, millisUntil(end), timeoutMillis);
       if (look.readUnpinned()) {
         files.look(opener, millisUntil(end));
@@ -204,16 +205,14 @@ public final class Planner {
       isKnown = true;
       return result;
     } finally {
-      boolean isDoubtful = !isKnown;
-      (answer == null ? CompletableFuture.completedFuture(null) : answer)
-          .whenComplete((result, error) -> end(look, isDoubtful, planner, files));
+      if (!isKnown) {
+        answer.whenComplete((result, error) -> forget(look, planner, files));
+      }
     }
   }
 
-  /** Ends a look when the planner has answered, which may be after {@code planningTimeout}: what it has read is kept. */
-  private static void end(Look look, boolean isDoubtful, PlannerProcess planner, FileListing files) {
-    look.close();
-    if (isDoubtful && look.readUnpinned()) {
+  private static void forget(Look look, PlannerProcess planner, FileListing files) {
+    if (look.readUnpinned()) {
       planner.forget(files);
     }
   }

@@ -2,14 +2,13 @@ package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.DaemonThreads;
 import io.bloomparquet.spark.support.DriverSettings;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -41,8 +40,6 @@ import java.util.stream.Stream;
  * third process waits 30 s.
  */
 final class PlannerProcess {
-  private static final ObjectMapper JSON = new ObjectMapper();
-
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
   private static final int VERSION = 11;
 
@@ -61,7 +58,6 @@ final class PlannerProcess {
   /** How long the watchdog's seconds are. Tests shorten them. */
   private static final String SECOND_MILLIS = "bloomparquet.planner.secondMillis";
 
-  static final int MAX_FRAME_BYTES = 1 << 30;
   private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
 
   static {
@@ -167,15 +163,17 @@ final class PlannerProcess {
 
   /** Lets the process look at files that a plan of the query {@code execution} will need. There is no answer. */
   void look(FileListing listing, String execution) throws PlannerException {
-    ObjectNode request = JSON.createObjectNode();
+    ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("version", VERSION).put("look", listing.digest()).put("execution", execution);
-    send(toBytes(request), new byte[0]);
+    send(Frames.toBytes(request), new byte[0]);
   }
 
   /** Lets the process forget what it has read of these files, because it may be of other versions. There is no answer. */
   void forget(FileListing listing) {
     try {
-      send(toBytes(JSON.createObjectNode().put("version", VERSION).put("forget", listing.digest())), new byte[0]);
+      ObjectNode request = JsonNodeFactory.instance.objectNode();
+      request.put("version", VERSION).put("forget", listing.digest());
+      send(Frames.toBytes(request), new byte[0]);
     } catch (PlannerException error) {
       throw new IllegalStateException(error); // a request that is small, of a listing that was sent
     }
@@ -185,14 +183,20 @@ final class PlannerProcess {
    * @param request without the fields of the listing
    * @param millis how long the caller waits for the plan
    */
-  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing, long millis) throws PlannerException {
+  CompletableFuture<PlanResult> ask(ObjectNode request, FileListing listing, long millis) {
     long id = ids.incrementAndGet();
     FileVersions known = listing.versions(this);
-    request.put("id", id).put("version", VERSION);
-    request.put("files", listing.count()).put("listing", listing.digest()).put("revision", known.revision());
-    Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, toBytes(request), millis, System.nanoTime());
+    byte[] head;
+    try {
+      request.put("id", id).put("version", VERSION);
+      request.put("files", listing.count()).put("listing", listing.digest()).put("revision", known.revision());
+      head = Frames.toBytes(request);
+    } catch (PlannerException error) {
+      return CompletableFuture.failedFuture(error);
+    }
+    Waiting waits = new Waiting(new CompletableFuture<>(), listing, known, head, millis, System.nanoTime());
     waiting.put(id, waits);
-    send(waits.head(), new byte[0]);
+    send(head, new byte[0]);
     return waits.answer();
   }
 
@@ -217,26 +221,9 @@ final class PlannerProcess {
     }
   }
 
-  private static byte[] toBytes(ObjectNode request) throws PlannerException {
-    try {
-      byte[] bytes = JSON.writeValueAsBytes(request);
-      if (bytes.length > MAX_FRAME_BYTES) {
-        throw new PlannerException(
-            "the predicate takes " + bytes.length + " bytes; the planner accepts at most " + MAX_FRAME_BYTES);
-      }
-      return bytes;
-    } catch (JsonProcessingException error) {
-      throw new PlannerException("the predicate cannot be sent to the planner: " + error.getOriginalMessage());
-    }
-  }
-
   private void write(byte[] head, byte[] body) {
     try {
-      requests.writeInt(head.length);
-      requests.write(head);
-      requests.writeInt(body.length);
-      requests.write(body);
-      requests.flush();
+      Frames.write(requests, head, body);
     } catch (IOException error) {
       if (!hasExited()) { // else receive() reports the exit
         end("does not read its requests");
@@ -255,8 +242,8 @@ final class PlannerProcess {
   private void receive() {
     try (DataInputStream answers = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
       while (true) {
-        JsonNode head = JSON.readTree(frame(answers));
-        ByteBuffer body = ByteBuffer.wrap(frame(answers));
+        JsonNode head = Frames.json(answers);
+        ByteBuffer body = ByteBuffer.wrap(Frames.part(answers));
         frames.incrementAndGet();
         if (head.has("read")) {
           StorageReads.begin(head, body, patience(), this::send);
@@ -393,17 +380,5 @@ final class PlannerProcess {
   private void failWaiting() {
     waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
     waiting.clear();
-  }
-
-  private static byte[] frame(DataInputStream stream) throws IOException {
-    int length = stream.readInt();
-    if (length < 0 || length > MAX_FRAME_BYTES) {
-      throw new IllegalStateException("a frame of " + length + " bytes");
-    }
-    byte[] bytes = stream.readNBytes(length); // allocates as bytes arrive
-    if (bytes.length < length) {
-      throw new EOFException();
-    }
-    return bytes;
   }
 }
