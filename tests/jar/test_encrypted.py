@@ -175,6 +175,17 @@ def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Rea
     assert sorted(map(tuple, readers.oracle(str(lake), recursiveFileLookup="true").collect())) == everything
 
 
+def test_encrypted_files_that_the_jar_reads_are_pruned(kms: SparkSession, readers: Readers, lake: Path) -> None:
+    hadoop = kms.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    hadoop.set("fs.viewfs.mounttable.encrypted.link./data", lake.as_uri())
+    options = {"recursiveFileLookup": "true", "keyProvider": PROVIDER}
+    expected = row(0, GROUPS * ROWS - 1)
+    frame = readers.jar("viewfs://encrypted/data", **options).where(f"id = {expected[0]}")
+    assert list(map(tuple, frame.collect())) == [expected]
+    (plan,) = last_plan(frame)
+    assert (plan.total, plan.kept, plan.errors) == (GROUPS * FILES, 1, 0)
+
+
 def test_runtime_predicates_prune_encrypted_files(
     kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
 ) -> None:

@@ -20,6 +20,8 @@ from bloomparquet.storage.files import FileInfo, Files, ReadCount
 from bloomparquet.storage.host_files import HostFile, HostRoot, HostStorage, roots_of
 from bloomparquet.storage.ranges import read_ranges
 from tests.support import files
+from tests.support.kms import Kms
+from tests.support.kms_files import kms_keys, material_path, write_with_material_file
 
 ROOT = "vault://safe"
 
@@ -33,7 +35,8 @@ class Host:
 
     def read(self, asked: Sequence[HostFile], ranges: NDArray[np.int64]) -> bytes:
         self.asked.append((asked, ranges))
-        data = [Path(str(self.home) + url.removeprefix(ROOT)).read_bytes() for _, url, _, _ in asked]
+        paths = [Path(str(self.home) + url.removeprefix(ROOT)) for _, url, _, _ in asked]
+        data = [path.read_bytes() for path in paths]
         if asked[0][2] < 0:
             return data[0]
         return b"".join(data[file][start : start + length] for file, start, length in ranges.T.tolist())
@@ -75,6 +78,19 @@ def test_filters_that_lie_before_the_end_are_read(host: Host) -> None:
     for where in ("id = 77777", "more = '77777777777777777777'", "id = 100000"):
         ours = plan_dataset(dataset, where, PlanOptions(cache=PlanCache()))
         assert ours.codes.tolist() == bp.plan(host.home / "a.parquet", where).codes.tolist()
+
+
+def test_key_material_is_read_too(host: Host) -> None:
+    kms = Kms()
+    path = write_with_material_file(kms, host.home)
+    dataset = host.dataset(host.storage(), Path(path).name).with_keys(kms_keys(kms))
+    for where, kept in (("id = 50", 1), ("id = 1000", 0)):
+        assert plan_dataset(dataset, where, PlanOptions(cache=PlanCache())).kept == kept
+    assert f"{ROOT}/{material_path(path).name}" in [url for asked, _ in host.asked for _, url, *_ in asked]
+    material_path(path).unlink()
+    plan = plan_dataset(dataset.with_keys(kms_keys(kms)), "id = 1000", PlanOptions(cache=PlanCache()))
+    assert plan.kept == 1
+    assert "should be in safe/_KEY_MATERIAL_FOR_a.parquet.json, which is missing" in str(plan.errors[0])
 
 
 def test_many_bytes_are_read_in_several_batches(host: Host) -> None:
