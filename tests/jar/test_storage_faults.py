@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -64,14 +65,15 @@ def load(spark: SparkSession, url: str, source: str = "parquet") -> DataFrame:
     return spark.read.format(source).schema("id BIGINT").load(url)
 
 
-FAULTS = {
-    **{f"{kind}, {name}": (lambda kind=kind, name=name: always(kind, name))
-       for kind in ("throttled", "reset", "torn", "forbidden") for name in (KEPT, SKIPPED)},
+FAULTS: dict[str, Callable[[], Fault]] = {
+    "throttled": lambda: always("throttled", SKIPPED),
+    "reset": lambda: always("reset", KEPT),
+    **{f"{kind}, {name}": partial(always, kind, name) for kind in ("torn", "forbidden") for name in (KEPT, SKIPPED)},
     "throttled, six times": lambda: some("throttled", 0, 6),
     "reset, three times": lambda: some("reset", 0, 3),
     "forbidden, in the middle": lambda: some("forbidden", 1, 1),
     "forbidden, from the middle on": lambda: some("forbidden", 1, 1000),
-}  # fmt: skip
+}
 RECOVERS = {"throttled, six times", "reset, three times"}
 NEWER_STREAMS = {"torn, 1.parquet", "forbidden, 0.parquet"}  # which retry by themselves, and keep what they read
 OF_THE_PLAN = {"forbidden, in the middle"}  # Spark then reads everything

@@ -45,8 +45,7 @@ def assert_pruned(frame: DataFrame, total: int = 10) -> None:
 @pytest.mark.parametrize("place", ["beside the data", "in another bucket"])
 @pytest.mark.parametrize("source", ["parquet", "bloomparquet"])
 def test_an_index_on_s3_is_used(lake: Lake, source: str, place: str) -> None:
-    bucket = lake.bucket()
-    url = lake.table(bucket)
+    url = lake.table(lake.bucket(), "a b")
     options = {"endpoint_override": lake.server.address, "scheme": "http", "region": "us-east-1"}
     given = {}
     if place == "beside the data":

@@ -26,7 +26,7 @@ def lake(s3a_lake: Lake) -> Iterator[Lake]:
 @pytest.mark.parametrize(("source", "case"), [*(("parquet", case) for case in CASES), ("bloomparquet", "keys")])
 def test_every_kind_of_credentials_opens_the_storage(lake: Lake, source: str, case: str, tmp_path: Path) -> None:
     bucket, kind = lake.bucket(), CASES[case]
-    url = lake.table(bucket)
+    url = lake.table(bucket, "a b%20c#+")
     names = {"bucket": bucket, "home": str(tmp_path), "endpoint": f"http://{lake.server.address}"}
     settings = {name.format(**names): value.format(**names) for name, value in kind.settings.items()}
     lake.forget()
