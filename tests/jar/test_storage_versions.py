@@ -6,7 +6,6 @@ the files again after it. The planner of the test replaces a file when it first 
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ import pytest
 from pyspark_bloomparquet import last_plan
 from tests.support import files
 from tests.support.planners import PYTHON, Interpreter
-from tests.support.s3a import Lake, ask, ids_of
 from tests.support.scenarios import PRUNED, Readers, texts
 from tests.support.spark import application_conf, conf
 
@@ -83,32 +81,3 @@ def test_a_file_that_is_replaced_before_it_is_read_and_comes_back_loses_no_row(
     assert texts(again.collect()) == ["(6,)"]
     (plan,) = last_plan(again)
     assert (plan.planned, plan.kept, plan.total) == (True, 1, 2), plan.reason
-
-
-@pytest.mark.parametrize("stream", ["classic", "analytics"])
-def test_s3a_reads_the_version_that_was_looked_at_or_none(s3a_lake: Lake, stream: str) -> None:
-    """The object is replaced when its bytes are first asked for, and comes back as it was."""
-    bucket = s3a_lake.bucket()
-    ids = ids_of(1)
-    url = s3a_lake.table(bucket)
-    first = s3a_lake.stored(bucket, "t/1.parquet")  # not 0: Spark has read its footer, which S3A may have kept
-    with conf(s3a_lake.spark, {f"fs.s3a.bucket.{bucket}.input.stream.type": stream}):
-        frame = s3a_lake.spark.read.parquet(url)
-        swapped = []
-
-        def swap(method: str, path: str) -> None:
-            if method == "GET" and path.endswith("1.parquet") and not swapped:
-                swapped.append(path)
-                other = [each + 1_000_000 for each in ids]
-                assert s3a_lake.write(bucket, "t/1.parquet", other, after=dt.timedelta(seconds=2)) == len(first[0])
-
-        s3a_lake.server.fault = swap
-        try:
-            (plan,) = last_plan(frame.where(f"id = {ids[7]}"))
-        finally:
-            s3a_lake.server.fault = lambda method, path: None
-        assert swapped
-        assert not plan.planned, "its reads name the version by its ETag"
-        s3a_lake.restore(bucket, "t/1.parquet", first)
-        rows, plan = ask(frame, f"id = {ids[7]}")
-        assert (rows, plan.planned, plan.kept, plan.total) == ([f"({ids[7]},)"], True, 1, 10), plan.reason

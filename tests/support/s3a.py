@@ -42,16 +42,6 @@ class Lake:
         stored = _backend().put_object(bucket, key, data)
         stored.last_modified += after
 
-    def stored(self, bucket: str, key: str) -> tuple[bytes, dt.datetime]:
-        """An object, for :meth:`restore`: its bytes and its time."""
-        stored = _backend().get_object(bucket, key)
-        return stored.value, stored.last_modified
-
-    def restore(self, bucket: str, key: str, stored: tuple[bytes, dt.datetime]) -> None:
-        """Bring a version of an object back, with its time, as S3 does when the later version is deleted."""
-        data, modified = stored
-        _backend().put_object(bucket, key, data).last_modified = modified
-
     def delete(self, bucket: str, key: str) -> None:
         _backend().delete_object(bucket, key)
 
