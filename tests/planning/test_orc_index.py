@@ -189,7 +189,7 @@ def test_a_remote_data_set_is_planned_with_few_requests(tmp_path: Path) -> None:
     plain = bp.plan("data", "x IN (31, 33)", filesystem=remote, index="off")
     assert plan == plain
     assert (plan.kept, plan.indexed) == (1, 12)
-    assert plan.requests <= 8 < 24 <= plain.requests
+    assert plan.requests <= 8 < 12 <= plain.requests
     assert bp.read_table("data", "x = 31", filesystem=remote).num_rows == 1
 
 

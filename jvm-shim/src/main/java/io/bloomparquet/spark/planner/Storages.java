@@ -12,6 +12,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -65,29 +66,43 @@ final class Storages {
   private static Storage of(Path path, Configuration conf) throws IOException {
     String root = root(path);
     // Hadoop keeps one object for each root and user, whatever is set later, unless it is told not to.
-    boolean isCached = !conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false);
-    FileSystem files = isCached ? path.getFileSystem(conf) : null;
-    Settings settings = isCached ? null : settings(conf);
+    if (!conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false)) {
+      FileSystem files = path.getFileSystem(conf);
+      return find(each -> each.files == files, () -> add(root, files, null, conf));
+    }
+    Settings settings = settings(conf);
+    return find(
+        each -> each.root.equals(root) && settings.equals(each.settings),
+        () -> add(root, path.getFileSystem(conf), settings, conf));
+  }
+
+  @FunctionalInterface
+  private interface Opener {
+    Storage open() throws IOException;
+  }
+
+  private static Storage find(Predicate<Storage> isSame, Opener opener) throws IOException {
     synchronized (OPEN) {
       for (Storage each : OPEN.values()) {
-        if (isCached ? each.files == files : each.root.equals(root) && settings.equals(each.settings)) {
+        if (isSame.test(each)) {
           return OPEN.get(each.number); // marks it as used
         }
       }
+      return opener.open();
     }
-    files = isCached ? files : path.getFileSystem(conf);
+  }
+
+  private static Storage add(String root, FileSystem files, Settings settings, Configuration conf) {
     String key = key(files, conf);
-    synchronized (OPEN) {
-      int number = ++numbers;
-      boolean isFirst = FIRST.size() < MAX_FIRST && FIRST.computeIfAbsent(key, each -> number) == number;
-      Storage opened = new Storage(number, root, key, isFirst, files, settings);
-      OPEN.put(number, opened);
-      for (Iterator<Storage> eldest = OPEN.values().iterator(); OPEN.size() > MAX_OPEN; ) {
-        close(eldest.next());
-        eldest.remove();
-      }
-      return opened;
+    int number = ++numbers;
+    boolean isFirst = FIRST.size() < MAX_FIRST && FIRST.computeIfAbsent(key, each -> number) == number;
+    Storage opened = new Storage(number, root, key, isFirst, files, settings);
+    OPEN.put(number, opened);
+    for (Iterator<Storage> eldest = OPEN.values().iterator(); OPEN.size() > MAX_OPEN; ) {
+      close(eldest.next());
+      eldest.remove();
     }
+    return opened;
   }
 
   /** The storage with this number; null if it has been forgotten. */
