@@ -129,9 +129,10 @@ final class StorageReads {
         }
       }
       finish(null, null);
-    } catch (Exception | OutOfMemoryError | NoClassDefFoundError error) {
+    } catch (Exception | LinkageError | VirtualMachineError error) { // whatever it is, the planner waits for an answer
       Throwable cause = cause(error);
-      String message = String.valueOf(cause.getMessage()).lines().findFirst().orElse(cause.getClass().getSimpleName());
+      String text = cause.getMessage() == null ? "" : cause.getMessage();
+      String message = text.lines().findFirst().orElse(cause.getClass().getSimpleName());
       finish(message.contains(file.path.getName()) ? message : file.path + ": " + message, kind(cause));
     }
   }
