@@ -29,6 +29,7 @@ from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
+from bloomparquet.query.predicate import Eq, In, IsNotNull, Leaf, Predicate, leaves
 from bloomparquet.storage.forks import new_lock
 from pyspark_bloomparquet.jar.jar_reads import JarReads
 from pyspark_bloomparquet.jar.listing import LocalVersions, ScanListing, Storages
@@ -324,7 +325,7 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
         "requests": plan.requests,
         "warnings": _warnings(plan.errors),
         "withoutFilters": plan.columns_without_filters(),
-        "filtersDecided": plan.judged.filters_decided(plan),
+        "filtersDecided": _has_exact_dictionaries(plan.where) and plan.judged.filters_decided(plan),
     }
     if plan.row_group_counts is not None:
         counts |= {
@@ -333,6 +334,19 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
             "numRowGroupsExcludedByBloomFilter": plan.row_group_counts.by_bloom,
         }
     return counts
+
+
+def _has_exact_dictionaries(where: Predicate | None) -> bool:
+    """Whether dictionaries exclude no row that matches. For parquet-java, 0.0 and -0.0 are different values, and a dot in
+    a name leads to a field. Then Spark lacks rows, which a reader without dictionaries would have."""
+
+    def is_exact(leaf: Leaf) -> bool:
+        values = [leaf.value] if isinstance(leaf, Eq) else leaf.values if isinstance(leaf, In) else None
+        has_name = len(leaf.column) == 1 and "." not in leaf.column[0]
+        is_equality = values is not None and not any(isinstance(value, float) for value in values)
+        return has_name and (is_equality or isinstance(leaf, IsNotNull))
+
+    return where is not None and all(map(is_exact, leaves(where)))
 
 
 def _warnings(errors: Sequence[Exception]) -> list[str]:
