@@ -337,8 +337,8 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
 
 
 def _has_exact_dictionaries(where: Predicate | None) -> bool:
-    """Whether dictionaries exclude no row that matches. For parquet-java, 0.0 and -0.0 are different values, and a dot in
-    a name leads to a field. Then Spark lacks rows, which a reader without dictionaries would have."""
+    """Whether dictionaries exclude no row that matches. For parquet-java, 0.0 and -0.0 are different values, and a dot
+    in a name leads to a field. Then Spark lacks rows, which a reader without dictionaries would have."""
 
     def is_exact(leaf: Leaf) -> bool:
         values = [leaf.value] if isinstance(leaf, Eq) else leaf.values if isinstance(leaf, In) else None
