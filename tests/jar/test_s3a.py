@@ -78,13 +78,12 @@ READERS = {
     "default": {},
     "in the client": {"change.detection.mode": "client", "input.stream.type": "classic"},
     "no detection": {"change.detection.mode": "none", "input.stream.type": "classic"},
-    "only a warning": {"change.detection.mode": "warn", "input.stream.type": "classic"},
     "versions": {
         "change.detection.source": "versionid", "change.detection.version.required": "false",
         "input.stream.type": "classic",
     },
 }  # fmt: skip
-READ = {"no detection", "only a warning", "versions"}  # with these, S3A gives the bytes of the new version
+READ = {"no detection", "versions"}  # with these, S3A gives the bytes of the new version
 
 
 @pytest.mark.parametrize("reader", READERS)
