@@ -1,6 +1,6 @@
 """The files of a storage: list them, match globs, and read byte ranges of one file.
 
-Two implementations of :class:`Storage`: :class:`LocalStorage` uses ``os``, where a positioned read takes about a
+Implementations of :class:`Storage`, beside :class:`bloomparquet.storage.host_files.HostStorage`: :class:`LocalStorage` uses ``os``, where a positioned read takes about a
 microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps every fsspec file system.
 """
 

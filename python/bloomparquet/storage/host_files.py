@@ -48,7 +48,7 @@ class _OwnKey:
     """The key of a storage whose evidence stays in this process."""
 
     key: str
-    number: int
+    numbers: tuple[int, ...]
 
     def __str__(self) -> str:
         return self.key
@@ -72,8 +72,9 @@ class HostStorage:
         self._root, self._prefix = (of[0], _path_of_root(of[0])) if len(of) == 1 else ("", "")
         used = [roots[each] for each in of]
         keys = " ".join(each.key for each in used)
-        self.access: Hashable = tuple(each.number for each in used)
-        self.key: Hashable = keys if all(each.is_first for each in used) else _OwnKey(keys, used[0].number)
+        self.numbers = tuple(each.number for each in used)
+        self.access: Hashable = self.numbers
+        self.key: Hashable = keys if all(each.is_first for each in used) else _OwnKey(keys, self.numbers)
 
     def path(self, url: str) -> str:
         """The path of `url`, which lies below the roots of this storage."""

@@ -30,7 +30,9 @@ from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.query.predicate import Eq, In, IsNotNull, Leaf, Predicate, leaves
+from bloomparquet.storage.files import Storage
 from bloomparquet.storage.forks import new_lock
+from bloomparquet.storage.host_files import HostStorage
 from pyspark_bloomparquet.jar.jar_reads import JarReads
 from pyspark_bloomparquet.jar.listing import LocalVersions, ScanListing, Storages
 from pyspark_bloomparquet.jar.protocol import (
@@ -131,7 +133,7 @@ class Worker:
                 self._look(threads, frame[0])
                 continue
             if "forget" in frame[0]:
-                threads.submit(self._forget, frame[0]["forget"])
+                threads.submit(_forget, frozenset(frame[0]["forget"]))
                 continue
             with self._lock:
                 self._unanswered += 1
@@ -223,12 +225,14 @@ class Worker:
                 del self._listings[next(iter(self._listings))]
         return listing
 
-    def _forget(self, digest: str) -> None:
-        """Forget what was read of the storage of a listing: of one of its files, another version may have been read."""
-        with self._lock:
-            known = [listing.dataset for (of_files, _), listing in self._listings.items() if of_files == digest]
-        for dataset in known:
-            process_cache.forget(dataset.storage)
+
+def _forget(numbers: frozenset[int]) -> None:
+    """Forget what was read of the storages with these numbers: it may be of other versions than the listed ones."""
+
+    def is_read_by(storage: Storage) -> bool:
+        return isinstance(storage, HostStorage) and not numbers.isdisjoint(storage.numbers)
+
+    process_cache.forget(is_read_by)
 
 
 def _first_line(error: BaseException) -> str:

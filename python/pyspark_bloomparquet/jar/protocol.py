@@ -55,8 +55,8 @@ ranges as data, or ``{"read": 12, "error": "…", "kind": "missing"}``; a `kind`
 ``denied`` or ``io``. A file of the size -1 is alone, without ranges, and is read whole. A file of the time -1 is of no
 listing, and never changes. Neither side waits for the other in the thread that receives frames.
 
-The request ``{"version": 11, "forget": "1f0c…"}`` has no answer. It says that a file of this listing has changed, so
-that another version may have been read. The planner forgets what it has read of the listing's storage.
+The request ``{"version": 11, "forget": [3]}`` has no answer. It says that files of the storages with these numbers have
+changed, so that other versions may have been read. The planner forgets what it has read of these storages.
 
 The request ``{"version": 11, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
 will be asked for in this query. The planner looks at the present versions of the files at once, so that the next plan

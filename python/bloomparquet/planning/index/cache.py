@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -153,14 +153,16 @@ class PlanCache:
             with errors_logged(disk, self._warned):
                 disk.evict()
 
-    def forget(self, storage: Storage) -> None:
-        """Drop what was read of `storage`, also from the disk, and everything else from memory."""
+    def forget(self, is_read_by: Callable[[Storage], bool]) -> None:
+        """Drop what was read through the storages for which `is_read_by`, also from the disk."""
         with self._persisting, self._lock:
-            of_storage = [each.segments for each in self._parts if each.part.storage.key == storage.key]
-            for path in chain.from_iterable(of_storage):
+            dropped = [each for each in self._parts if is_read_by(each.part.storage)]
+            self._parts[:] = [each for each in self._parts if each not in dropped]
+            for selections in (self._selections, *self._with_index.values()):
+                selections[:] = [each for each in selections if not any(kept in dropped for kept in each.kept)]
+            for path in chain.from_iterable(each.segments for each in dropped):
                 with suppress(OSError):
                     path.unlink()
-        self.clear()
         opened_indexes.clear()
 
     def clear(self) -> None:

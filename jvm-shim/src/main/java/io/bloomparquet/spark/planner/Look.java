@@ -46,7 +46,7 @@ final class Look implements AutoCloseable {
     for (Look each : RUNNING) {
       FileStatus status = each.statuses.get(path);
       if (status != null && version.isStill(FileVersion.of(status))) {
-        if (!isPinned(status, files.getConf())) {
+        if (!isPinned(status, files)) {
           RUNNING.stream().filter(look -> look.statuses.containsKey(path)).forEach(look -> look.readUnpinned = true);
         }
         return status;
@@ -55,9 +55,14 @@ final class Look implements AutoCloseable {
     return null;
   }
 
-  private static boolean isPinned(FileStatus status, Configuration conf) {
+  private static boolean isPinned(FileStatus status, FileSystem files) {
     boolean hasEtag = status instanceof EtagSource source && source.getEtag() != null && !source.getEtag().isEmpty();
+    String connector = files.getClass().getName();
+    boolean comparesEtags =
+        connector.startsWith("org.apache.hadoop.fs.s3a.") || connector.startsWith("org.apache.hadoop.fs.azurebfs.");
+    Configuration conf = files.getConf();
     return hasEtag
+        && comparesEtags
         && conf != null
         && conf.get("fs.s3a.change.detection.mode", "server").equals("server")
         && conf.get("fs.s3a.change.detection.source", "etag").equals("etag")

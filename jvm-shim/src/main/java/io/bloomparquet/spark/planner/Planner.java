@@ -206,14 +206,21 @@ public final class Planner {
       return result;
     } finally {
       if (!isKnown) {
-        answer.whenComplete((result, error) -> forget(look, planner, files));
+        answer.whenCompleteAsync(
+            (result, error) -> lookAgain(look, files, opener, timeoutMillis, () -> planner.forget(storages.values())));
       }
     }
   }
 
-  private static void forget(Look look, PlannerProcess planner, FileListing files) {
+  /** After an answer that nobody waited for, or an error. */
+  private static void lookAgain(
+      Look look, FileListing files, PresentVersions.Opener opener, long millis, Runnable forget) {
     if (look.readUnpinned()) {
-      planner.forget(files);
+      try {
+        files.look(opener, millis);
+      } catch (PlannerException doubtful) {
+        forget.run();
+      }
     }
   }
 

@@ -2,6 +2,7 @@ package io.bloomparquet.spark.planner;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.DaemonThreads;
@@ -13,6 +14,7 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -168,14 +170,15 @@ final class PlannerProcess {
     send(Frames.toBytes(request), new byte[0]);
   }
 
-  /** Lets the process forget what it has read of these files, because it may be of other versions. There is no answer. */
-  void forget(FileListing listing) {
+  /** Lets the process forget what it has read of storages: it may be of other versions. There is no answer. */
+  void forget(Collection<Storages.Storage> storages) {
     try {
-      ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("version", VERSION).put("forget", listing.digest());
+      ObjectNode request = JsonNodeFactory.instance.objectNode().put("version", VERSION);
+      ArrayNode numbers = request.putArray("forget");
+      storages.forEach(each -> numbers.add(each.number()));
       send(Frames.toBytes(request), new byte[0]);
     } catch (PlannerException error) {
-      throw new IllegalStateException(error); // a request that is small, of a listing that was sent
+      throw new IllegalStateException(error); // a request that is small
     }
   }
 
@@ -378,7 +381,11 @@ final class PlannerProcess {
   }
 
   private void failWaiting() {
-    waiting.values().forEach(each -> each.answer().completeExceptionally(new PlannerException(ended)));
-    waiting.clear();
+    for (Long id : waiting.keySet()) {
+      Waiting request = waiting.remove(id); // another thread may have answered it, or may add one
+      if (request != null) {
+        request.answer().completeExceptionally(new PlannerException(ended));
+      }
+    }
   }
 }

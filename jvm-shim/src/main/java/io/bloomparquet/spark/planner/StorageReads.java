@@ -106,7 +106,7 @@ final class StorageReads {
   }
 
   private static FileStatus status(Path path, FileVersion version, FileSystem files) {
-    boolean isOfIndex = version.modified() < 0;
+    boolean isOfIndex = version.modified() == -1;
     return isOfIndex ? new FileStatus(version.size(), false, 1, 1 << 25, 0, path) : Look.of(path, version, files);
   }
 
@@ -129,11 +129,12 @@ final class StorageReads {
         }
       }
       finish(null, null);
-    } catch (Exception | LinkageError | VirtualMachineError error) { // whatever it is, the planner waits for an answer
+    } catch (Throwable error) { // whatever it is, the planner waits for an answer
       Throwable cause = cause(error);
-      String text = cause.getMessage() == null ? "" : cause.getMessage();
-      String message = text.lines().findFirst().orElse(cause.getClass().getSimpleName());
-      finish(message.contains(file.path.getName()) ? message : file.path + ": " + message, kind(cause));
+      String kind = kind(cause);
+      String text = kind.equals("io") || cause.getMessage() == null ? cause.toString() : cause.getMessage();
+      String message = text.lines().findFirst().orElse("");
+      finish(message.contains(file.path.getName()) ? message : file.path + ": " + message, kind);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.support.DaemonThreads;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -11,6 +12,7 @@ import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.ServiceConfigurationError;
 import java.util.TreeMap;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -21,8 +23,8 @@ import org.apache.hadoop.security.UserGroupInformation;
 
 /**
  * The storages that this JVM reads for planners. A storage is one of Hadoop's {@link FileSystem} objects: the planner
- * knows its number, and keeps what it read through one number apart from all others. So sessions with different
- * credentials share nothing.
+ * knows its number, and keeps what it read through one number apart from all others. So sessions for
+ * which Hadoop has different objects share nothing.
  */
 final class Storages {
   private static final int MAX_OPEN = 64;
@@ -55,7 +57,7 @@ final class Storages {
         settings = settings == null ? conf.get() : settings;
         try {
           storages.put(root(path), of(path, settings));
-        } catch (IOException | RuntimeException error) {
+        } catch (IOException | RuntimeException | LinkageError | ServiceConfigurationError error) {
           throw new PlannerException("cannot open " + root(path) + ": " + error);
         }
       }
@@ -63,44 +65,47 @@ final class Storages {
     return storages;
   }
 
+  /** Opens file systems outside of the lock: that may take long, and {@link #numbered} must not wait. */
   private static Storage of(Path path, Configuration conf) throws IOException {
     String root = root(path);
     // Hadoop keeps one object for each root and user, whatever is set later, unless it is told not to.
-    if (!conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false)) {
-      FileSystem files = path.getFileSystem(conf);
-      return find(each -> each.files == files, () -> add(root, files, null, conf));
+    boolean isCached = !conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false);
+    Settings settings = isCached ? null : settings(conf);
+    FileSystem cached = isCached ? path.getFileSystem(conf) : null;
+    Predicate<Storage> isSame =
+        each -> isCached ? each.files == cached : each.root.equals(root) && settings.equals(each.settings);
+    Storage known = find(isSame);
+    if (known != null) {
+      return known;
     }
-    Settings settings = settings(conf);
-    return find(
-        each -> each.root.equals(root) && settings.equals(each.settings),
-        () -> add(root, path.getFileSystem(conf), settings, conf));
+    FileSystem files = isCached ? cached : path.getFileSystem(conf);
+    String key = key(files, conf);
+    synchronized (OPEN) {
+      known = find(isSame); // another plan may have opened it meanwhile
+      return known == null ? add(root, key, files, settings) : known;
+    }
   }
 
-  @FunctionalInterface
-  private interface Opener {
-    Storage open() throws IOException;
-  }
-
-  private static Storage find(Predicate<Storage> isSame, Opener opener) throws IOException {
+  private static Storage find(Predicate<Storage> isSame) {
     synchronized (OPEN) {
       for (Storage each : OPEN.values()) {
         if (isSame.test(each)) {
           return OPEN.get(each.number); // marks it as used
         }
       }
-      return opener.open();
+      return null;
     }
   }
 
-  private static Storage add(String root, FileSystem files, Settings settings, Configuration conf) {
-    String key = key(files, conf);
+  private static Storage add(String root, String key, FileSystem files, Settings settings) {
     int number = ++numbers;
     boolean isFirst = FIRST.size() < MAX_FIRST && FIRST.computeIfAbsent(key, each -> number) == number;
     Storage opened = new Storage(number, root, key, isFirst, files, settings);
     OPEN.put(number, opened);
     for (Iterator<Storage> eldest = OPEN.values().iterator(); OPEN.size() > MAX_OPEN; ) {
-      close(eldest.next());
+      Storage last = eldest.next();
       eldest.remove();
+      DaemonThreads.of(() -> close(last), "bloomparquet-close").start();
     }
     return opened;
   }
@@ -125,11 +130,11 @@ final class Storages {
     return files.getUri() + (endpoint.isEmpty() ? "" : "?endpoint=" + endpoint);
   }
 
-  /** Spark's own settings are left out: they open no storage, and differ from query to query. */
+  /** Settings of SQL are left out: they open no storage, and differ from query to query. */
   private static Settings settings(Configuration conf) throws IOException {
     Map<String, String> settings = new TreeMap<>();
     for (Map.Entry<String, String> each : conf) {
-      if (!each.getKey().startsWith("spark.")) {
+      if (!each.getKey().startsWith("spark.sql.") && !each.getKey().startsWith("spark.datasource.bloom")) {
         settings.put(each.getKey(), each.getValue());
       }
     }
