@@ -1,7 +1,8 @@
 """The files of a storage: list them, match globs, and read byte ranges of one file.
 
-Implementations of :class:`Storage`, beside :class:`bloomparquet.storage.host_files.HostStorage`: :class:`LocalStorage` uses ``os``, where a positioned read takes about a
-microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps every fsspec file system.
+Implementations of :class:`Storage`: :class:`LocalStorage` uses ``os``, where a positioned read takes about a
+microsecond; :class:`ArrowStorage` uses :mod:`pyarrow.fs`, which also wraps every fsspec file system;
+:class:`bloomparquet.storage.host_files.HostStorage` asks another process.
 """
 
 from __future__ import annotations
