@@ -50,7 +50,7 @@ def always(kind: str, name: str) -> Fault:
 
 
 def some(kind: str, first: int, count: int) -> Fault:
-    """Of the reads, so many have this fault, from the one with the number `first` on."""
+    """The reads from number `first` on have this fault, `count` of them."""
     numbers = itertools.count()
 
     def fault(method: str, path: str) -> str | None:
@@ -91,9 +91,9 @@ def test_a_storage_that_fails_gives_the_outcome_of_plain_spark(lake: Lake, fault
         with failing(lake, FAULTS[fault]()):
             wanted = plain_outcome(plain)
         with failing(lake, FAULTS[fault]()):
-            found = outcome(frame)
+            rows = outcome(frame)
         (plan,) = last_plan(frame)
-        assert found == ([ROW] if fault in OF_THE_PLAN else wanted)
+        assert rows == ([ROW] if fault in OF_THE_PLAN else wanted)
         assert plan.planned == (fault in RECOVERS), plan.reason
         assert plan.planned or re.search(rf"{bucket}/t/[01]\.parquet", str(plan.reason)), plan.reason
         rows, plan = ask(load(lake.spark, url), f"id = {FOUND}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,19 @@ def test_credentials_that_are_not_the_first_share_nothing(host: Host, tmp_path_f
     assert requests(second, memory) > 0
     assert requests(second, PlanCache()) > 0
     assert requests(second, memory) == requests(first, memory) == 0
+
+
+def test_another_endpoint_of_the_same_bucket_shares_nothing(host: Host, tmp_path_factory: Any) -> None:
+    """The files have the same names, sizes and times on both servers, and other applications keep them on disk."""
+    directory, kept = tmp_path_factory.mktemp("cache"), []
+    for start, key in ((0, "s3a://b?endpoint=one"), (1, "s3a://b?endpoint=other")):
+        path = files.write(host.home / "a.parquet", {"id": range(start, 200, 2)}, ["id"], use_dictionary=False)
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        storage = HostStorage([ROOT], {ROOT: HostRoot(1, key, True)}, host.read)
+        cache = PlanCache().on_disk(directory, 1 << 20)
+        kept.append(plan_dataset(host.dataset(storage, "a.parquet"), "id = 51", PlanOptions(cache=cache)).kept)
+        cache.persist()
+    assert kept == [0, 1]
 
 
 def test_what_was_read_of_a_storage_can_be_forgotten(host: Host, tmp_path_factory: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,15 @@ class Ranges:
         return windows[self.starts].view(np.uint8).reshape(-1, width)
 
 
+class _Runs(NamedTuple):
+    """One request each, sorted by file and start: fill ``views[i]`` from ``start[i]`` of ``files[file[i]]``."""
+
+    files: Sequence[FileInfo]
+    file: NDArray[np.int64]
+    start: NDArray[np.int64]
+    views: Sequence[memoryview]
+
+
 def read_ranges(
     storage: Storage,
     files: Sequence[FileInfo],
@@ -78,10 +87,11 @@ def read_ranges(
     run_at = np.concatenate(([0], np.cumsum(run_end - run_start)))
     buffer = np.empty(run_at[-1], np.uint8)
     views = [buffer.data[i:j] for i, j in pairwise(run_at.tolist())]
+    runs = _Runs(files, run_file, run_start, views)
     if reads.ends is None:
-        _read_runs(storage, files, run_file, run_start, views, reads)
+        _read_runs(storage, runs, reads)
     else:
-        _read_runs_but_ends(storage, files, run_file, run_start, views, reads, reads.ends)
+        _read_runs_but_ends(storage, runs, reads, reads.ends)
     result = np.empty(len(order), np.int64)
     result[order] = run_at[run] + (starts - run_start[run])
     return Ranges(buffer, result)
@@ -120,32 +130,19 @@ def prefetch(storage: Storage, read: ReadBytes, extents: Sequence[tuple[int, int
     return read_prefetched
 
 
-def _read_runs_but_ends(
-    storage: Storage,
-    files: Sequence[FileInfo],
-    file: NDArray[np.int64],
-    start: NDArray[np.int64],
-    views: Sequence[memoryview],
-    reads: ReadCount,
-    ends: FileEnds,
-) -> None:
-    """Fill `views`: from `ends` where possible. Keeps the ends of files in `ends`."""
-    of, starts = [files[i] for i in file.tolist()], start.tolist()
-    left = [i for i, info in enumerate(of) if not ends.fill(info, starts[i], views[i])]
+def _read_runs_but_ends(storage: Storage, runs: _Runs, reads: ReadCount, ends: FileEnds) -> None:
+    """Fill the views from `ends` where possible. Keeps the ends of files in `ends`."""
+    files, starts = [runs.files[i] for i in runs.file.tolist()], runs.start.tolist()
+    left = [i for i, file in enumerate(files) if not ends.fill(file, starts[i], runs.views[i])]
     if left:
-        _read_runs(storage, files, file[left], start[left], [views[i] for i in left], reads)
+        views = [runs.views[i] for i in left]
+        _read_runs(storage, _Runs(runs.files, runs.file[left], runs.start[left], views), reads)
     for i in left:
-        ends.keep(of[i], starts[i], views[i])
+        ends.keep(files[i], starts[i], runs.views[i])
 
 
-def _read_runs(
-    storage: Storage,
-    files: Sequence[FileInfo],
-    file: NDArray[np.int64],
-    start: NDArray[np.int64],
-    views: Sequence[memoryview],
-    reads: ReadCount,
-) -> None:
+def _read_runs(storage: Storage, runs: _Runs, reads: ReadCount) -> None:
+    files, file, start, views = runs
     reads.requests += len(views)
     reads.bytes += sum(map(len, views))
     if isinstance(storage, HostStorage):

@@ -37,7 +37,7 @@ public final class PresentVersions {
 
   private final FileSystem storage;
   private final Set<Path> left = ConcurrentHashMap.newKeySet();
-  private final Map<Path, FileStatus> found = new ConcurrentHashMap<>();
+  private final Map<Path, FileStatus> statuses = new ConcurrentHashMap<>();
 
   private PresentVersions(FileSystem storage) {
     this.storage = storage;
@@ -52,14 +52,14 @@ public final class PresentVersions {
   /** The statuses of those of {@code files} that exist. Throws if this takes longer than {@code millis}. */
   public static Map<Path, FileStatus> of(Collection<Path> files, Opener opener, long millis) throws IOException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
-    Map<Path, FileStatus> found = new HashMap<>();
+    Map<Path, FileStatus> present = new HashMap<>();
     for (List<Path> some : files.stream().collect(Collectors.groupingBy(PresentVersions::root)).values()) {
       PresentVersions look = new PresentVersions(opener.open(some.get(0)));
       look.left.addAll(some);
       look.find(end);
-      found.putAll(look.found);
+      present.putAll(look.statuses);
     }
-    return found;
+    return present;
   }
 
   private static List<String> root(Path path) {
@@ -118,7 +118,7 @@ public final class PresentVersions {
   private boolean add(FileStatus status) {
     boolean isWanted = left.remove(status.getPath());
     if (isWanted) {
-      found.put(status.getPath(), status);
+      statuses.put(status.getPath(), status);
     }
     return isWanted;
   }

@@ -11,11 +11,11 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The statuses that files had when a plan began. While the plan runs, its reads open the files with them: so S3A and ABFS
- * ask for nothing first, and refuse to read a version that has another ETag. A read that does not name one is not pinned
- * to the version; then the plan must look again.
+ * The statuses that files had when a plan began. While the plan runs, its reads open the files with them. So S3A and ABFS
+ * ask for nothing first, and refuse to read a version that has another ETag: the read is pinned to the version. After
+ * other reads the plan must look again.
  */
-final class Look implements AutoCloseable {
+final class Look {
   private static final Queue<Look> RUNNING = new ConcurrentLinkedQueue<>();
 
   private final Map<Path, FileStatus> statuses;
@@ -31,8 +31,7 @@ final class Look implements AutoCloseable {
     return look;
   }
 
-  @Override
-  public void close() {
+  void end() {
     RUNNING.remove(this);
   }
 

@@ -195,7 +195,7 @@ public final class Planner {
     Look look = Look.begin(files.look(opener, timeoutMillis));
     // It may come after planningTimeout. Then what was read until it came is kept for later queries.
     CompletableFuture<PlanResult> answer =
-        planner.ask(request, files, timeoutMillis).whenComplete((result, error) -> look.close());
+        planner.ask(request, files, timeoutMillis).whenComplete((result, error) -> look.end());
     boolean isKnown = false; // that what was read is of the listed versions
     try {
       PlanResult result = await(answer, files, millisUntil(end), timeoutMillis);

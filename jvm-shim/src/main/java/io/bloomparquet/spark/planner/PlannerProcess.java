@@ -266,9 +266,9 @@ final class PlannerProcess {
     }
   }
 
-  /** How long, in milliseconds, the most patient caller waits for a plan. */
+  /** How long, in milliseconds, the most patient caller waits for a plan; 0 if none waits. */
   private long patience() {
-    return waiting.values().stream().mapToLong(Waiting::millis).max().orElse(TimeUnit.NANOSECONDS.toMillis(RETRY_NANOS));
+    return waiting.values().stream().mapToLong(Waiting::millis).max().orElse(0);
   }
 
   private void answer(Waiting request, JsonNode head, ByteBuffer body) {
@@ -382,7 +382,7 @@ final class PlannerProcess {
 
   private void failWaiting() {
     for (Long id : waiting.keySet()) {
-      Waiting request = waiting.remove(id); // another thread may have answered it, or may add one
+      Waiting request = waiting.remove(id); // it may be answered meanwhile
       if (request != null) {
         request.answer().completeExceptionally(new PlannerException(ended));
       }

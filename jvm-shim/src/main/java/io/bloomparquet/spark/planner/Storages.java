@@ -22,9 +22,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.security.UserGroupInformation;
 
 /**
- * The storages that this JVM reads for planners. A storage is one of Hadoop's {@link FileSystem} objects: the planner
- * knows its number, and keeps what it read through one number apart from all others. So sessions for
- * which Hadoop has different objects share nothing.
+ * The storages that this JVM reads for planners. A storage is one of Hadoop's {@link FileSystem} objects. The planner
+ * knows its number, and keeps what it read through one number apart from all others. So sessions for which Hadoop has
+ * different objects share nothing.
  */
 final class Storages {
   private static final int MAX_OPEN = 64;
@@ -105,12 +105,14 @@ final class Storages {
     for (Iterator<Storage> eldest = OPEN.values().iterator(); OPEN.size() > MAX_OPEN; ) {
       Storage last = eldest.next();
       eldest.remove();
-      DaemonThreads.of(() -> close(last), "bloomparquet-close").start();
+      if (last.settings != null) { // nobody else has the object
+        DaemonThreads.of(() -> close(last.files), "bloomparquet-close").start();
+      }
     }
     return opened;
   }
 
-  /** The storage with this number; null if it has been forgotten. */
+  /** The storage with this number; null if it was closed. */
   static Storage numbered(int number) {
     synchronized (OPEN) {
       return OPEN.get(number);
@@ -147,13 +149,11 @@ final class Storages {
     }
   }
 
-  private static void close(Storage storage) {
-    if (storage.settings != null) { // nobody else has it
-      try {
-        storage.files.close();
-      } catch (IOException error) {
-        // nothing was written to it
-      }
+  private static void close(FileSystem files) {
+    try {
+      files.close();
+    } catch (IOException error) {
+      // nothing was written to it
     }
   }
 }
