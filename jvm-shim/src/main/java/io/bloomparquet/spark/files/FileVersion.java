@@ -26,6 +26,9 @@ import scala.Option;
  * @param changed change time, in nanoseconds; 0 if {@code inode} is
  */
 public record FileVersion(long size, long modified, long inode, long changed) implements Serializable {
+  /** Instead of the modification time of a file whose name has one content, as in a table with a log, or in an index. */
+  public static final long NEVER_CHANGES = -1;
+
   /** The key of the version in the metadata that Spark keeps for each file. */
   private static final String KEY = "bloomparquet.version";
   private static final String ATTRIBUTES = "unix:size,lastModifiedTime,ino,ctime";
@@ -71,7 +74,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
   /** {@code file} with this version, which may be newer than the listing that {@code file} is from. */
   public FileStatusWithMetadata applyTo(FileStatusWithMetadata file) {
     FileStatus status = file.fileStatus();
-    if (status.getLen() != size || status.getModificationTime() != modified) {
+    if (modified != NEVER_CHANGES && (status.getLen() != size || status.getModificationTime() != modified)) {
       status =
           new FileStatus(size, false, status.getReplication(), status.getBlockSize(), modified, status.getPath());
     }
@@ -84,14 +87,14 @@ public record FileVersion(long size, long modified, long inode, long changed) im
   public PartitionedFile applyTo(PartitionedFile file, long start, long length, String[] hosts) {
     Map<String, Object> metadata = new HashMap<>(Scala.map(file.otherConstantMetadataColumnValues()));
     metadata.put(KEY, this);
-    return file.copy(
-        file.partitionValues(), file.filePath(), start, length, hosts, modified, size, Scala.map(metadata));
+    long time = modified == NEVER_CHANGES ? file.modificationTime() : modified;
+    return file.copy(file.partitionValues(), file.filePath(), start, length, hosts, time, size, Scala.map(metadata));
   }
 
   /** Whether {@code now} is the same version. An inode that either side lacks is not compared. */
   public boolean isStill(FileVersion now) {
     boolean sameFile = inode == 0 || now.inode == 0 || (inode == now.inode && changed == now.changed);
-    return sameFile && size == now.size && sameTime(modified, now.modified);
+    return sameFile && size == now.size && (modified == NEVER_CHANGES || sameTime(modified, now.modified));
   }
 
   /** An object store may list milliseconds and report seconds for one file. */
@@ -101,7 +104,7 @@ public record FileVersion(long size, long modified, long inode, long changed) im
 
   @Override
   public String toString() {
-    String shown = size + " bytes, modified " + Instant.ofEpochMilli(modified);
+    String shown = size + " bytes" + (modified == NEVER_CHANGES ? "" : ", modified " + Instant.ofEpochMilli(modified));
     return inode == 0 ? shown : shown + ", inode " + Long.toUnsignedString(inode) + ", changed at " + changed + " ns";
   }
 }

@@ -186,7 +186,7 @@ public final class KeptParts {
    * file with many ranges those with a small gap between them are merged too.
    */
   private List<PartitionedFile> parts(int file, int first, int end, long maxBytes, long splitBytes) {
-    FileVersion version = versionOf(file);
+    FileVersion version = files.version(file, result);
     List<PartitionedFile> parts = new ArrayList<>();
     long size = version.size();
     if (result.start(first) == 0 && result.length(first) == size) {
@@ -213,12 +213,6 @@ public final class KeptParts {
       parts.add(factory.part(file, version, start, stop - start));
     }
     return parts;
-  }
-
-  /** The version that was planned; the listed one if the planner does not know it. */
-  private FileVersion versionOf(int file) {
-    FileVersion planned = result.version(file);
-    return planned == null ? files.version(file) : planned;
   }
 
   /** The first task checks the skipped files. If nothing is kept, one task remains for that. */
@@ -277,7 +271,7 @@ public final class KeptParts {
         range++;
       }
       if (range == first) {
-        versions.put(files.path(position), versionOf(position));
+        versions.put(files.path(position), files.version(position, result));
       }
     }
     return versions;

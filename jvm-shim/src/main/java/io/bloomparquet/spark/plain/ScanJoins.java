@@ -11,18 +11,18 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.InSubqueryExec;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import scala.collection.immutable.Seq;
 
 /** The joins of one scan, for an explanation: each equality on a column of the scan, and why its keys do not prune. */
 final class ScanJoins {
-  private final FileSourceScanExec scan;
+  private final SparkPlan scan;
   private final List<Expression> runtime;
   private final Map<Expression, WhyNot> joins = new LinkedHashMap<>();
 
-  private ScanJoins(FileSourceScanExec scan, List<Expression> runtime) {
+  private ScanJoins(SparkPlan scan, List<Expression> runtime) {
     this.scan = scan;
     this.runtime = runtime;
   }
@@ -33,7 +33,7 @@ final class ScanJoins {
    * @param query the optimized plan
    * @param runtime the predicates by keys that arrived at the scan
    */
-  static Map<Expression, WhyNot> of(LogicalPlan query, FileSourceScanExec scan, List<Expression> runtime) {
+  static Map<Expression, WhyNot> of(LogicalPlan query, SparkPlan scan, List<Expression> runtime) {
     ScanJoins found = new ScanJoins(scan, runtime);
     found.collect(query);
     return found.joins;

@@ -76,8 +76,7 @@ final class ScannedFiles {
         if (range == plan.ranges() || plan.file(range) != file) {
           continue;
         }
-        FileVersion planned = plan.version(file);
-        FileVersion version = planned == null ? listing.version(file) : planned;
+        FileVersion version = listing.version(file, plan);
         positions.put(version, file);
         some.add(version.applyTo(files.get(file)));
         while (range < plan.ranges() && plan.file(range) == file) {

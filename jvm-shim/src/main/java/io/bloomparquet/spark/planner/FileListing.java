@@ -19,13 +19,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 
 /**
- * The files of a scan, as Spark listed them. The planner's answers give their positions here.
+ * The files of a scan, as Spark listed them, or as the log of their table names them. The planner's answers give their
+ * positions here.
  *
  * <p>The planner knows a listing by its digest, so that the paths are not sent for each query. Spark keeps the statuses
  * of a DataFrame's files: a listing of the same objects is the same listing, and its digest is not computed again.
@@ -36,12 +39,30 @@ public final class FileListing {
   private static final Map<FileIndex, SoftReference<FileListing>> LATEST = new WeakHashMap<>();
 
   private final FileStatus[] files;
+  private final boolean neverChange;
+  private final PresentVersions.Opener opener;
+  private final Configuration conf;
   private String digest;
   private Collection<Path> storages;
   private volatile FileVersions versions = FileVersions.UNKNOWN;
 
-  private FileListing(FileStatus[] files) {
+  private FileListing(
+      FileStatus[] files, boolean neverChange, PresentVersions.Opener opener, Configuration conf) {
     this.files = files;
+    this.neverChange = neverChange;
+    this.opener = opener;
+    this.conf = conf;
+  }
+
+  /**
+   * The data files of a table with a log. Their names have one content each, so only sizes are compared.
+   *
+   * @param opener the storages of the table; null for those of Hadoop
+   * @param conf Hadoop's settings for the table; null for those of the query
+   */
+  public static FileListing ofTable(
+      List<FileStatus> files, PresentVersions.Opener opener, Configuration conf) {
+    return new FileListing(files.toArray(FileStatus[]::new), true, opener, conf);
   }
 
   public static FileListing of(List<FileStatusWithMetadata> files) {
@@ -58,7 +79,7 @@ public final class FileListing {
           listing = recent;
         }
       }
-      listing = listing == null ? new FileListing(statuses) : listing;
+      listing = listing == null ? new FileListing(statuses, false, null, null) : listing;
       RECENT.addFirst(new SoftReference<>(listing));
       if (RECENT.size() > MAX_RECENT) {
         RECENT.removeLast();
@@ -104,10 +125,21 @@ public final class FileListing {
 
   /** The version that Spark listed. */
   public FileVersion version(int file) {
-    return FileVersion.of(files[file]);
+    FileVersion listed = FileVersion.of(files[file]);
+    return neverChange ? new FileVersion(listed.size(), FileVersion.NEVER_CHANGES, 0, 0) : listed;
   }
 
-  /** Whether the files that were planned have the listed sizes and modification times. */
+  /** The version that was planned; the listed one if the planner does not know it, or if the file never changes. */
+  public FileVersion version(int file, PlanResult plan) {
+    FileVersion planned = plan.version(file);
+    return planned == null || neverChange ? version(file) : planned;
+  }
+
+  boolean neverChange() {
+    return neverChange;
+  }
+
+  /** Whether the files that were planned have the listed sizes, and modification times if they may change. */
   public boolean isStill(PlanResult result) {
     for (int i = 0; i < files.length; i++) {
       FileVersion planned = result.version(i);
@@ -141,8 +173,12 @@ public final class FileListing {
     return present;
   }
 
-  /** One file of each storage. Throws if some of the files are local and others are not. */
-  synchronized Collection<Path> onePerStorage() throws PlannerException {
+  /** The storages of the files that are not local, by their roots. Throws if only some of the files are local. */
+  Map<String, Storages.Storage> storages(Supplier<Configuration> ofQuery) throws PlannerException {
+    return Storages.of(onePerStorage(), opener, conf == null ? ofQuery : () -> conf);
+  }
+
+  private synchronized Collection<Path> onePerStorage() throws PlannerException {
     if (storages == null) {
       Map<String, Path> paths = new LinkedHashMap<>();
       for (FileStatus file : files) {
@@ -169,8 +205,8 @@ public final class FileListing {
   }
 
   /**
-   * The files as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds) as
-   * big-endian longs, then all paths in UTF-8, each followed by a zero byte.
+   * The files as they are sent to the planner: all sizes (bytes) and all modification times (milliseconds, or {@link
+   * FileVersion#NEVER_CHANGES}) as big-endian longs, then all paths in UTF-8, each followed by a zero byte.
    */
   byte[] bytes() throws PlannerException {
     StringBuilder paths = new StringBuilder((int) Math.min(128L * files.length, Frames.MAX_FRAME_BYTES));
@@ -190,7 +226,7 @@ public final class FileListing {
       buffer.putLong(file.getLen());
     }
     for (FileStatus file : files) {
-      buffer.putLong(file.getModificationTime());
+      buffer.putLong(neverChange ? FileVersion.NEVER_CHANGES : Math.max(0, file.getModificationTime()));
     }
     return buffer.put(text).array();
   }

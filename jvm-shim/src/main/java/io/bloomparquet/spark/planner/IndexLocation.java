@@ -41,7 +41,7 @@ final class IndexLocation {
       return Map.of();
     }
     try {
-      return Storages.of(List.of(new Path(location)), conf);
+      return Storages.of(List.of(new Path(location)), null, conf);
     } catch (PlannerException error) {
       throw new PlannerException("option index is '" + location + "': " + error.getMessage());
     }

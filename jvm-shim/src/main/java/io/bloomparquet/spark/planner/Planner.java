@@ -146,6 +146,7 @@ public final class Planner {
     request.put("execution", execution(session));
     request.set("predicate", predicate.toJson());
     request.set("readerTypes", predicate.readerTypes());
+    request.set("table", columns.table());
     request.put("caseSensitive", columns.caseSensitive());
     // Without a zone, a Parquet timestamp that depends on one excludes nothing.
     ReaderZone.addTo(request, format == FileFormat.ORC ? ReaderZone.of(session.sparkContext()) : null, predicate);
@@ -154,7 +155,7 @@ public final class Planner {
     try {
       String index = IndexLocation.qualified(session, options.planner().get("index"));
       plannerOptions.put("index", index);
-      Map<String, Storage> storages = Storages.of(files.onePerStorage(), () -> options.hadoopConf(session));
+      Map<String, Storage> storages = files.storages(() -> options.hadoopConf(session));
       storages.putAll(IndexLocation.storage(index, () -> options.hadoopConf(session)));
       ObjectNode described = request.putObject("storages");
       storages.forEach(
@@ -187,7 +188,7 @@ public final class Planner {
       SparkSession session, ObjectNode request, FileListing files, Map<String, Storage> storages, long timeoutMillis)
       throws PlannerException {
     PlannerProcess planner = process(session);
-    if (LocalPaths.isLocal(files.path(0))) {
+    if (files.neverChange() || LocalPaths.isLocal(files.path(0))) {
       return await(planner.ask(request, files, timeoutMillis), files, timeoutMillis, timeoutMillis);
     }
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.planner;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.support.FileFormat;
 import java.util.List;
 import java.util.Set;
@@ -22,15 +23,28 @@ public final class ReaderColumns {
   private final StructType schema;
   private final StructType partitions;
   private final String unplannableReason;
+  private final ObjectNode table;
   private final boolean caseSensitive;
 
   /** @param unplannableReason why columns cannot be matched by name, so that nothing is planned; null if they can */
   public ReaderColumns(
       SparkSession session, FileFormat format, StructType schema, StructType partitions, String unplannableReason) {
+    this(session, format, schema, partitions, unplannableReason, null);
+  }
+
+  /** @param table whose log says which columns of files are these; null if their names do */
+  public ReaderColumns(
+      SparkSession session,
+      FileFormat format,
+      StructType schema,
+      StructType partitions,
+      String unplannableReason,
+      ObjectNode table) {
     this.format = format;
     this.schema = schema;
     this.partitions = partitions;
     this.unplannableReason = unplannableReason;
+    this.table = table;
     this.caseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
   }
 
@@ -40,6 +54,11 @@ public final class ReaderColumns {
 
   String unplannableReason() {
     return unplannableReason;
+  }
+
+  /** The table as the planner knows it; null if columns are those of the files. */
+  ObjectNode table() {
+    return table;
   }
 
   /** Whether names that differ by case only are different columns. */

@@ -106,8 +106,8 @@ final class StorageReads {
   }
 
   private static FileStatus status(Path path, FileVersion version, FileSystem files) {
-    boolean isOfIndex = version.modified() == -1;
-    return isOfIndex ? new FileStatus(version.size(), false, 1, 1 << 25, 0, path) : Look.of(path, version, files);
+    boolean neverChanges = version.modified() == FileVersion.NEVER_CHANGES;
+    return neverChanges ? new FileStatus(version.size(), false, 1, 1 << 25, 0, path) : Look.of(path, version, files);
   }
 
   private synchronized void begin(long millis) {

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.planner;
 
 import io.bloomparquet.spark.files.LocalPaths;
+import io.bloomparquet.spark.files.PresentVersions;
 import io.bloomparquet.spark.support.DaemonThreads;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -48,15 +49,20 @@ final class Storages {
   /** Whose settings, and a hash of them. */
   private record Settings(UserGroupInformation user, String digest) {}
 
-  /** The storages of those of these paths that are not local, by their roots. */
-  static Map<String, Storage> of(Collection<Path> paths, Supplier<Configuration> conf) throws PlannerException {
+  /**
+   * The storages of those of these paths that are not local, by their roots.
+   *
+   * @param opener opens them; null for Hadoop
+   */
+  static Map<String, Storage> of(
+      Collection<Path> paths, PresentVersions.Opener opener, Supplier<Configuration> conf) throws PlannerException {
     Map<String, Storage> storages = new LinkedHashMap<>();
     Configuration settings = null;
     for (Path path : paths) {
       if (!LocalPaths.isLocal(path)) {
         settings = settings == null ? conf.get() : settings;
         try {
-          storages.put(root(path), of(path, settings));
+          storages.put(root(path), of(path, opener, settings));
         } catch (IOException | RuntimeException | LinkageError | ServiceConfigurationError error) {
           throw new PlannerException("cannot open " + root(path) + ": " + error);
         }
@@ -66,14 +72,15 @@ final class Storages {
   }
 
   /** Opens file systems outside of the lock: that may take long, and {@link #numbered} must not wait. */
-  private static Storage of(Path path, Configuration conf) throws IOException {
+  private static Storage of(Path path, PresentVersions.Opener opener, Configuration conf) throws IOException {
     String root = root(path);
     // Hadoop keeps one object for each root and user, whatever is set later, unless it is told not to.
-    boolean isCached = !conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false);
+    boolean isCached =
+        opener != null || !conf.getBoolean("fs." + path.toUri().getScheme() + ".impl.disable.cache", false);
     Settings settings = isCached ? null : settings(conf);
-    FileSystem cached = isCached ? path.getFileSystem(conf) : null;
+    FileSystem cached = opener != null ? opener.open(path) : isCached ? path.getFileSystem(conf) : null;
     Predicate<Storage> isSame =
-        each -> isCached ? each.files == cached : each.root.equals(root) && settings.equals(each.settings);
+        each -> isCached ? each.files.equals(cached) : each.root.equals(root) && settings.equals(each.settings);
     Storage known = find(isSame);
     if (known != null) {
       return known;
