@@ -12,8 +12,10 @@ MATRIX  ?= 4.0 4.1 4.2
 # release. All tests: make test-matrix MATRIX_TESTS=tests/jar
 WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parquets rows_can_be_written_in_another_format \
                 dynamic_partition_overwrite_keeps_other_partitions table_options_apply_to_every_write
-MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files beside_connectors short_reads) \
+MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files short_reads) \
                 $(patsubst %,tests/jar/test_writing.py::test_%,$(WRITES))
+# These run in a pytest of their own: the JVM has the jars of Delta Lake and Iceberg.
+TABLE_TESTS  ?= tests/connectors
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
@@ -103,6 +105,7 @@ test-matrix: $(MATRIX:%=test-on-%) ## Run the jar's tests of plans and scans on 
 $(MATRIX:%=test-on-%): test-on-%: $(STAMP) $(VENV)-%/.stamp java $(JAR)
 	@$(VENV)-$*/bin/python jvm-shim/link.py
 	@$(VENV)-$*/bin/python $(PYTEST) $(MATRIX_TESTS) $(ARGS)
+	@$(VENV)-$*/bin/python $(PYTEST) $(TABLE_TESTS) $(ARGS)
 
 # This venv has only PySpark. A .pth file appends the packages of .venv to its path.
 PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'

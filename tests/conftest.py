@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "tests/jar/" in item.path.as_posix())
     for item in items:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
-        if folder == "jar" or item.path.name == "test_build.py":
+        if folder in ("jar", "connectors") or item.path.name == "test_build.py":
             item.add_marker("jar")
         elif folder in ("spark", "docs") or "spark" in getattr(item, "fixturenames", ()) or "[of_spark" in item.name:
             item.add_marker("spark")

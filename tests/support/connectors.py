@@ -1,4 +1,4 @@
-"""Jars of Delta Lake, Iceberg and Hadoop's connectors S3A and GCS, which Maven fetches for tests."""
+"""Jars of Delta Lake and Iceberg for each Spark, and of Hadoop's S3A and GCS. Maven fetches them for tests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _SECONDS = 600
 _HADOOP = _CLIENT.stem.rpartition("-")[2]
 _SDK = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"}[_HADOOP]  # as Hadoop's hadoop-project says
 _ALONE = {  # without what they depend on: Spark brings it
-    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
-    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    "delta-4.0": ("io.delta:delta-spark_2.13:4.0.0", "io.delta:delta-storage:4.0.0"),
+    "delta-4.1": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    "delta-4.2": ("io.delta:delta-spark_4.2_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    "iceberg-4.0": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",),
+    "iceberg-4.1": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
     "s3a": (
         f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
@@ -32,16 +35,22 @@ _ALONE = {  # without what they depend on: Spark brings it
 _WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
     "s3a": tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
 }
+_RELEASE = ".".join(pyspark.__version__.split(".")[:2])
+TABLES = [name for name in ("delta", "iceberg") if f"{name}-{_RELEASE}" in _ALONE]
+"""The table formats whose connectors there are for this PySpark."""
 _OF_SPARK = re.compile(r"slf4j-api-|netty-(buffer|codec|common|handler|resolver|transport)")
 
 
 def jars(name: str) -> list[Path]:
-    """The jars of ``delta``, ``iceberg`` (both for Spark 4.1), ``gcs``, or ``s3a`` (for the Hadoop of this PySpark).
+    """The jars of ``delta`` or ``iceberg`` (for this PySpark), ``gcs``, or ``s3a`` (for the Hadoop of this PySpark).
 
-    Skips the test if Maven is missing. If Maven fails, skips the test, but in CI, where the variable CI is set, raises.
+    Skips the test if there are none for this PySpark, or Maven is missing. If Maven fails, skips the test, but in CI,
+    where the variable CI is set, raises.
     """
+    if name in ("delta", "iceberg") and name not in TABLES:
+        pytest.skip(f"no connector of {name} for Spark {_RELEASE}")
     try:
-        return fetch(name)
+        return fetch(f"{name}-{_RELEASE}" if name in TABLES else name)
     except FileNotFoundError:
         pytest.skip("Maven (mvn), which fetches the connectors' jars, is not installed")
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
