@@ -1,0 +1,116 @@
+"""One query with pruning and without it: rows or errors must be equal. Counts what was pruned."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_bloomparquet import ScanSummary, last_plan
+from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.spark import conf
+
+Ask = Callable[[], DataFrame]
+ERRORS = (PySparkException, Py4JError)
+
+
+@dataclass
+class Counts:
+    """What was compared. A pair is a query, a statement is a change of a table; each ran off and on."""
+
+    pairs: int = 0
+    planned: int = 0  # pairs
+    pruned: int = 0  # pairs
+    row_groups: int = 0
+    skipped: int = 0  # row groups
+    failed: int = 0  # pairs and statements that fail alike
+    statements: int = 0
+    pruned_statements: int = 0
+    differences: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter[str])  # why scans were not planned
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def __str__(self) -> str:
+        numbers = [f"{each.name.replace('_', ' ')} {getattr(self, each.name):,}" for each in fields(self)[:-2]]
+        return "\n".join(
+            [", ".join([*numbers, f"differences {len(self.differences)}"])]
+            + [f"  not planned, {number:,}: {reason}" for reason, number in self.reasons.most_common()]
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    rows: list[str] = field(default_factory=list)
+    error: str = ""
+    message: str = field(default="", compare=False)
+    plans: tuple[ScanSummary, ...] = field(default=(), compare=False)
+
+
+def run(ask: Ask) -> Outcome:
+    try:
+        frame = ask()
+        rows = texts(frame.collect())
+        return Outcome(rows, plans=tuple(last_plan(frame)))
+    except ERRORS as error:
+        return Outcome(error=_kind(error), message=str(error)[:2000])
+
+
+def _kind(error: Exception) -> str:
+    """The same for errors that name other values."""
+    named = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
+    return named[1] if named else type(error).__name__
+
+
+def compare(spark: SparkSession, ask: Ask, about: Callable[[], str]) -> Counts:
+    """Run a query off and on. `about` tells how to repeat it."""
+    with conf(spark, UNPRUNED):
+        expected = run(ask)
+    with conf(spark, PRUNED):
+        found = run(ask)
+    counts = counts_of(found.plans, pairs=1)
+    if expected.error and not found.error:
+        counts.failed = 1  # the row that it fails at is in a skipped row group
+    elif found != expected:
+        counts.differences.append(difference(expected, found, about()))
+    elif found.error:
+        counts.failed = 1
+    return counts
+
+
+def difference(expected: Outcome, found: Outcome, about: str) -> str:
+    lines = [about]
+    if found.error:
+        lines.append(f"  error: {found.error}, expected {expected.error or 'rows'}: {found.message}")
+    else:
+        lost = list(_minus(expected.rows, found.rows))
+        extra = list(_minus(found.rows, expected.rows))
+        lines.append(f"  {len(found.rows)} rows, expected {len(expected.rows)}; lost {lost[:3]}, extra {extra[:3]}")
+    lines += [f"  {plan}" for plan in found.plans]
+    return "\n".join(lines)
+
+
+def _minus(rows: list[str], others: list[str]) -> Iterator[str]:
+    left = list(others)
+    for row in rows:
+        if row in left:
+            left.remove(row)
+        else:
+            yield row
+
+
+def counts_of(plans: tuple[ScanSummary, ...], pairs: int = 0) -> Counts:
+    planned = [plan for plan in plans if plan.planned]
+    skipped = sum(plan.skipped.total() for plan in planned)
+    counts = Counts(
+        pairs, planned=pairs * bool(planned), pruned=pairs * bool(skipped),
+        row_groups=sum(plan.total for plan in planned), skipped=skipped,
+    )  # fmt: skip
+    counts.reasons.update(str(plan.reason) for plan in plans if not plan.planned)
+    return counts
