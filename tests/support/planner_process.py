@@ -60,6 +60,7 @@ def request_of(paths: list[Path], predicate: Any, cache: Path) -> dict[str, Any]
         "revision": 0,
         "predicate": predicate,
         "readerTypes": [[["id"], "bigint"]],
+        "table": None,
         "caseSensitive": False,
         "timeZone": None,
         "offsets": [],

@@ -28,6 +28,10 @@ from bloomparquet.storage.links import require_no_loop
 _MOST_ENDS_BYTES = 128 * 1024 * 1024
 
 
+NEVER_CHANGES_NS = -1_000_000
+"""Instead of the modification time of a file whose name has one content, as in a table with a log, or in an index."""
+
+
 class FileInfo(NamedTuple):
     """A file as it was listed. Equal values stand for equal content.
 

@@ -17,13 +17,11 @@ from bloomparquet.storage.options import OPTIONS, path_of
 
 _PIECE_BYTES = 8 * 1024 * 1024
 _WHOLE_FILE = -1  # instead of a size
-NEVER_CHANGED = -1
-"""Instead of the modification time of a file that no plan lists, as those of an index: its name has one content."""
 _ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")  # scheme and authority
 
 HostFile: TypeAlias = tuple[int, str, int, int]
 """The number of a file's storage, its URL, its size in bytes, its modification time in milliseconds, which is -1 for
-:data:`NEVER_CHANGED`. With the size -1 the file is read whole."""
+:data:`bloomparquet.storage.files.NEVER_CHANGES_NS`. With the size -1 the file is read whole."""
 
 ReadHostFiles: TypeAlias = Callable[[Sequence[HostFile], NDArray[np.int64]], bytes]
 """Reads at most 16 MiB: the bytes of ranges of files, one after the other. The ranges have the shape (3, n): positions

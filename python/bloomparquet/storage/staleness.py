@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from bloomparquet.errors import FileChangedError
-from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
+from bloomparquet.storage.files import NEVER_CHANGES_NS, FileInfo, LocalStorage, Storage
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def wait_for_clock(storage: Storage, files: Iterable[FileInfo]) -> None:
 def may_be_cached(file: FileInfo) -> bool:
     """Whether what was read of `file` may be cached: every later use compares size and time with its listing. A file
     without a modification time, or with one after 2262, may not be cached."""
-    return 0 < file.mtime_ns <= _LAST_TIME >= file.ctime_ns
+    return file.mtime_ns == NEVER_CHANGES_NS or 0 < file.mtime_ns <= _LAST_TIME >= file.ctime_ns
 
 
 def changed_files(storage: Storage, files: Sequence[FileInfo]) -> list[bool]:

@@ -20,7 +20,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError, OptionError, PlanError, UnsupportedError, first_line, join_names, quoted
+from bloomparquet.errors import (
+    FormatError,
+    OptionError,
+    PlanError,
+    UnsupportedError,
+    first_line,
+    join_names,
+    located,
+    quoted,
+)
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -175,13 +184,22 @@ def _columns(table: DeltaTable, location: str) -> TableColumns:
     mode = (table.metadata().configuration or {}).get(_MODE, "none") if maps_columns else "none"
     if mode not in ("none", "name", "id"):
         raise UnsupportedError(f"{location}: {_MODE} is {mode!r}; supported are none, name and id")
+    with located(location):
+        return table_columns(json.loads(table.schema().to_json())["fields"], mode)
+
+
+def table_columns(fields: Sequence[Mapping[str, Any]], mode: str) -> TableColumns:
+    """The columns of a table, `fields` in the JSON of the log. `mode`: ``delta.columnMapping.mode``.
+
+    Raises FormatError for fields without the metadata of their mapping, and UnsupportedError for types.
+    """
     try:
-        fields = [_field(field, mode) for field in json.loads(table.schema().to_json())["fields"]]
+        pairs = [_field(field, mode) for field in fields]
     except KeyError as error:
-        raise FormatError(f"{location}: the schema in the log lacks {error}, which column mapping needs") from error
+        raise FormatError(f"the schema in the log lacks {error}, which column mapping needs") from error
     except _TypeError as error:
-        raise UnsupportedError(f"{location}: {error}") from None
-    return TableColumns(pa.schema([field for field, _ in fields]), tuple(own for _, own in fields), mode == "id")
+        raise UnsupportedError(str(error)) from None
+    return TableColumns(pa.schema([field for field, _ in pairs]), tuple(own for _, own in pairs), mode == "id")
 
 
 class _TypeError(Exception):

@@ -8,6 +8,7 @@ Source: Iceberg's spec ("Manifests", "Scan Planning", "Column Projection").
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -26,7 +27,7 @@ from bloomparquet.storage.files import Storage
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import in_threads
 from bloomparquet.tables.iceberg_deletes import DeletionVector, FileDeletes, PositionDeleteFile
-from bloomparquet.tables.iceberg_schema import arrow_type, table_columns, to_values
+from bloomparquet.tables.iceberg_schema import arrow_schema, table_columns, to_values
 from bloomparquet.tables.live_files import list_live_files
 
 if TYPE_CHECKING:
@@ -86,8 +87,14 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
     locations = _Locations(table, filesystem)
     rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locations)
     deletes = tuple(map(rules.deletes_of, live))
-    partitions = _Partitions(table, schema, live)
-    columns = table_columns(schema, table.name_mapping(), partitions.varying)
+    fields, mapping = json.loads(schema.model_dump_json())["fields"], table.name_mapping()
+    partitions = _Partitions(table, schema, arrow_schema(fields), live)
+    columns = table_columns(
+        fields,
+        None if mapping is None else json.loads(mapping.model_dump_json()),
+        defaults={field.field_id: field.initial_default for field in schema.fields},
+        varying=partitions.varying,
+    )
     root = locations.path(table.location()).rstrip("/") + "/"
     files = list_live_files(
         locations.storage, [locations.path(entry.path) for entry in live], [entry.size for entry in live], root
@@ -328,11 +335,11 @@ def _concerns(entry: Entry, data: Entry) -> bool:
 class _Partitions:
     """The columns whose values are known from the partitions of live files. A file need not store such a column."""
 
-    def __init__(self, table: Table, schema: Schema, live: Sequence[Entry]) -> None:
+    def __init__(self, table: Table, schema: Schema, types: pa.Schema, live: Sequence[Entry]) -> None:
         from pyiceberg.transforms import IdentityTransform
 
         used = {entry.partition[0] for entry in live}
-        self._live = live
+        self._live, self._types = live, types
         # The position of a column's value in the partitions of each spec. Other transforms lose the value.
         self._positions: dict[int, dict[str, int]] = {
             spec_id: {
@@ -354,7 +361,7 @@ class _Partitions:
             field.name
             for field in schema.fields
             # The value of a partition by a float may be 0.0 for rows with -0.0.
-            if pa.types.is_floating(arrow_type(field))
+            if pa.types.is_floating(types.field(field.name).type)
             # A file that lacks the column has the default in a partition of NULL, as in pyiceberg.
             or (field.initial_default is not None and None in self._values.get(field.name, ()))
         }
@@ -384,7 +391,7 @@ class _Partitions:
             spec_id, values = entry.partition
             position = self._positions[spec_id].get(field.name)
             stored.append(None if position is None else values[position])
-        return to_values(stored, field)
+        return to_values(stored, field.name, self._types.field(field.name).type)
 
     def _rows(self, names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
         return tuple(zip(*(self._values[name] for name in names), strict=True)) if names else ((),) * len(self._live)

@@ -44,6 +44,7 @@ from pyspark_bloomparquet.jar.protocol import (
     to_reader_types,
     write_frame,
 )
+from pyspark_bloomparquet.jar.table import of_table
 from pyspark_bloomparquet.options.key_provider import invalidate, provided_keys
 from pyspark_bloomparquet.options.load import PlannerOptions
 
@@ -175,7 +176,7 @@ class Worker:
             listing = self._listing(request["listing"], data, request["files"], storages, request["execution"])
             if listing is None:
                 return {"unknown": "listing"}, b"", cache
-            return *_plan_listing(listing, request, options, storages.index(options.index), cache), cache
+            return *_plan_listing(listing, request, options, storages, cache), cache
         except BloomParquetError as error:
             fatal = isinstance(error, OptionError) or (fatal and not isinstance(error, PlanError))
             return {"error": _first_line(error), "fatal": fatal}, b"", cache
@@ -252,16 +253,13 @@ def _check_request(request: dict[str, Any]) -> None:
 
 
 def _plan_listing(
-    listing: ScanListing,
-    request: dict[str, Any],
-    options: PlannerOptions,
-    index: str | IndexDirectory,
-    cache: PlanCache,
+    listing: ScanListing, request: dict[str, Any], options: PlannerOptions, storages: Storages, cache: PlanCache
 ) -> tuple[dict[str, Any], bytes]:
     """Plan the files of `listing` for `request`. Returns the answer and its data."""
     keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-    plan_options = _plan_options(request, options, index, cache)
-    dataset = replace(listing.dataset.with_keys(keys), format=_FORMATS[request["format"]])
+    plan_options = _plan_options(request, options, storages.index(options.index), cache)
+    dataset = of_table(listing.dataset.with_keys(keys), request["table"], storages)
+    dataset = replace(dataset, format=_FORMATS[request["format"]])
     predicate = to_predicate(request["predicate"])
     explains = request.get("explain", False)
     if not explains and needs_expression_filters(predicate) and not has_expression_filters(dataset, plan_options):

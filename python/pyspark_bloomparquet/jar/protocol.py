@@ -6,16 +6,21 @@ numbers in data are big-endian, 8 bytes each.
 
 A request to plan has these fields, and no data:
 
-- ``"id": 7, "version": 11``: the number of the request; :data:`VERSION`
+- ``"id": 7, "version": 12``: the number of the request; :data:`VERSION`
 - ``"format": "parquet"``: or ``orc``
 - ``"files": 1000, "listing": "1f0c…"``: the number of files, and the SHA-256 of their listing: all sizes, all
-  modification times in milliseconds, then all paths in UTF-8, each followed by a zero byte
+  modification times in milliseconds (-1 for files of tables, which never change), then all paths in UTF-8, each
+  followed by a zero byte
 - ``"revision": 4``: the planner's name for the versions of these files that the jar knows; 0 if it knows none
 - ``"execution": "12"``: the running query; null if there is none
 - ``"predicate": …``: see below
 - ``"readerTypes": [[["address", "city"], "string"], …]``: the types that Spark reads the columns of the predicate as,
   by Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types
   in the files may differ. VARIANT columns are left out.
+- ``"table": {…}``: the table whose log says which columns of the files are its columns; null if their names do. It has a
+  `location`, a URL, and a `kind`: ``iceberg``, with the columns `fields` and the `nameMapping` in Iceberg's JSON; or
+  ``delta``, with the columns `fields` in the JSON of the log, and the `mapping`, ``name`` or ``id``. A column that is not
+  among them is in no predicate.
 - ``"caseSensitive": false``
 - ``"timeZone": "Europe/Berlin"``: the zone of the reader; null if it is unknown or not needed
 - ``"offsets": [[…, …], …]``: pairs of an instant in microseconds and the milliseconds by which the reader's clock is
@@ -55,10 +60,10 @@ ranges as data, or ``{"read": 12, "error": "…", "kind": "missing"}``; a `kind`
 ``denied`` or ``io``. A file of the size -1 is alone, without ranges, and is read whole. A file of the time -1 is of no
 listing, and never changes. Neither side waits for the other in the thread that receives frames.
 
-The request ``{"version": 11, "forget": [3]}`` has no answer. It says that files of the storages with these numbers have
+The request ``{"version": 12, "forget": [3]}`` has no answer. It says that files of the storages with these numbers have
 changed, so that other versions may have been read. The planner forgets what it has read of these storages.
 
-The request ``{"version": 11, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
+The request ``{"version": 12, "look": "1f0c…", "execution": "12"}`` has no answer. It says that a plan of this listing
 will be asked for in this query. The planner looks at the present versions of the files at once, so that the next plan
 of that query need not.
 
@@ -104,7 +109,7 @@ from bloomparquet.query.predicate import Column
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.why_not import WhyNot
 
-VERSION = 11
+VERSION = 12
 """The version of this protocol, which each request names. Raise it, and ``PlannerProcess.VERSION``, with every change
 of the request, the answer or the predicate grammar: a jar and a Python package of different releases must not plan.
 A new option needs no new version: ``PlannerOptions.parse`` refuses names that it does not know."""

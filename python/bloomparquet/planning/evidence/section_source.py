@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from bloomparquet.planning.evidence.bit_slices import Bits, Records
 from bloomparquet.storage.descriptors import open_untrusted
 from bloomparquet.storage.exact_reads import fill_views
-from bloomparquet.storage.files import ArrowStorage, FileInfo, ReadCount, Storage
+from bloomparquet.storage.files import NEVER_CHANGES_NS, ArrowStorage, FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import new_lock
-from bloomparquet.storage.host_files import NEVER_CHANGED, HostStorage
+from bloomparquet.storage.host_files import HostStorage
 from bloomparquet.storage.ranges import Ranges, read_ranges
 
 _FIRST_READ = 256 * 1024
@@ -130,7 +130,7 @@ class StoredSource:
         self.path, self.size = path, size
         self._start_bytes = min(start_bytes or _FIRST_READ, size)
         self._start = memoryview(b"")
-        self._file = _StoredFile(storage, FileInfo(path, size, NEVER_CHANGED))
+        self._file = _StoredFile(storage, FileInfo(path, size, NEVER_CHANGES_NS))
 
     def read_start(self, reads: ReadCount) -> memoryview:
         self._start = self._file.read(0, self._start_bytes, reads)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.planning.index.listing import NUMBERS
 from bloomparquet.query.arrow_values import make_array, make_scalar
-from bloomparquet.storage.files import FileInfo
+from bloomparquet.storage.files import NEVER_CHANGES_NS, FileInfo
 from bloomparquet.storage.forks import lazy_property
 from bloomparquet.storage.staleness import are_same_times
 
@@ -39,7 +39,8 @@ class FilePositions:
     def find(self, files: Sequence[FileInfo]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The segment of each file, -1 if it is in none as it is now, and its position there.
 
-        A file without a modification time is in none: it could be replaced by one of the same size without notice.
+        A file without a modification time is in none: it could be replaced by one of the same size without notice. Of a
+        file that never changes, only the size is compared.
         """
         if not files or not len(self._segment):
             return np.full(len(files), -1), np.zeros(len(files), np.int64)
@@ -51,12 +52,12 @@ class FilePositions:
         same = where >= 0
         for (name, stored), listed in zip(self._identity.items(), numbers, strict=True):
             given = _array(listed, stored.dtype)
+            are_same = stored[where] == given
             if name == "mtimes":
-                same &= given > 0
-            if name == "mtimes" and self._times_are_rounded:
-                same &= are_same_times(stored[where], given)
-            else:
-                same &= stored[where] == given
+                if self._times_are_rounded:
+                    are_same = are_same_times(stored[where], given)
+                are_same = (are_same & (given > 0)) | (given == NEVER_CHANGES_NS)
+            same &= are_same
         return np.where(same, self._segment[where], -1), self._position[where]
 
     def _lines(self, asked: bytes) -> NDArray[np.int64]:

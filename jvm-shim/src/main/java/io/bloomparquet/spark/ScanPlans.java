@@ -3,7 +3,7 @@ package io.bloomparquet.spark;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.bloomparquet.spark.plain.PrunedFileScanExec;
+import io.bloomparquet.spark.plain.PrunedScanExec;
 import io.bloomparquet.spark.plain.UnprunedScan;
 import io.bloomparquet.spark.support.Scala;
 import java.util.ArrayList;
@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.plans.logical.EmptyRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.EmptyRelationExec;
-import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.ReusedSubqueryExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -55,7 +54,7 @@ final class ScanPlans {
     heldPlans(plan).forEach(this::collect);
     Scala.list(plan.children())
         .forEach(child -> {
-          if (plan instanceof PrunedFileScanExec && child instanceof FileSourceScanExec) {
+          if (plan instanceof PrunedScanExec<?>) {
             Scala.list(child.subqueries()).forEach(this::collect);
           } else {
             collect(child);
@@ -66,7 +65,7 @@ final class ScanPlans {
 
   /** The plan of one scan; null for other nodes. */
   private ObjectNode scan(SparkPlan plan) {
-    if (plan instanceof PrunedFileScanExec pruned) {
+    if (plan instanceof PrunedScanExec<?> pruned) {
       return explain ? pruned.explain(query) : pruned.toJson();
     }
     return heldPlans(plan).isEmpty() ? UnprunedScan.toJson(plan, query) : null;

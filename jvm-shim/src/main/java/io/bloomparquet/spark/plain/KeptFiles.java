@@ -48,7 +48,7 @@ final class KeptFiles implements KeptParts.PartFactory {
    * place of its own, or if its own partitions do not cover the whole files. Then nothing can be pruned.
    */
   boolean takeSplitsOf(RDD<?> rows) {
-    if (!(scan.inputRDD() instanceof FileScanRDD files) || !KeptRows.passesPartitions(rows, files)) {
+    if (!(scan.inputRDD() instanceof FileScanRDD files) || !OtherPartitions.passesPartitions(rows, files)) {
       return false;
     }
     for (FilePartition partition : Scala.list(files.filePartitions())) {

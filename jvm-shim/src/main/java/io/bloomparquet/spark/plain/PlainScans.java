@@ -56,6 +56,7 @@ public final class PlainScans extends SparkStrategy {
       var methods = classic.experimental();
       synchronized (methods) {
         methods.extraStrategies_$eq(with(methods.extraStrategies(), new PlainScans(), 0));
+        methods.extraStrategies_$eq(with(methods.extraStrategies(), new IcebergScans(), 0));
         var rules = methods.extraOptimizations();
         methods.extraOptimizations_$eq(with(rules, new JoinKeys(), rules.size()));
       }
@@ -115,10 +116,11 @@ public final class PlainScans extends SparkStrategy {
    * IllegalArgumentException} for a setting that is no boolean.
    */
   static boolean isEnabled(SQLConf conf, HadoopFsRelation relation) {
-    return relation.fileFormat() instanceof BloomFormat || isEnabled(conf.getConfString(ENABLED, "true"));
+    return relation.fileFormat() instanceof BloomFormat || isEnabled(conf);
   }
 
-  private static boolean isEnabled(String setting) {
+  static boolean isEnabled(SQLConf conf) {
+    String setting = conf.getConfString(ENABLED, "true");
     return switch (setting.trim().toLowerCase(Locale.ROOT)) {
       case "true" -> true;
       case "false" -> false;

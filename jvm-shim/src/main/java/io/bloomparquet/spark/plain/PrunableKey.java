@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.plain;
 
+import io.bloomparquet.spark.planner.ReaderColumns;
 import io.bloomparquet.spark.support.Scala;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
@@ -11,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
@@ -32,15 +34,23 @@ record PrunableKey(Expression column) {
   }
 
   private static boolean isPlannable(Expression key, LogicalPlan plan) {
-    if (!(plan instanceof LogicalRelation relation)
-        || relation.isStreaming()
-        || !(relation.relation() instanceof HadoopFsRelation files)
-        || PlainScans.format(files) == null
-        || !PlainScans.isEnabled(SQLConf.get(), files)) {
-      return false;
+    ReaderColumns columns = columns(plan);
+    KeyColumn column = columns == null ? null : KeyColumn.of(key);
+    return column != null && columns.canLookUp(column.path());
+  }
+
+  /** The columns that can be planned of a relation; null for other plans. */
+  private static ReaderColumns columns(LogicalPlan plan) {
+    if (plan instanceof DataSourceV2ScanRelation table) {
+      return IcebergScans.columns(table);
     }
-    KeyColumn column = KeyColumn.of(key);
-    return column != null && PlainScans.predicates(files).columns().canLookUp(column.path());
+    return plan instanceof LogicalRelation relation
+            && !relation.isStreaming()
+            && relation.relation() instanceof HadoopFsRelation files
+            && PlainScans.format(files) != null
+            && PlainScans.isEnabled(SQLConf.get(), files)
+        ? PlainScans.predicates(files).columns()
+        : null;
   }
 
   /** Whether the keys of {@code build} prune this key already. Spark applies the rule several times. */
@@ -59,10 +69,10 @@ record PrunableKey(Expression column) {
   }
 
   private static long countAtScans(DynamicPruningSubquery keys, LogicalPlan plan) {
-    if (plan instanceof Filter filter && filter.child() instanceof LogicalRelation relation) {
+    if (plan instanceof Filter filter && filter.child().children().isEmpty()) {
       return Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition())).stream()
           .filter(each -> each instanceof DynamicPruningSubquery other && other.exprId().equals(keys.exprId()))
-          .filter(each -> isPlannable(((DynamicPruningSubquery) each).pruningKey(), relation))
+          .filter(each -> isPlannable(((DynamicPruningSubquery) each).pruningKey(), filter.child()))
           .count();
     }
     return Scala.list(plan.children()).stream().mapToLong(child -> countAtScans(keys, child)).sum();

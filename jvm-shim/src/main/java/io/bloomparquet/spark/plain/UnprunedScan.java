@@ -32,11 +32,15 @@ public final class UnprunedScan {
       FileFormat format = format(scan.relation());
       return format == null ? null : node(format, scan.relation().location()).put("reason", reason(scan, format, query));
     }
-    if (plan instanceof BatchScanExec batch && batch.scan() instanceof FileScan scan) {
-      FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
-      return format == null ? null : node(format, scan.fileIndex()).put("reason", reasonOfV2(format));
+    if (plan instanceof BatchScanExec batch) {
+      return batch.scan() instanceof FileScan scan ? ofV2(scan) : IcebergScans.unpruned(batch, query);
     }
     return plan.children().isEmpty() ? ofAnotherEngine(plan) : null;
+  }
+
+  private static ObjectNode ofV2(FileScan scan) {
+    FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
+    return format == null ? null : node(format, scan.fileIndex()).put("reason", reasonOfV2(format));
   }
 
   /** Another engine, such as Comet, has replaced Spark's scan of the files that its own scan is linked to. */

@@ -43,7 +43,7 @@ import java.util.stream.Stream;
  */
 final class PlannerProcess {
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
-  private static final int VERSION = 11;
+  private static final int VERSION = 12;
 
   /** Drops the working directory from the module path: its files must not shadow modules. */
   private static final String MAIN =

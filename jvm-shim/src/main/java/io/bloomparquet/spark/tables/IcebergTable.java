@@ -41,13 +41,15 @@ public final class IcebergTable {
     String mapping = properties.get("schema.name-mapping.default");
     try {
       ArrayNode fields = fields(scan, identitySources(iceberg));
-      Set<String> names = new HashSet<>(fields.findValuesAsText("name"));
+      Set<String> names = new HashSet<>();
+      fields.forEach(each -> names.add(each.path("name").asText()));
       columns =
           new StructType(
               Arrays.stream(scan.readSchema().fields())
                   .filter(each -> names.contains(each.name()))
                   .toArray(StructField[]::new));
-      table.put("kind", "iceberg").put("location", Members.<String>call(iceberg, "location"));
+      String location = Members.call(iceberg, "location");
+      table.put("kind", "iceberg").put("location", IcebergIo.of(Members.call(iceberg, "io")).path(location).toString());
       table.set("fields", fields);
       table.set("nameMapping", mapping == null ? null : JSON.readTree(mapping));
     } catch (JsonProcessingException error) {
@@ -110,6 +112,16 @@ public final class IcebergTable {
       }
     }
     return sources;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof IcebergTable that && table.equals(that.table);
+  }
+
+  @Override
+  public int hashCode() {
+    return table.hashCode();
   }
 
   private static boolean isKnown(JsonNode type) {
