@@ -12,7 +12,8 @@ SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "j
 ROOT = "io.bloomparquet.spark"
 MAY_USE = {
     "": {"plain", "write", "load", "planner", "files", "support"},
-    "plain": {"write", "partitions", "planner", "files", "support"},
+    "plain": {"tables", "write", "partitions", "planner", "files", "support"},
+    "tables": {"planner", "files", "support"},
     "write": {"filters", "files", "support"},
     "load": {"write", "planner", "files", "support"},
     "partitions": {"planner", "files", "support"},

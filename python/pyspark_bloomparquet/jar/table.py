@@ -29,9 +29,11 @@ def of_table(dataset: Dataset, table: Mapping[str, Any] | None, storages: Storag
 
 
 @lru_cache(64)
-def _columns(described: str) -> TableColumns:
-    """One object for each description: it remembers how it maps the schemas of files."""
+def _columns(described: str) -> TableColumns | None:
+    """One object for each description: it remembers how it maps the schemas of files. None: columns are those of files."""
     table = json.loads(described)
+    if table["fields"] is None:
+        return None
     if table["kind"] == "iceberg":
         return iceberg_schema.table_columns(table["fields"], table["nameMapping"])
     return delta.table_columns(table["fields"], table["mapping"])

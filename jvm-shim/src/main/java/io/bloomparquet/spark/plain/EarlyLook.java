@@ -2,6 +2,7 @@ package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.Planner;
+import io.bloomparquet.spark.tables.DeltaTable;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
@@ -47,6 +48,7 @@ public final class EarlyLook extends Rule<LogicalPlan> {
   private void look(LogicalPlan leaf) {
     if (leaf instanceof LogicalRelation logical
         && logical.relation() instanceof HadoopFsRelation relation
+        && !DeltaTable.isScannedBy(relation) // other files are read than the index lists
         && PlainScans.format(relation) != null
         && PlainScans.isEnabled(session.sessionState().conf(), relation)) {
       FileListing files = FileListing.latestOf(relation.location());

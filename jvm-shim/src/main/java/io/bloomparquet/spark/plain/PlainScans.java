@@ -5,6 +5,7 @@ import io.bloomparquet.spark.planner.ReaderColumns;
 import io.bloomparquet.spark.planner.ReaderSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.tables.DeltaTable;
 import io.bloomparquet.spark.write.BloomFormat;
 import java.util.ArrayList;
 import java.util.List;
@@ -34,8 +35,8 @@ import scala.collection.immutable.Seq;
 /**
  * Plans a scan of files as Spark does, and puts {@link PrunedFileScanExec} above it if the query filters data columns.
  *
- * <p>Only for Spark's own file formats and ours, not for other subclasses of them: such a format, for example Delta
- * Lake's, may read other rows than the files hold.
+ * <p>Only for Spark's own file formats, Delta Lake's and ours, not for other subclasses of them: such a format may read
+ * other rows than the files hold.
  */
 public final class PlainScans extends SparkStrategy {
   /** The session's setting that decides whether Spark's own scans are pruned. */
@@ -92,12 +93,13 @@ public final class PlainScans extends SparkStrategy {
     }
     List<SparkPlan> plans = new ArrayList<>();
     boolean pruned = false;
-    for (SparkPlan each : Scala.list(FileSourceStrategy$.MODULE$.apply(plan))) {
+    boolean isDelta = DeltaTable.isScannedBy(relation);
+    for (SparkPlan each : Scala.list(isDelta ? DeltaTable.plan(plan) : FileSourceStrategy$.MODULE$.apply(plan))) {
       SparkPlan withPruning = prune(each, isEnabled, SQLConf.get().dynamicPartitionPruningEnabled());
       pruned |= withPruning != each;
       plans.add(withPruning);
     }
-    return Scala.seq(pruned ? plans : List.of());
+    return Scala.seq(pruned || isDelta ? plans : List.of());
   }
 
   /** The files below filters and projections; null for other plans. */
@@ -138,6 +140,9 @@ public final class PlainScans extends SparkStrategy {
     if (relation.fileFormat() instanceof BloomFormat ours) {
       return ours.format();
     }
+    if (DeltaTable.isScannedBy(relation)) {
+      return DeltaTable.readsParts(relation) ? FileFormat.PARQUET : null;
+    }
     if (!relation.location().getClass().getName().startsWith(SPARKS_OWN)) {
       return null;
     }
@@ -153,6 +158,9 @@ public final class PlainScans extends SparkStrategy {
    * that made the relation, which may not be the session that runs the query.
    */
   static PredicateTranslator predicates(HadoopFsRelation relation) {
+    if (DeltaTable.isScannedBy(relation)) {
+      return new PredicateTranslator(DeltaTable.columns(relation));
+    }
     FileFormat format = format(relation);
     SparkSession session = relation.sparkSession();
     return new PredicateTranslator(

@@ -76,6 +76,9 @@ public final class PrunedFileScanExec extends PrunedScanExec<FileSourceScanExec>
       report(outcome);
       return execute.apply(scan);
     }
+    if (scanned.listing().neverChange() && !scanned.listing().isStill(result)) {
+      return everything(execute.apply(scan), OTHER_SIZE);
+    }
     KeptFiles kept = scanned.kept(result);
     if (!kept.readsLike(scan)) {
       return everything(execute.apply(scan), "settings of Spark's reader have changed since it planned the query");
@@ -117,7 +120,7 @@ public final class PrunedFileScanExec extends PrunedScanExec<FileSourceScanExec>
   @Override
   Outcome plan(FileListing files) {
     Outcome outcome = super.plan(files);
-    if (outcome.files() != null) {
+    if (outcome.files() != null && !files.neverChange()) {
       files.rememberFor(scan.relation().location());
     }
     return outcome;

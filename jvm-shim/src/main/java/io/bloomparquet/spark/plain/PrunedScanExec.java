@@ -45,6 +45,8 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
   /** Not the node's monitor: Spark holds that one while it waits for subqueries, which ask for the metrics of nodes. */
   private static final Object METRICS_LOCK = new Object();
 
+  static final String OTHER_SIZE = "a file has another size than its table says";
+
   final S scan;
   final Seq<Expression> runtime;
   private transient Map<String, SQLMetric> metrics;

@@ -127,7 +127,7 @@ public final class PrunedTableScanExec extends PrunedScanExec<SparkPlan> {
         return rows;
       }
       if (!files.isStill(result)) {
-        return everything(rows, "a file has another size than its table says");
+        return everything(rows, OTHER_SIZE);
       }
       boolean keepsCount = !(outputPartitioning() instanceof UnknownPartitioning) || !outputOrdering().isEmpty();
       Partition[] kept = tasks.kept(result, keepsCount);

@@ -3,6 +3,7 @@ package io.bloomparquet.spark.plain;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.tables.DeltaTable;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningExpression;
@@ -28,11 +29,11 @@ final class RuntimeValues {
 
   /**
    * Whether a filter is on data columns alone. A filter on a field of {@code _metadata}, such as {@code file_name},
-   * looks like one on a data column of that name.
+   * looks like one on a data column of that name, and so does Delta's on deleted rows.
    */
   static boolean isOfData(Expression filter) {
     return Scala.list(filter.references().toSeq()).stream()
-        .noneMatch(column -> MetadataAttribute.isValid(column.metadata()));
+        .noneMatch(column -> MetadataAttribute.isValid(column.metadata()) || DeltaTable.isInternal(column));
   }
 
   private static Expression ofSubqueries(Expression expression) {

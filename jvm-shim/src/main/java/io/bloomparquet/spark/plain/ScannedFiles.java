@@ -4,6 +4,7 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.tables.DeltaTable;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -48,7 +49,10 @@ final class ScannedFiles {
       }
       directories.add(new Directory(partition.values(), files.size()));
     }
-    listing = FileListing.of(files);
+    listing =
+        DeltaTable.isScannedBy(scan.relation())
+            ? FileListing.ofTable(files.stream().map(FileStatusWithMetadata::fileStatus).toList(), null, null)
+            : FileListing.of(files);
   }
 
   private static boolean usesBuckets(FileSourceScanExec scan) {

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.tables.DeltaTable;
 import java.util.List;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -70,6 +71,10 @@ public final class UnprunedScan {
   }
 
   private static String reason(FileSourceScanExec scan, FileFormat format, LogicalPlan query) {
+    if (DeltaTable.isScannedBy(scan.relation()) && !DeltaTable.readsParts(scan.relation())) {
+      return "Delta Lake counts rows for deletion vectors from the start of each part of a file, as "
+          + "spark.databricks.delta.deletionVectors.useMetadataRowIndex is false";
+    }
     if (PlainScans.format(scan) == null) {
       return String.format(
           "the files are read by %s, not by Spark's own %s reader",

@@ -135,7 +135,8 @@ public final class FileListing {
     return planned == null || neverChange ? version(file) : planned;
   }
 
-  boolean neverChange() {
+  /** Whether the files are those of a table with a log. */
+  public boolean neverChange() {
     return neverChange;
   }
 
