@@ -17,10 +17,10 @@ A request to plan has these fields, and no data:
 - ``"readerTypes": [[["address", "city"], "string"], …]``: the types that Spark reads the columns of the predicate as,
   by Spark's names, such as ``bigint`` and ``decimal(10,2)``; for ``contains``, the path ends with the `part`. The types
   in the files may differ. VARIANT columns are left out.
-- ``"table": {…}``: the table whose log says which columns of the files are its columns; null if their names do. It has a
-  `location`, a URL, and a `kind`: ``iceberg``, with the columns `fields` and the `nameMapping` in Iceberg's JSON; or
-  ``delta``, with the `mapping`, and the columns `fields` in the JSON of the log; null if the mapping is ``none``. A column
-  that is not among them is in no predicate.
+- ``"table": {…}``: the table whose log says which columns of the files are its columns; null if their names do. It has
+  a `location`, a URL, and a `kind`: ``iceberg``, with the columns `fields` and the `nameMapping` in Iceberg's JSON; or
+  ``delta``, with the `mapping`, and the columns `fields` in the JSON of the log; null if the mapping is ``none``. A
+  column that is not among them is in no predicate.
 - ``"caseSensitive": false``
 - ``"timeZone": "Europe/Berlin"``: the zone of the reader; null if it is unknown or not needed
 - ``"offsets": [[…, …], …]``: pairs of an instant in microseconds and the milliseconds by which the reader's clock is

@@ -30,7 +30,7 @@ def of_table(dataset: Dataset, table: Mapping[str, Any] | None, storages: Storag
 
 @lru_cache(64)
 def _columns(described: str) -> TableColumns | None:
-    """One object for each description: it remembers how it maps the schemas of files. None: columns are those of files."""
+    """One object for each description: it remembers how it maps the schemas of files. None: files have the columns."""
     table = json.loads(described)
     if table["fields"] is None:
         return None

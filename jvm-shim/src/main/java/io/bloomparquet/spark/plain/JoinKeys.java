@@ -2,22 +2,28 @@ package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.tables.IcebergTable;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.optimizer.BuildLeft$;
 import org.apache.spark.sql.catalyst.optimizer.BuildSide;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilters$;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
+import scala.math.BigInt;
 import scala.collection.immutable.Seq;
 
 /**
@@ -25,12 +31,18 @@ import scala.collection.immutable.Seq;
  * for partition columns; this rule inserts the same expression for columns of the files.
  *
  * <p>Spark plans it as the reuse of the broadcast, or as TRUE. {@link PlainScans} moves it from the filter to the scan.
+ *
+ * <p>A MERGE that inserts keeps all rows of its source, which Spark then cannot broadcast. So for a table, the keys of a few
+ * rows that can be read twice are read by a subquery of their own.
  */
 public final class JoinKeys extends Rule<LogicalPlan> {
   private static final PartitionPruning$ PARTITION_PRUNING = PartitionPruning$.MODULE$;
 
   /** The expressions by keys that a build side may have, with those within them: four sides, each in the next one. */
   private static final int MAX_NESTED = 15;
+
+  /** The rows that are read twice. */
+  private static final long MAX_ROWS = 1_000;
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
@@ -57,9 +69,13 @@ public final class JoinKeys extends Rule<LogicalPlan> {
     LogicalPlan left = join.left();
     LogicalPlan right = join.right();
     if (obstacle(join, true, conf()) == null) {
-      left = prune(left, leftKeys, right, rightKeys);
+      left = prune(left, leftKeys, right, rightKeys, true);
     } else if (obstacle(join, false, conf()) == null) {
-      right = prune(right, rightKeys, left, leftKeys);
+      right = prune(right, rightKeys, left, leftKeys, true);
+    } else if (PARTITION_PRUNING.canPruneLeft(join.joinType()) && canBeReadTwice(right) && !join.isStreaming()) {
+      left = prune(left, leftKeys, right, rightKeys, false);
+    } else if (PARTITION_PRUNING.canPruneRight(join.joinType()) && canBeReadTwice(left) && !join.isStreaming()) {
+      right = prune(right, rightKeys, left, leftKeys, false);
     }
     return left == join.left() && right == join.right()
         ? join
@@ -91,16 +107,47 @@ public final class JoinKeys extends Rule<LogicalPlan> {
     return broadcast.get() instanceof BuildLeft$ == isLeft ? WhyNot.JOIN_BROADCASTS_THIS : null;
   }
 
+  /**
+   * Whether {@code build} has few rows, and the same ones each time that it is read: local rows, and tables at a snapshot. A
+   * key that only the join sees would not find its row, which would be inserted again.
+   */
+  private static boolean canBeReadTwice(LogicalPlan build) {
+    return build.deterministic()
+        && !build.exists(plan -> plan.expressions().exists(each -> each.exists(UserDefinedExpression.class::isInstance)))
+        && Scala.list(build.collectLeaves()).stream().allMatch(JoinKeys::hasSameRows)
+        && hasFewRows(build);
+  }
+
+  private static boolean hasSameRows(LogicalPlan leaf) {
+    return leaf instanceof LocalRelation
+        || leaf instanceof DataSourceV2ScanRelation table && IcebergTable.isReadBy(table.scan());
+  }
+
+  private static boolean hasFewRows(LogicalPlan build) {
+    LogicalPlan leaf = build;
+    while (leaf instanceof Filter || leaf instanceof Project) { // which keep no count
+      leaf = leaf.children().apply(0);
+    }
+    var most = build.maxRows();
+    var rows = leaf.stats().rowCount();
+    return most.isDefined() && ((Number) most.get()).longValue() <= MAX_ROWS
+        || rows.isDefined() && rows.get().$less$eq(BigInt.apply(MAX_ROWS));
+  }
+
+  /** @param isBroadcast whether the keys are those of a broadcast */
   private static LogicalPlan prune(
-      LogicalPlan pruned, Seq<Expression> keys, LogicalPlan build, Seq<Expression> buildKeys) {
+      LogicalPlan pruned, Seq<Expression> keys, LogicalPlan build, Seq<Expression> buildKeys, boolean isBroadcast) {
     LogicalPlan result = pruned;
     for (int i = 0; i < keys.size(); i++) {
       PrunableKey key = PrunableKey.of(keys.apply(i), result);
-      if (key != null && !key.isPrunedBy(build, result)) {
-        DynamicPruningSubquery keysOfBuild = PrunableKey.subquery(keys.apply(i), build, buildKeys, i);
+      if (key != null && (isBroadcast || key.isOfTable()) && !key.isPrunedBy(build, result)) {
+        DynamicPruningSubquery keysOfBuild = PrunableKey.subquery(keys.apply(i), build, buildKeys, i, isBroadcast);
         LogicalPlan pushed =
             CleanupDynamicPruningFilters$.MODULE$.apply(
                 PushDownPredicates$.MODULE$.apply(new Filter(keysOfBuild, result)));
+        if (!PrunableKey.isAtScans(keysOfBuild, pushed) && key.isOfTable()) {
+          pushed = key.aboveTable(result, keysOfBuild);
+        }
         result = PrunableKey.isAtScans(keysOfBuild, pushed) ? pushed : result;
       }
     }

@@ -5,11 +5,13 @@ import io.bloomparquet.spark.support.Scala;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -23,13 +25,15 @@ import scala.collection.immutable.Seq;
  *
  * @param column the key as an expression of the relation's columns
  */
-record PrunableKey(Expression column) {
+record PrunableKey(Expression column, LogicalPlan relation) {
+  /** The columns by which Spark's MERGE tells the rows of its target apart. */
+  private static final Set<String> OF_MERGE = Set.of("__row_from_target", "__row_id");
 
   /** {@code key} as an expression of the columns of {@code plan}'s relation; null if it cannot be looked up there. */
   static PrunableKey of(Expression key, LogicalPlan plan) {
     var origin = PartitionPruning$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
     return origin.isDefined() && isPlannable(origin.get()._1(), origin.get()._2())
-        ? new PrunableKey(origin.get()._1())
+        ? new PrunableKey(origin.get()._1(), origin.get()._2())
         : null;
   }
 
@@ -51,6 +55,28 @@ record PrunableKey(Expression column) {
             && PlainScans.isEnabled(SQLConf.get(), files)
         ? PlainScans.predicates(files).columns()
         : null;
+  }
+
+  boolean isOfTable() {
+    return relation instanceof DataSourceV2ScanRelation;
+  }
+
+  /**
+   * {@code plan} with a filter right above the relation, if only filters and projections lie between. Spark moves no filter
+   * below the numbers that MERGE gives to the rows of its target. But they only tell rows apart.
+   */
+  LogicalPlan aboveTable(LogicalPlan plan, DynamicPruningSubquery keys) {
+    if (plan == relation) {
+      return new Filter(keys.withNewChildren(Scala.seq(List.of(column))), plan);
+    }
+    boolean isPassed =
+        plan instanceof Filter filter && filter.condition().deterministic()
+            || plan instanceof Project project
+                && Scala.list(project.projectList()).stream()
+                    .allMatch(each -> ((Expression) each).deterministic() || OF_MERGE.contains(each.name()));
+    return isPassed
+        ? plan.withNewChildren(Scala.seq(List.of(aboveTable(plan.children().apply(0), keys))))
+        : plan;
   }
 
   /** Whether the keys of {@code build} prune this key already. Spark applies the rule several times. */
@@ -103,19 +129,21 @@ record PrunableKey(Expression column) {
   }
 
   /**
-   * Spark's expression for {@code key IN (keys of build)}, if the join broadcasts them. By reflection: the constructor
-   * has one more option since Spark 4.3.
+   * Spark's expression for {@code key IN (keys of build)}. By reflection: the constructor has one more option since Spark
+   * 4.3.
    *
    * @param index of the key among {@code buildKeys}
+   * @param isBroadcast whether the keys are those of a broadcast, or else of a subquery
    */
-  static DynamicPruningSubquery subquery(Expression key, LogicalPlan build, Seq<Expression> buildKeys, int index) {
+  static DynamicPruningSubquery subquery(
+      Expression key, LogicalPlan build, Seq<Expression> buildKeys, int index, boolean isBroadcast) {
     Constructor<?> constructor = DynamicPruningSubquery.class.getConstructors()[0];
     List<Object> arguments = new ArrayList<>();
     arguments.add(key);
     arguments.add(build);
     arguments.add(buildKeys);
     arguments.add(Scala.seq(List.<Object>of(index)));
-    arguments.add(true); // only with a broadcast
+    arguments.add(isBroadcast); // only with a broadcast
     arguments.add(NamedExpression.newExprId());
     while (arguments.size() < constructor.getParameterCount()) {
       arguments.add(Option.empty());
