@@ -57,7 +57,7 @@ TOP_PACKAGES = {
     },
     "pyspark_bloomparquet.options": {"public", "errors", "storage", "query", "parquet", "planning"},
     "pyspark_bloomparquet.read": {"public", "errors", "storage", "query", "parquet", "planning", "reading"},
-    "pyspark_bloomparquet.jar": {"public", "errors", "report", "storage", "query", "parquet", "planning"},
+    "pyspark_bloomparquet.jar": {"public", "errors", "report", "storage", "query", "parquet", "planning", "tables"},
     "pyspark_bloomparquet.jobs": {"public", "errors", "planning"},
     "pyspark_bloomparquet.indexing": {"public", "errors", "storage", "planning", "indexing"},
     "pyspark_bloomparquet.tables": {"public", "errors", "storage", "query", "planning", "tables"},

@@ -14,7 +14,21 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import bits, encrypted, engines, index, joins, lookups, plans, rowgroups, rows, spark, storage, writing
+from tests.bench import (
+    bits,
+    encrypted,
+    engines,
+    index,
+    joins,
+    lookups,
+    plans,
+    rowgroups,
+    rows,
+    spark,
+    storage,
+    tables,
+    writing,
+)
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -76,6 +90,8 @@ _NOTES = {
     "joins": "spark.read.parquet with files listed before, in one session on two threads",
     "orc": "as for spark; each file is one stripe",
     "storage": "cold plans; files were listed before; requests of the last plan; each is answered after a delay",
+    "tables": "by the connectors of Iceberg and Delta Lake, in one session on two threads; needs a PySpark for which "
+    "there are connectors: .venv-4.1/bin/python -m tests.bench --only tables",
     "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush to disk",
     "encrypted": "absent ids; cold: nothing is cached, so every footer and filter is decrypted; warm: another "
     "lookup was planned before",
@@ -100,6 +116,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
         "joins": lambda: joins.joins(few, smaller, larger),
         "orc": lambda: spark.orc_lookups(few, scale.orc),
         "storage": lambda: storage.plans(few, smaller.files),
+        "tables": lambda: tables.tables(few, smaller.files, smaller.rows // 5),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
         "encrypted": lambda: encrypted.plans(many, scale.encrypted),

@@ -16,7 +16,7 @@ _EXTENSIONS = {
 }
 
 
-def start_with_tables(home: Path, **conf: str) -> SparkSession:
+def connector_settings(home: Path) -> dict[str, str]:
     """Iceberg's catalog ``lake`` is a folder below `home`; Delta's catalog is ``spark_catalog``."""
     settings = {
         "spark.jars": ",".join(str(jar) for name in connectors.TABLES for jar in connectors.jars(name)),
@@ -31,7 +31,11 @@ def start_with_tables(home: Path, **conf: str) -> SparkSession:
             "spark.sql.catalog.lake.type": "hadoop",
             "spark.sql.catalog.lake.warehouse": str(home / "lake"),
         }
+    return settings
+
+
+def start_with_tables(home: Path, **conf: str) -> SparkSession:
     remember_names()
-    session = start(home, **FOR_SMALL_QUERIES, **INTERPRETED, **settings, **conf)
+    session = start(home, **FOR_SMALL_QUERIES, **INTERPRETED, **connector_settings(home), **conf)
     forget_sources(session)
     return attach(session)

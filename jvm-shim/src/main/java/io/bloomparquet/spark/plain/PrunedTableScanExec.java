@@ -120,6 +120,9 @@ public final class PrunedTableScanExec extends PrunedScanExec<SparkPlan> {
     try {
       IcebergTasks tasks = new IcebergTasks(input.partitions());
       FileListing files = tasks.listing();
+      if (files.count() == 0 && input.partitions().length > 0) {
+        return everything(rows, "the scan reads no Parquet files of data that can be opened here");
+      }
       Outcome outcome = plan(files);
       PlanResult result = outcome.result();
       if (!result.isPlanned() || result.keepsAll(format())) {

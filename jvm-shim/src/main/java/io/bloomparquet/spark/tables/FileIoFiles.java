@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.net.URI;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSInputStream;
@@ -27,6 +28,7 @@ final class FileIoFiles extends FileSystem {
     this.root = URI.create(path.toUri().getScheme() + "://" + path.toUri().getRawAuthority());
     this.io = io;
     this.properties = new TreeMap<>(Members.<Map<String, String>>call(io, "properties"));
+    setConf(new Configuration(false)); // Hadoop's streams look for settings
   }
 
   /** Names the files in caches: the same bucket may be another one for other properties, such as an endpoint. */
