@@ -231,7 +231,7 @@ class _Explainer:
     def _remedies(self, why: Why) -> Remedies:
         """The remedies for files of this format, or for a table."""
         dataset = self._plan.dataset
-        if dataset.columns is not None:
+        if dataset.columns is not None or dataset.location is not None:
             return remedies_of_table(why)
         return remedies_of(why, path_argument(dataset), self._table.format)
 

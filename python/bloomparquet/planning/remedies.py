@@ -52,7 +52,11 @@ def remedies_of_table(why: Why) -> Remedies:
     name = why.detail if why.reason is WhyNot.NO_CASE_FILTER else dotted_name(why.column)
     add = f"build_index({{{name!r}: bloomparquet.Bloom()}}) of the data set"
     replace = f"{add}, or write the files again with smaller filters"
-    return Remedies(f"{add}; advise() of the data set says whether it pays", replace, replace, add)
+    written = (
+        f"filters in new files by write.parquet.bloom-filter-enabled.column.{name} (a property of an Iceberg table) or "
+        f"parquet.bloom.filter.enabled#{name} (a setting of Spark, for Delta Lake)"
+    )
+    return Remedies(f"{add}, or {written}; advise() of the data set says whether it pays", replace, replace, add)
 
 
 def path_argument(dataset: Dataset) -> str:

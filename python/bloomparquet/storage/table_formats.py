@@ -39,6 +39,10 @@ _OPENED = {
     "Delta Lake": 'bloomparquet.Dataset.from_delta("{}")',
     "Iceberg": 'bloomparquet.Dataset.from_iceberg("{}")',
 }  # the Python expression for the live files of a table
+_FILTERS = {
+    "Delta Lake": 'spark.conf.set("parquet.bloom.filter.enabled#COLUMN", "true") before it writes',
+    "Iceberg": "its property write.parquet.bloom-filter-enabled.column.COLUMN = true",
+}  # how the writer of a table adds filters
 _SPARK_FORMATS = {"Delta Lake": "delta", "Iceberg": "iceberg", "Hudi": "hudi"}
 _HOW_TO_READ_FILES = (
     'To read the files as they are: table_log="ignore" in Python, the option tableLog=ignore in Spark, '
@@ -98,11 +102,12 @@ def require_writable(storage: Storage, directories: Iterable[str]) -> None:
     log = _find_log_above(storage, directories, {**_LOGS, _STREAM_LOG: _STREAM})
     if log is not None:
         opened = _OPENED.get(log.kind, "").format(log.table)
+        filters = f"; new files get filters by {_FILTERS[log.kind]}" if log.kind in _FILTERS else ""
         index = f"; filters in an index leave the files as they are: {opened}.build_index(…)" if opened else ""
         raise UnsupportedError(
             f"{log.table} is a table of {log.kind}: its log, {log.directory}, holds the names and sizes of its files, "
             "so a new file would be ignored and a changed one could not be read. Nothing was written; write to another "
-            f"directory, or write the table with {log.kind}{index}"
+            f"directory, or write the table with {log.kind}{filters}{index}"
         )
 
 

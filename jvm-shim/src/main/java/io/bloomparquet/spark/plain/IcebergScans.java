@@ -78,6 +78,9 @@ public final class IcebergScans extends SparkStrategy {
     } catch (UnknownMemberException error) {
       return plan; // reason says why
     }
+    if (plan.children().size() != 1) {
+      return plan; // a scan of another kind, such as that of a continuous stream
+    }
     List<Expression> known = new ArrayList<>(filters);
     if (plan instanceof FilterExec filter) {
       known.addAll(Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition())));
@@ -113,7 +116,8 @@ public final class IcebergScans extends SparkStrategy {
   private static SparkPlan node(
       SparkPlan planned, SparkPlan scan, Scan reader, List<Expression> filters, List<Expression> runtime)
       throws UnknownMemberException {
-    if (runtime.isEmpty() && filters.stream().noneMatch(RuntimeValues::isOfData)) {
+    boolean hasKeys = !runtime.isEmpty() || scan instanceof BatchScanExec batch && !batch.runtimeFilters().isEmpty();
+    if (!hasKeys && filters.stream().noneMatch(RuntimeValues::isOfData)) {
       return planned;
     }
     SparkPlan pruned =

@@ -72,6 +72,11 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
   /** The conditions of the query on the rows of the scan. */
   abstract List<Expression> filters();
 
+  /** The predicates by the keys of joins. */
+  List<Expression> keys() {
+    return Scala.list(runtime);
+  }
+
   abstract PredicateTranslator predicates();
 
   abstract ScanOptions options();
@@ -128,7 +133,7 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
             ? PlannerPredicate.and(
                 Stream.of(
                     predicates.ofAll(RuntimeValues.ofSubqueries(filters())),
-                    RuntimeValues.ofKeys(Scala.list(runtime), predicates)))
+                    RuntimeValues.ofKeys(keys(), predicates)))
             : null;
     PlanResult result = Planner.plan(session(), files, predicates.columns(), predicate, options);
     return new Outcome(predicate, result, options.pushFilters() ? files : null);
@@ -192,7 +197,7 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
       return node;
     }
     PredicateTranslator predicates = predicates();
-    PlannerPredicate keys = RuntimeValues.ofKeys(Scala.list(runtime), predicates);
+    PlannerPredicate keys = RuntimeValues.ofKeys(keys(), predicates);
     PlannerPredicate whole = PlannerPredicate.and(Stream.of(explained(predicates, query), keys));
     PlanResult result = Planner.explain(session(), outcome.files, predicates.columns(), whole, options());
     return node.setAll(result.toJson());
@@ -201,11 +206,11 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
   /** The conditions of the query, also those that the planner cannot judge. */
   private PlannerPredicate explained(PredicateTranslator predicates, LogicalPlan query) {
     List<Expression> filters = RuntimeValues.ofSubqueries(filters());
-    return predicates.explained(filters, ScanJoins.of(query, scan, Scala.list(runtime)));
+    return predicates.explained(filters, ScanJoins.of(query, scan, keys()));
   }
 
   boolean awaitsValues() {
-    return Stream.concat(filters().stream(), Scala.list(runtime).stream()).anyMatch(RuntimeValues::hasSubquery);
+    return Stream.concat(filters().stream(), keys().stream()).anyMatch(RuntimeValues::hasSubquery);
   }
 
   @Override

@@ -13,6 +13,7 @@ import io.bloomparquet.spark.support.SessionOptions;
 import io.bloomparquet.spark.tables.IcebergTable;
 import io.bloomparquet.spark.tables.IcebergTasks;
 import io.bloomparquet.spark.tables.UnknownMemberException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
@@ -88,11 +89,14 @@ public final class PrunedTableScanExec extends PrunedScanExec<SparkPlan> {
     return node.putNull("where").put("planned", false);
   }
 
+  /** Also those by which Iceberg filters partitions. */
   @Override
-  boolean awaitsValues() {
-    return super.awaitsValues()
-        || scan instanceof BatchScanExec batch
-            && Scala.list(batch.runtimeFilters()).stream().anyMatch(RuntimeValues::hasSubquery);
+  List<Expression> keys() {
+    List<Expression> keys = new ArrayList<>(super.keys());
+    if (scan instanceof BatchScanExec batch) {
+      keys.addAll(Scala.list(batch.runtimeFilters()));
+    }
+    return keys;
   }
 
   @Override

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.tables;
 
+import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.files.PresentVersions;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
@@ -19,9 +20,14 @@ record IcebergIo(Object io, Configuration conf) {
     return new IcebergIo(io, isHadoop ? Members.call(io, "getConf") : null);
   }
 
-  /** Whether {@code location} is the name of a file for Hadoop too. Its paths have no empty names. */
+  /**
+   * Whether Hadoop's path of {@code location} names this file, and no other. Hadoop's paths have no empty names, and the
+   * planner itself reads local files.
+   */
   boolean isPath(String location) {
-    return conf != null || new Path(location).toString().equals(location);
+    Path path = new Path(location);
+    boolean isRemote = path.toUri().getScheme() != null && !LocalPaths.isLocal(path);
+    return conf != null || isRemote && path.toString().equals(location);
   }
 
   Path path(String location) {
