@@ -83,6 +83,6 @@ def test_plain_files_are_pruned_and_tables_are_right(tmp_path: Path, path: str, 
         for plain in (filtered, joined):
             assert plain["rows"] == plain["expected"] == ["Row(id=77, v=77)"]
             assert plain["kept"] == [1], (order, plain)
-        for table in of_tables:  # 77 is deleted there; its keys may prune the plain files
+        for table in of_tables:  # 77 is deleted there; its keys prune the plain files
             assert table["rows"] == table["expected"] == ["Row(id=76, v=76)"]
             assert table["kept"] in ([1], [2]), (order, table)

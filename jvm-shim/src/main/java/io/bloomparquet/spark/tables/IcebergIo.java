@@ -15,7 +15,10 @@ import org.apache.hadoop.fs.Path;
  */
 record IcebergIo(Object io, Configuration conf) {
 
-  static IcebergIo of(Object io) throws UnknownMemberException {
+  private static final String BROADCAST = "org.apache.iceberg.spark.source.SerializableFileIOWithSize";
+
+  static IcebergIo of(Object given) throws UnknownMemberException {
+    Object io = given.getClass().getName().equals(BROADCAST) ? Members.field(given, "fileIO") : given;
     boolean isHadoop = io.getClass().getName().equals("org.apache.iceberg.hadoop.HadoopFileIO");
     return new IcebergIo(io, isHadoop ? Members.call(io, "getConf") : null);
   }

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.tables;
 
 import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Map;
@@ -50,6 +51,16 @@ final class Members {
       throw new UnknownMemberException(method + " failed: " + error.getCause());
     } catch (ReflectiveOperationException | IllegalArgumentException error) {
       throw new UnknownMemberException(method + ": " + error);
+    }
+  }
+
+  static Object field(Object target, String name) throws UnknownMemberException {
+    try {
+      Field field = target.getClass().getDeclaredField(name);
+      field.setAccessible(true);
+      return field.get(target);
+    } catch (ReflectiveOperationException error) {
+      throw new UnknownMemberException(target.getClass().getName() + " has no field " + name);
     }
   }
 
