@@ -5,47 +5,61 @@ import java.io.InputStream;
 import java.net.URI;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSInputStream;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FilterFileSystem;
+import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.hadoop.util.Progressable;
+import org.apache.hadoop.fs.impl.OpenFileParameters;
+import org.apache.hadoop.util.LambdaUtils;
 
 /**
- * Files that an Iceberg {@code FileIO} reads, with the credentials of the table's catalog, as one of Hadoop's file systems.
- * Two are equal if the same kind of FileIO with the same properties reads them.
+ * Files that an Iceberg {@code FileIO} reads, with the credentials of the table's catalog, as one of Hadoop's file systems. It
+ * only reads. Two are equal if the same kind of FileIO with the same properties reads them.
  */
-final class FileIoFiles extends FileSystem {
-  private final URI root;
+final class FileIoFiles extends FilterFileSystem {
+  private final String root;
   private final Object io;
   private final Map<String, String> properties;
+  private final Configuration conf = new Configuration(false); // where Hadoop's streams look for settings
 
   FileIoFiles(Path path, Object io) throws UnknownMemberException {
-    this.root = URI.create(path.toUri().getScheme() + "://" + path.toUri().getRawAuthority());
+    this.root = path.toUri().getScheme() + "://" + path.toUri().getRawAuthority();
     this.io = io;
     this.properties = new TreeMap<>(Members.<Map<String, String>>call(io, "properties"));
-    setConf(new Configuration(false)); // Hadoop's streams look for settings
   }
 
   /** Names the files in caches: the same bucket may be another one for other properties, such as an endpoint. */
   @Override
   public URI getUri() {
-    return URI.create(root + "?io=" + Integer.toHexString(properties.hashCode()) + io.getClass().getName().hashCode());
+    return URI.create(root + "?io=" + io.getClass().getName() + Integer.toHexString(properties.hashCode()));
+  }
+
+  @Override
+  public Configuration getConf() {
+    return conf;
+  }
+
+  @Override
+  public FutureDataInputStreamBuilder openFile(Path path) {
+    return createDataInputStreamBuilder(this, path);
+  }
+
+  @Override
+  protected CompletableFuture<FSDataInputStream> openFileWithOptions(Path path, OpenFileParameters parameters) {
+    return LambdaUtils.eval(new CompletableFuture<>(), () -> open(path, 0));
   }
 
   @Override
   public FSDataInputStream open(Path path, int bufferSize) throws IOException {
-    try {
-      Class<?> fileIo = Members.type(io, "org.apache.iceberg.io.FileIO");
-      Object file = Members.call(fileIo, io, "newInputFile", String.class, path.toString());
-      return new FSDataInputStream(new Seekable(Members.call(file, "newStream")));
-    } catch (UnknownMemberException error) {
-      throw new IOException(error.getMessage(), error);
-    }
+    return orFail(
+        () -> {
+          Class<?> fileIo = Members.type(io, "org.apache.iceberg.io.FileIO");
+          Object file = Members.call(fileIo, io, "newInputFile", String.class, path.toString());
+          return new FSDataInputStream(new Seekable(Members.call(file, "newStream")));
+        });
   }
 
   /** A stream of Iceberg, which is an {@link InputStream} with a position. */
@@ -58,20 +72,13 @@ final class FileIoFiles extends FileSystem {
 
     @Override
     public void seek(long position) throws IOException {
-      try {
-        Members.call(Members.type(in, "org.apache.iceberg.io.SeekableInputStream"), in, "seek", long.class, position);
-      } catch (UnknownMemberException error) {
-        throw new IOException(error.getMessage(), error);
-      }
+      Class<?> owner = orFail(() -> Members.type(in, "org.apache.iceberg.io.SeekableInputStream"));
+      orFail(() -> Members.call(owner, in, "seek", long.class, position));
     }
 
     @Override
     public long getPos() throws IOException {
-      try {
-        return Members.<Long>call(in, "getPos");
-      } catch (UnknownMemberException error) {
-        throw new IOException(error.getMessage(), error);
-      }
+      return orFail(() -> Members.<Long>call(in, "getPos"));
     }
 
     @Override
@@ -95,6 +102,18 @@ final class FileIoFiles extends FileSystem {
     }
   }
 
+  private interface Call<T> {
+    T result() throws UnknownMemberException;
+  }
+
+  private static <T> T orFail(Call<T> call) throws IOException {
+    try {
+      return call.result();
+    } catch (UnknownMemberException error) {
+      throw new IOException(error.getMessage(), error);
+    }
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof FileIoFiles that
@@ -106,55 +125,5 @@ final class FileIoFiles extends FileSystem {
   @Override
   public int hashCode() {
     return root.hashCode();
-  }
-
-  @Override
-  public FSDataOutputStream create(
-      Path path, FsPermission permission, boolean overwrite, int buffer, short copies, long block, Progressable progress) {
-    throw onlyReads();
-  }
-
-  @Override
-  public FSDataOutputStream append(Path path, int bufferSize, Progressable progress) {
-    throw onlyReads();
-  }
-
-  @Override
-  public boolean rename(Path from, Path to) {
-    throw onlyReads();
-  }
-
-  @Override
-  public boolean delete(Path path, boolean recursive) {
-    throw onlyReads();
-  }
-
-  @Override
-  public FileStatus[] listStatus(Path path) {
-    throw onlyReads();
-  }
-
-  @Override
-  public boolean mkdirs(Path path, FsPermission permission) {
-    throw onlyReads();
-  }
-
-  @Override
-  public FileStatus getFileStatus(Path path) {
-    throw onlyReads();
-  }
-
-  @Override
-  public void setWorkingDirectory(Path path) {
-    throw onlyReads();
-  }
-
-  @Override
-  public Path getWorkingDirectory() {
-    return new Path(root + "/");
-  }
-
-  private static UnsupportedOperationException onlyReads() {
-    return new UnsupportedOperationException("the planner only reads files");
   }
 }
