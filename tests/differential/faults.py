@@ -107,7 +107,7 @@ FAULTS = [
     ),
     Fault(
         "planning: an index speaks for files that changed", f"{_CORE}/planning/index/file_positions.py",
-        "same &= stored[where] == given", "same &= True",
+        "same &= are_same", "same &= True",
     ),
     Fault(
         "planning: values of a VARIANT outside of its leaf", f"{_CORE}/planning/evidence/variants.py",
