@@ -64,7 +64,7 @@ class Planned:
         struct = self.jvm.org.apache.spark.sql.types.StructType
         columns = self.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(struct.fromDDL(schema))
         self._frame = spark.createDataFrame([], StructType.fromJson(json.loads(columns.json())))
-        readers = self._new("ReaderColumns", spark._jsparkSession, parquet, columns, struct(), None)
+        readers = self._new("ReaderColumns", spark._jsparkSession, parquet, columns, struct(), None, None)
         self._translator = self._new("PredicateTranslator", readers)
 
     def of(self, where: str) -> Any:

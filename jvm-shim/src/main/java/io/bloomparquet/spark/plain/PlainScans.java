@@ -169,7 +169,8 @@ public final class PlainScans extends SparkStrategy {
             format,
             relation.schema(),
             relation.partitionSchema(),
-            ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options())));
+            ReaderSettings.unplannableReason(session, format, relation.schema(), relation.options()),
+            null));
   }
 
   /** @param hasKeys whether Spark will plan the predicates by the keys of joins */

@@ -26,13 +26,10 @@ public final class ReaderColumns {
   private final ObjectNode table;
   private final boolean caseSensitive;
 
-  /** @param unplannableReason why columns cannot be matched by name, so that nothing is planned; null if they can */
-  public ReaderColumns(
-      SparkSession session, FileFormat format, StructType schema, StructType partitions, String unplannableReason) {
-    this(session, format, schema, partitions, unplannableReason, null);
-  }
-
-  /** @param table whose log says which columns of files are these; null if their names do */
+  /**
+   * @param unplannableReason why columns cannot be matched, so that nothing is planned; null if they can
+   * @param table whose log says which columns of files are these; null if their names do
+   */
   public ReaderColumns(
       SparkSession session,
       FileFormat format,

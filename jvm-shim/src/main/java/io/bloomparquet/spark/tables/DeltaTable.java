@@ -92,7 +92,7 @@ public final class DeltaTable {
           session, FileFormat.PARQUET, columns, relation.partitionSchema(), reason, table);
     } catch (UnknownMemberException | JsonProcessingException error) {
       StructType none = new StructType();
-      return new ReaderColumns(session, FileFormat.PARQUET, none, none, error.getMessage());
+      return new ReaderColumns(session, FileFormat.PARQUET, none, none, error.getMessage(), null);
     }
   }
 
