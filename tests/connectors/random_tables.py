@@ -6,6 +6,7 @@ Prints what was compared, and each difference with how to repeat it. Exits with 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import tempfile
 import time
@@ -26,6 +27,8 @@ def main() -> None:
     total, begun, shown = Counts(), time.monotonic(), 0.0
     with tempfile.TemporaryDirectory() as home:
         spark = start_with_tables(Path(home))
+        spark.sparkContext.setLogLevel("OFF")  # some statements fail, off and on
+        logging.disable()
         for counts in tables.rounds(spark, Path(home), given.seed):
             for each in counts.differences:
                 print(f"DIFFERENCE {each}", flush=True)
