@@ -15,7 +15,7 @@ WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parqu
 MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files short_reads) \
                 $(patsubst %,tests/jar/test_writing.py::test_%,$(WRITES))
 # These run in a pytest of their own: the JVM has the jars of Delta Lake and Iceberg. On 4.1 all of them.
-TABLE_TESTS  ?= tests/connectors $(if $(filter 4.1,$*),,-k "kind or statement or columns_are")
+TABLE_TESTS  ?= tests/connectors $(if $(filter 4.1,$*),,-k "kind or statement")
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp

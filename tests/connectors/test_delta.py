@@ -240,8 +240,8 @@ def test_statements_look_for_their_files_pruned(table_spark: SparkSession, tmp_p
         contents.append(table.contents())
     assert contents[0] == contents[1]
     assert len(contents[0]) == 800 - 2 + 1
-    assert read[3] + 600 <= read[0]
-    assert read[4] + 600 <= read[1]
+    assert read[3] + 400 <= read[0]
+    assert read[4] + 400 <= read[1]
 
 
 def test_a_frame_reads_its_version_again(table_spark: SparkSession, tmp_path: Path) -> None:
