@@ -85,4 +85,4 @@ def test_plain_files_are_pruned_and_tables_are_right(tmp_path: Path, path: str, 
             assert plain["kept"] == [1], (order, plain)
         for table in of_tables:  # 77 is deleted there; its keys prune the plain files
             assert table["rows"] == table["expected"] == ["Row(id=76, v=76)"]
-            assert table["kept"] in ([1], [2]), (order, table)
+            assert set(table["kept"]) in ({1}, {1, 2}), (order, table)
