@@ -70,6 +70,9 @@ def test_deletion_vectors_that_count_from_the_start_of_a_part(table: Table) -> N
         (plan,) = last_plan(table.where("id = 77"))
         assert not plan.planned
         assert "deletion vectors" in str(plan.reason)
+        keys = "(SELECT col1 AS k FROM VALUES (76L), (77L))"
+        join = f"SELECT /*+ BROADCAST(b) */ t.* FROM {table.name} t JOIN {keys} b ON t.id = b.k"
+        assert len(compare(table.spark, lambda: table.spark.sql(join)).rows) == 1
 
 
 def test_names_that_were_those_of_other_columns(table_spark: SparkSession, tmp_path: Path) -> None:

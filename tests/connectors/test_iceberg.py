@@ -253,15 +253,23 @@ def test_incremental_reads(spark: SparkSession) -> None:
 
 def test_defaults_and_types_that_text_stands_for(spark: SparkSession) -> None:
     """Files have no values of a column with a default. Spark compares UUIDs as text, also in capitals."""
-    table = create(spark, "typed")
+    table = create(spark, "typed", **{"write.parquet.dict-size-bytes": 1})  # Iceberg skips by dictionaries
     iceberg_api.add_uuid(spark, table, "u")
     iceberg_api.add_column_with_default(spark, table, "n", 7)
     uuids = [f"{i:08x}-aaaa-bbbb-cccc-dddddddddddd" for i in (1, 2)]
-    spark.sql(f"INSERT INTO {table} VALUES (5000, 'x', '{uuids[0]}', 1), (5001, 'x', '{uuids[0]}', 2)")
-    spark.sql(f"INSERT INTO {table} VALUES (5002, 'x', '{uuids[1]}', 7)")
+    rows = f"5000 + i, 'x', IF(i < 100, '{uuids[0]}', '{uuids[1]}'), CAST(IF(i < 100, 1, 7) AS INT)"
+    spark.sql(f"INSERT INTO {table} SELECT {rows} FROM range(0, 200, 1, 1) r(i)")  # one UUID in each row group
     assert kept(spark, f"SELECT * FROM {table} WHERE id = 77 AND n = 7") == [(1, 10)]
     capital, bare = uuids[0].upper(), uuids[0].replace("-", "")
-    for where, number in (("n = 7", 1001), ("n IS NULL", 0), ("n <> 7", 2), ("n = 1", 1), (f"u = '{uuids[0]}'", 2)):
+    for where, number in (
+        ("n = 7", 1100),
+        ("n IS NULL", 0),
+        ("n <> 7", 100),
+        ("n = 1", 100),
+        (f"u = '{uuids[0]}'", 100),
+        (f"u <> '{capital}'", 200),
+        (f"u NOT IN ('{capital}')", 200),
+    ):
         assert len(check(spark, f"SELECT * FROM {table} WHERE {where}")[0]) == number, where
     # Iceberg itself skips files by some of these as if the text were a UUID.
     for condition in (

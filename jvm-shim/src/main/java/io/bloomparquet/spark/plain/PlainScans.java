@@ -178,13 +178,15 @@ public final class PlainScans extends SparkStrategy {
     FileSourceScanExec scan = scan(plan);
     List<Expression> runtime = new ArrayList<>();
     SparkPlan withoutRuntime = scan == null ? plan : takeRuntime(plan, scan, runtime);
-    if (scan == null || runtime.isEmpty() && !(isEnabled && filtersData(scan))) {
+    // Delta Lake's strategy may exchange the format for one that reads no parts.
+    boolean isPruned = scan != null && isEnabled && format(scan) != null;
+    if (scan == null || runtime.isEmpty() && !(isPruned && filtersData(scan))) {
       return plan;
     }
     if (!hasKeys) {
       runtime.clear();
     }
-    if (!isEnabled || runtime.isEmpty() && !filtersData(scan)) {
+    if (!isPruned || runtime.isEmpty() && !filtersData(scan)) {
       return withoutRuntime;
     }
     PrunedFileScanExec pruned = new PrunedFileScanExec(scan, Scala.seq(runtime));
@@ -196,12 +198,12 @@ public final class PlainScans extends SparkStrategy {
     return Scala.list(scan.dataFilters()).stream().anyMatch(RuntimeValues::isOfData);
   }
 
-  /** The scan of filters and projections, if it can be planned. */
+  /** The scan of files below filters and projections; null if there is none. */
   private static FileSourceScanExec scan(SparkPlan plan) {
     if (plan.children().size() == 1) {
       return scan(plan.children().apply(0));
     }
-    return plan instanceof FileSourceScanExec scan && format(scan.relation()) != null ? scan : null;
+    return plan instanceof FileSourceScanExec scan ? scan : null;
   }
 
   /**
