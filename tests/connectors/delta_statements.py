@@ -25,7 +25,7 @@ def _escaped(sql: str) -> str:
 
 
 def _assignment(random: Random, conditions: Conditions, prefix: str = "", value: str = "") -> str:
-    """Of a column, or of a field of a struct."""
+    """An assignment to a column, or to a field of a struct."""
     column, kind = random.choice(conditions.leaves)
     return f"{prefix}{column} = {value or f'CAST({kind.literal(random)} AS {kind.type})'}"
 

@@ -306,11 +306,11 @@ class Questions:
             return counts
         counts = Counts()
         for i, part in enumerate(parts):
-            found = Outcome(sorted(row[1] for row in answers if row[0] == i))
+            ours = Outcome(sorted(row[1] for row in answers if row[0] == i))
             expected = Outcome(sorted(row[0] for row in truths if row[1 + i]))
             counts += pairs.counts_of((plans[i],) if len(plans) == number else (), pairs=1)
-            if found != expected:
-                counts.differences.append(pairs.difference(expected, found, self._about(part)))
+            if ours != expected:
+                counts.differences.append(pairs.difference(expected, ours, self._about(part)))
         return counts
 
     def _alone(self, sql: str) -> Counts:
@@ -369,8 +369,8 @@ def _change_both(spark: SparkSession, table: Table, unpruned: Path, pruned: Path
         with conf(spark, UNPRUNED):
             rows = spark.sql(f"SELECT CAST(struct(*) AS STRING) FROM delta.`{path}`").collect()
         outcomes.append(Outcome([*outcome.rows, *sorted(row[0] for row in rows)], outcome.error, outcome.message))
-    expected, found = outcomes
+    expected, ours = outcomes
     counts = Counts(statements=1, failed=bool(expected.error))
-    if found != expected:
-        counts.differences.append(pairs.difference(expected, found, f"{about}\n  {sql}"))
+    if ours != expected:
+        counts.differences.append(pairs.difference(expected, ours, f"{about}\n  {sql}"))
     return counts

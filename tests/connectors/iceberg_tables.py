@@ -186,12 +186,12 @@ class _Pair:
         counts.statements, counts.pruned_statements = 1, int(counts.skipped > 0)
         counts.failed = int(bool(outcomes[0].error))
         with conf(self.spark, UNPRUNED):
-            expected, found = (
+            expected, ours = (
                 Outcome(texts(self.spark.table(name).collect()), outcome.error, outcome.message, outcome.plans)
                 for name, outcome in zip(self.names, outcomes, strict=True)
             )
-            if expected != found:
-                counts.differences.append(difference(expected, found, self.about(str(settings), text)))
+            if expected != ours:
+                counts.differences.append(difference(expected, ours, self.about(str(settings), text)))
                 self.sql("DELETE FROM {t}")  # equal again
                 self.append(500)
         self.made.append(text)

@@ -64,7 +64,7 @@ def run(ask: Ask) -> Outcome:
 
 
 def _kind(error: Exception) -> str:
-    """The same for errors that name other values."""
+    """The condition or the class of an error. Errors that only name other values are equal."""
     named = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
     return named[1] if named else type(error).__name__
 
@@ -74,10 +74,10 @@ def check(spark: SparkSession, query: str | Ask, failing: bool = False) -> tuple
     ask = partial(spark.sql, query) if isinstance(query, str) else query
     with conf(spark, UNPRUNED):
         expected = run(ask)
-    found = run(ask)
-    assert found == expected, found.message
-    assert bool(found.error) == failing, found.message
-    return found.rows, [plan for plan in found.plans if plan.planned]
+    ours = run(ask)
+    assert ours == expected, ours.message
+    assert bool(ours.error) == failing, ours.message
+    return ours.rows, [plan for plan in ours.plans if plan.planned]
 
 
 def kept(spark: SparkSession, query: str | Ask) -> list[tuple[int, int]]:
@@ -90,13 +90,13 @@ def compare(spark: SparkSession, ask: Ask, about: Callable[[], str]) -> Counts:
     with conf(spark, UNPRUNED):
         expected = run(ask)
     with conf(spark, PRUNED):
-        found = run(ask)
-    counts = counts_of(found.plans, pairs=1)
-    if expected.error and not found.error:
+        ours = run(ask)
+    counts = counts_of(ours.plans, pairs=1)
+    if expected.error and not ours.error:
         counts.failed = 1  # the row that it fails at is in a skipped row group
-    elif found != expected:
-        counts.differences.append(difference(expected, found, about()))
-    elif found.error:
+    elif ours != expected:
+        counts.differences.append(difference(expected, ours, about()))
+    elif ours.error:
         counts.failed = 1
     return counts
 
@@ -113,9 +113,9 @@ def compare_all(spark: SparkSession, queries: Sequence[str], about: Callable[[st
         expected = run(ask)
     if not expected.error:
         with conf(spark, PRUNED):
-            found = run(ask)
-        if found == expected:
-            scans = sum((counts_of((plan,), pairs=1) for plan in found.plans), Counts())
+            ours = run(ask)
+        if ours == expected:
+            scans = sum((counts_of((plan,), pairs=1) for plan in ours.plans), Counts())
             return replace(scans, pairs=len(queries))
     if len(queries) == 1:
         return compare(spark, lambda: spark.sql(queries[0]), lambda: about(queries[0]))
@@ -123,15 +123,15 @@ def compare_all(spark: SparkSession, queries: Sequence[str], about: Callable[[st
     return compare_all(spark, queries[:half], about) + compare_all(spark, queries[half:], about)
 
 
-def difference(expected: Outcome, found: Outcome, about: str) -> str:
+def difference(expected: Outcome, ours: Outcome, about: str) -> str:
     lines = [about]
-    if found.error:
-        lines.append(f"  error: {found.error}, expected {expected.error or 'rows'}: {found.message}")
+    if ours.error:
+        lines.append(f"  error: {ours.error}, expected {expected.error or 'rows'}: {ours.message}")
     else:
-        lost = list(_minus(expected.rows, found.rows))
-        extra = list(_minus(found.rows, expected.rows))
-        lines.append(f"  {len(found.rows)} rows, expected {len(expected.rows)}; lost {lost[:3]}, extra {extra[:3]}")
-    lines += [f"  {plan}" for plan in found.plans]
+        lost = list(_minus(expected.rows, ours.rows))
+        extra = list(_minus(ours.rows, expected.rows))
+        lines.append(f"  {len(ours.rows)} rows, expected {len(expected.rows)}; lost {lost[:3]}, extra {extra[:3]}")
+    lines += [f"  {plan}" for plan in ours.plans]
     return "\n".join(lines)
 
 

@@ -43,8 +43,8 @@ def condition(random: Random, table: Relation, depth: int = 0) -> str:
     if isinstance(kind, T.ArrayType):
         return _of_array(random, sql, kind, [item for value in values for item in value or []])
     if isinstance(kind, T.MapType):
-        found = [value["a"] for value in values if value and "a" in value] or [None]
-        return f"element_at({sql}, 'a') = {literal(random, kind.valueType, found[0])}"
+        fields = [value["a"] for value in values if value and "a" in value] or [None]
+        return f"element_at({sql}, 'a') = {literal(random, kind.valueType, fields[0])}"
     return scalar(random, sql, kind, values)
 
 
@@ -150,5 +150,5 @@ def query_of_two(random: Random, table: Relation) -> str:
     if shape < 0.6:
         return f"SELECT * FROM {t} WHERE {where} UNION ALL SELECT * FROM {t} WHERE {where}"
     values = [value_at(row, path) for row in random.choices(table.rows, k=3)] if table.rows else []
-    found = scalar(random, f"b.{sql}", kind, values)
-    return f"SELECT /*+ BROADCAST(b) */ a.*, b.* FROM {t} a JOIN {t} b ON a.{sql} = b.{sql} WHERE {found}"
+    where_key = scalar(random, f"b.{sql}", kind, values)
+    return f"SELECT /*+ BROADCAST(b) */ a.*, b.* FROM {t} a JOIN {t} b ON a.{sql} = b.{sql} WHERE {where_key}"

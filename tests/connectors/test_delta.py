@@ -54,10 +54,10 @@ def test_each_kind_of_table_is_pruned(table_spark: SparkSession, tmp_path: Path,
 
 
 def test_deleted_rows_stay_deleted(table: Table) -> None:
-    found = compare_all(table.spark, table.where, ["id = 77", "id = 78", "id IN (77, 78)"])
-    assert [len(pruned.rows) for pruned in found.values()] == [0, 1, 1]
-    assert [pruned.kept for pruned in found.values()] == [[1], [1], [2]] or found["id = 78"].kept == [1]
-    assert "__delta" not in str(found["id = 78"].plans[0].where)
+    ours = compare_all(table.spark, table.where, ["id = 77", "id = 78", "id IN (77, 78)"])
+    assert [len(pruned.rows) for pruned in ours.values()] == [0, 1, 1]
+    assert ours["id = 78"].kept == [1]
+    assert "__delta" not in str(ours["id = 78"].plans[0].where)
     assert NODE not in executed(table.sql("SELECT max(id) FROM {t}"))  # there is no condition but Delta's
 
 
@@ -90,10 +90,10 @@ def test_names_that_were_those_of_other_columns(table_spark: SparkSession, tmp_p
         "array_contains(l.b, 78)": 1, "size(filter(l, x -> x.b = 78)) > 0": 1, "b = 79": 0, "a = 78": 0, "s.a = 78": 0,
         "exists(l, x -> x.a = 78)": 0, "array_contains(l.b, 79)": 0,
     }  # fmt: skip
-    found = compare_all(table_spark, table.where, one)
-    assert {where: len(pruned.rows) for where, pruned in found.items()} == one
+    ours = compare_all(table_spark, table.where, one)
+    assert {where: len(pruned.rows) for where, pruned in ours.items()} == one
     for where in ("a = 79", "old = 78", "s.a = 79", "s.b = 78"):
-        assert found[where].kept == [1], where
+        assert ours[where].kept == [1], where
     joined = "SELECT /*+ BROADCAST(k) */ t.* FROM {t} t JOIN VALUES (79L) k(x) ON t.a = k.x"
     pruned = compare(table_spark, lambda: table.sql(joined))
     assert len(pruned.rows) == 1
@@ -136,12 +136,12 @@ def test_ways_to_read(table: Table, tmp_path: Path, way: str) -> None:
     columns = "*, _metadata.file_modification_time, _metadata.row_index, _metadata.row_id, _metadata.row_commit_version"
     with conf(spark, settings):
         wheres = ["id = 78", "id IN (77, 78) AND p < 2", "at = timestamp_seconds(1700000000 + 78 * 3600)"]
-        found = compare_all(spark, lambda where: spark.sql(f"SELECT {columns} FROM {name} WHERE {where}"), wheres)
+        ours = compare_all(spark, lambda where: spark.sql(f"SELECT {columns} FROM {name} WHERE {where}"), wheres)
         noon = "at = timestamp'2023-11-17 12:13:20'"
         (row,) = compare(spark, lambda: spark.sql(f"SELECT unix_seconds(at) FROM {name} WHERE {noon}")).rows
         assert row == ("(1700241200,)" if way == "zone" else "(1700223200,)")
-    assert found["id = 78"].kept == [1]
-    assert [len(pruned.rows) for pruned in found.values()] == [1, 2 if way == "version" else 1, 1]
+    assert ours["id = 78"].kept == [1]
+    assert [len(pruned.rows) for pruned in ours.values()] == [1, 2 if way == "version" else 1, 1]
 
 
 def test_a_join_reads_the_row_groups_of_its_keys(table: Table, tmp_path: Path) -> None:
@@ -170,17 +170,17 @@ def test_changes_of_a_table(table_spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_stream_is_pruned(table_spark: SparkSession, tmp_path: Path) -> None:
     table = create(table_spark, tmp_path / "t")
-    found: list[Any] = []
+    batches: list[Any] = []
     answers = []
     for pruning in (UNPRUNED, PRUNED):
-        found.clear()
+        batches.clear()
         with conf(table_spark, pruning):
             stream = table_spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(str(table.path))
-            writer = stream.where("id = 78").writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+            writer = stream.where("id = 78").writeStream.foreachBatch(lambda batch, _: batches.extend(batch.collect()))
             writer = writer.option("checkpointLocation", str(tmp_path / str(len(answers)))).trigger(availableNow=True)
             query = writer.start()
             assert query.awaitTermination(120)
-        answers.append((texts(found), last_plan(query)))
+        answers.append((texts(batches), last_plan(query)))
     (expected, _), (rows, (plan,)) = answers
     assert rows == expected
     assert len(rows) == 1
@@ -212,9 +212,9 @@ def test_a_data_file_that_was_replaced(table_spark: SparkSession, tmp_path: Path
     for pruning in (UNPRUNED, PRUNED):
         with conf(table_spark, pruning):
             outcomes.append(pairs.run(lambda: table.where("id = 78")))
-    expected, found = outcomes
-    assert found.error or found.rows == expected.rows
-    assert not any(plan.planned for plan in found.plans)
+    expected, ours = outcomes
+    assert ours.error or ours.rows == expected.rows
+    assert not any(plan.planned for plan in ours.plans)
 
 
 def test_delta_plans_a_scan_once(table: Table) -> None:

@@ -66,7 +66,7 @@ public final class IcebergScans extends SparkStrategy {
     }
   }
 
-  /** @param filters the conditions of the filters above {@code plan} */
+  /** @param filters the conditions of the filter right above {@code plan}: above a projection, names may be others */
   private static SparkPlan prune(SparkPlan plan, List<Expression> filters) {
     try {
       if (plan instanceof BatchScanExec scan) {
@@ -81,12 +81,13 @@ public final class IcebergScans extends SparkStrategy {
     if (plan.children().size() != 1) {
       return plan; // a scan of another kind, such as that of a continuous stream
     }
-    List<Expression> known = new ArrayList<>(filters);
-    if (plan instanceof FilterExec filter) {
-      known.addAll(Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition())));
-    }
     SparkPlan child = plan.children().apply(0);
-    SparkPlan pruned = prune(child, known);
+    SparkPlan pruned =
+        prune(
+            child,
+            plan instanceof FilterExec filter
+                ? Scala.list(PartitionPruning$.MODULE$.splitConjunctivePredicates(filter.condition()))
+                : List.of());
     return pruned == child ? plan : plan.withNewChildren(Scala.seq(List.of(pruned)));
   }
 
@@ -143,7 +144,7 @@ public final class IcebergScans extends SparkStrategy {
     try {
       String reason =
           PlainScans.isEnabled(SQLConf.get())
-              ? "the query has no filter that can skip row groups"
+              ? "the query has no filter that can skip row groups, or was planned before attach(spark)"
                   + WhyNot.describe(ScanJoins.of(query, batch, List.of()))
               : PlainScans.ENABLED + " is false";
       return PrunedTableScanExec.describe(IcebergTable.of(scan).location()).put("reason", reason);

@@ -4,6 +4,7 @@ import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.tables.IcebergTable;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
@@ -23,8 +24,8 @@ import org.apache.spark.sql.execution.dynamicpruning.CleanupDynamicPruningFilter
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
-import scala.math.BigInt;
 import scala.collection.immutable.Seq;
+import scala.math.BigInt;
 
 /**
  * Lets the keys of a join's broadcast side prune the files of the other side. Spark's dynamic partition pruning does so
@@ -41,8 +42,10 @@ public final class JoinKeys extends Rule<LogicalPlan> {
   /** The expressions by keys that a build side may have, with those within them: four sides, each in the next one. */
   private static final int MAX_NESTED = 15;
 
-  /** The rows that are read twice. */
+  /** The most rows that are read twice. */
   private static final long MAX_ROWS = 1_000;
+
+  private static final Set<WhyNot> LACKS_BROADCAST = Set.of(WhyNot.JOIN_NOT_BROADCAST, WhyNot.JOIN_BROADCASTS_THIS);
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
@@ -68,13 +71,15 @@ public final class JoinKeys extends Rule<LogicalPlan> {
     Seq<Expression> rightKeys = equal.get()._3();
     LogicalPlan left = join.left();
     LogicalPlan right = join.right();
-    if (obstacle(join, true, conf()) == null) {
+    WhyNot ofLeft = obstacle(join, true, conf());
+    WhyNot ofRight = obstacle(join, false, conf());
+    if (ofLeft == null) {
       left = prune(left, leftKeys, right, rightKeys, true);
-    } else if (obstacle(join, false, conf()) == null) {
+    } else if (ofRight == null) {
       right = prune(right, rightKeys, left, leftKeys, true);
-    } else if (PARTITION_PRUNING.canPruneLeft(join.joinType()) && canBeReadTwice(right) && !join.isStreaming()) {
+    } else if (LACKS_BROADCAST.contains(ofLeft) && canBeReadTwice(right)) {
       left = prune(left, leftKeys, right, rightKeys, false);
-    } else if (PARTITION_PRUNING.canPruneRight(join.joinType()) && canBeReadTwice(left) && !join.isStreaming()) {
+    } else if (LACKS_BROADCAST.contains(ofRight) && canBeReadTwice(left)) {
       right = prune(right, rightKeys, left, leftKeys, false);
     }
     return left == join.left() && right == join.right()
@@ -112,8 +117,7 @@ public final class JoinKeys extends Rule<LogicalPlan> {
    * key that only the join sees would not find its row, which would be inserted again.
    */
   private static boolean canBeReadTwice(LogicalPlan build) {
-    return build.deterministic()
-        && !build.exists(plan -> plan.expressions().exists(each -> each.exists(UserDefinedExpression.class::isInstance)))
+    return !build.exists(plan -> plan.expressions().exists(each -> each.exists(UserDefinedExpression.class::isInstance)))
         && Scala.list(build.collectLeaves()).stream().allMatch(JoinKeys::hasSameRows)
         && hasFewRows(build);
   }

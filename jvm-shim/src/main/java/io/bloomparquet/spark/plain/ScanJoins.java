@@ -61,7 +61,9 @@ final class ScanJoins {
         && origin.get()._1().references().subsetOf(scan.outputSet())) {
       WhyNot obstacle = JoinKeys.obstacle(join, isLeft, scan.session().sessionState().conf());
       Expression column = origin.get()._1();
-      joins.put(new EqualTo(column, other), obstacle == null ? reason(PrunableKey.of(key, side), side) : obstacle);
+      PrunableKey pruned = PrunableKey.of(key, side);
+      boolean hasKeys = pruned != null && pruned.isPrunedIn(side); // those of a broadcast, or of a subquery
+      joins.put(new EqualTo(column, other), obstacle == null || hasKeys ? reason(pruned, side) : obstacle);
     }
   }
 

@@ -3,8 +3,10 @@ package io.bloomparquet.spark.tables;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -34,7 +36,8 @@ final class FileIoFiles extends FilterFileSystem {
   /** Names the files in caches: the same bucket may be another one for other properties, such as an endpoint. */
   @Override
   public URI getUri() {
-    return URI.create(root + "?io=" + io.getClass().getName() + Integer.toHexString(properties.hashCode()));
+    byte[] text = (io.getClass().getName() + properties).getBytes(StandardCharsets.UTF_8);
+    return URI.create(root + "?io=" + UUID.nameUUIDFromBytes(text));
   }
 
   @Override

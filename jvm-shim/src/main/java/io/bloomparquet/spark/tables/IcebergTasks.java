@@ -26,21 +26,26 @@ public final class IcebergTasks {
   private static final int MAX_PARTS = 32;
 
   private final Partition[] partitions;
-  private final Map<String, Integer> positions = new HashMap<>(); // in the listing, by location
+  private final Map<Object, Integer> fileOf = new IdentityHashMap<>(); // the position in the listing, by task
   private final List<FileStatus> files = new ArrayList<>();
   private IcebergIo io;
 
   /** @param partitions of the scan's RDD */
   public IcebergTasks(Partition[] partitions) throws UnknownMemberException {
     this.partitions = partitions;
+    Map<String, Integer> positions = new HashMap<>(); // by location
     for (Partition partition : partitions) {
       for (Object input : inputs(partition)) {
         for (Object task : tasks(input)) {
           io = io == null ? IcebergIo.of(Members.call(input, "io")) : io;
-          if (isPlannable(task) && !positions.containsKey(location(task))) {
-            positions.put(location(task), files.size());
-            long size = Members.<Long>call(Members.call(task, "file"), "fileSizeInBytes");
-            files.add(new FileStatus(size, false, 1, 1, 0, io.path(location(task))));
+          if (isPlannable(task)) {
+            Object file = Members.call(task, "file");
+            String location = Members.call(file, "location");
+            fileOf.put(task, positions.computeIfAbsent(location, each -> positions.size()));
+            if (positions.size() > files.size()) {
+              long size = Members.<Long>call(file, "fileSizeInBytes");
+              files.add(new FileStatus(size, false, 1, 1, 0, io.path(location)));
+            }
           }
         }
       }
@@ -88,13 +93,14 @@ public final class IcebergTasks {
   private Object kept(Object input, Map<Integer, List<long[]>> ranges) throws UnknownMemberException {
     List<Object> kept = new ArrayList<>();
     for (Object task : tasks(input)) {
-      if (!isPlannable(task)) {
+      Integer file = fileOf.get(task);
+      if (file == null) {
         kept.add(task);
         continue;
       }
       long start = Members.<Long>call(task, "start");
       long end = start + Members.<Long>call(task, "length");
-      for (long[] part : within(ranges.getOrDefault(positions.get(location(task)), List.of()), start, end)) {
+      for (long[] part : within(ranges.getOrDefault(file, List.of()), start, end)) {
         kept.add(part[0] == start && part[1] == end ? task : split(task, part));
       }
     }
@@ -175,10 +181,6 @@ public final class IcebergTasks {
     return Members.call(Members.call(input, "taskGroup"), "tasks");
   }
 
-  private static String location(Object task) throws UnknownMemberException {
-    return Members.call(Members.call(task, "file"), "location");
-  }
-
   /** Whether a task reads rows of a Parquet file that the planner can open. Others are left as they are. */
   private boolean isPlannable(Object task) throws UnknownMemberException {
     if (!Members.type(task, "org.apache.iceberg.FileScanTask").isInstance(task)
@@ -186,7 +188,7 @@ public final class IcebergTasks {
       return false;
     }
     Object file = Members.call(task, "file");
-    return io.isPath(location(task))
+    return io.isPath(Members.call(file, "location"))
         && Members.call(file, "content").toString().equals("DATA")
         && Members.call(file, "format").toString().equals("PARQUET")
         && Members.call(file, "keyMetadata") == null;
