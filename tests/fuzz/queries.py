@@ -131,10 +131,21 @@ def frame_seeds() -> list[bytes]:
     base = {
         "id": 1, "version": VERSION, "format": "parquet", "files": 1, "listing": "", "revision": 0,
         "readerTypes": [[["x"], "bigint"], [["s"], "string"], [["n", "u"], "int"]], "caseSensitive": False,
-        "timeZone": "Europe/Berlin", "offsets": [[0, 3600000]], "options": {}, "explain": False,
+        "timeZone": "Europe/Berlin", "offsets": [[0, 3600000]], "options": {}, "explain": False, "table": None,
     }  # fmt: skip
+    iceberg = {
+        "kind": "iceberg", "location": "", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}],
+        "nameMapping": [{"field-id": 1, "names": ["x", "s"]}],
+    }  # fmt: skip
+    metadata = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
+    renamed = {"name": "s", "type": "long", "nullable": True, "metadata": metadata}
+    delta = {"kind": "delta", "location": "", "fields": [renamed], "mapping": "name"}
+    tables = {0: iceberg, 6: delta}
     trees = [*leaves, {"and": leaves[:3]}, {"or": [leaves[3], {"not": leaves[1]}]}, {"and": []}]
-    return [json.dumps({**base, "predicate": tree, "explain": i % 2 == 0}).encode() for i, tree in enumerate(trees)]
+    return [
+        json.dumps({**base, "predicate": tree, "explain": i % 2 == 0, "table": tables.get(i)}).encode()
+        for i, tree in enumerate(trees)
+    ]
 
 
 _ZONES = {"Europe/Berlin", "America/New_York"}
@@ -153,6 +164,8 @@ def plan_of(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     request["options"] = {"cache": "false", **{key: given[key] for key in given if key == "onFilterError"}}
     request["storages"] = {}
     request["execution"] = None
+    if isinstance(request.get("table"), dict):
+        request["table"]["location"] = str(_file().parent)
     answer, result, _ = _worker._plan(request, _listing())
     return answer, result
 
