@@ -92,7 +92,7 @@ $(ARCHIVE): $(STAMP) tests/support/class_archive.py | java
 test-all: $(STAMP) java $(JAR) $(ARCHIVE) ## Run all tests
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
-connectors: $(STAMP) ## Fetch the jars of Delta Lake, Iceberg, S3A and GCS that tests use, with Maven; the tests else fetch them
+connectors: $(STAMP) ## Fetch the jars of Delta Lake, Iceberg, S3A, GCS and Comet that tests use, with Maven; the tests else fetch them
 	@$(BIN)/python -m tests.support.connectors
 
 setup-matrix: $(MATRIX:%=$(VENV)-%/.stamp) ## Install the other PySpark releases, for test-matrix

@@ -114,4 +114,4 @@ def test_last_plan_names_the_scan_of_another_engine(engine: SparkSession, tmp_pa
     plans = last_plan(frame)
     assert [(plan.planned, [Path(each).name for each in plan.paths]) for plan in plans] == [(False, ["t.parquet"])] * 2
     for said in (str(plans[0]), str(explain_pruning(frame)[0])):
-        assert "another engine's scan reads the files: io.bloomparquet.test.EngineScan" in said
+        assert "another engine's scan (EngineScan) replaces Spark's" in said

@@ -1,4 +1,4 @@
-"""Jars of Delta Lake and Iceberg for each Spark, and of Hadoop's S3A and GCS. Maven fetches them for tests."""
+"""Jars of Delta Lake and Iceberg for each Spark, of S3A, GCS and Comet. Maven fetches them for tests."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _ALONE = {  # without what they depend on: Spark brings it
         f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
     ),
+    "comet": ("org.apache.datafusion:comet-spark-spark4.1_2.13:1.2.0",),  # 99 MB: native libraries; for Spark 4.1
     "gcs": ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26:jar:shaded",),
 }
 _WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
@@ -42,7 +43,7 @@ _OF_SPARK = re.compile(r"slf4j-api-|netty-(buffer|codec|common|handler|resolver|
 
 
 def jars(name: str) -> list[Path]:
-    """The jars of ``delta`` or ``iceberg`` (for this PySpark), ``gcs``, or ``s3a`` (for the Hadoop of this PySpark).
+    """The jars of ``delta`` or ``iceberg`` (for this PySpark), ``gcs``, ``comet``, or ``s3a`` (for its Hadoop).
 
     Skips the test if there are none for this PySpark, or Maven is missing. If Maven fails, skips the test, but in CI,
     where the variable CI is set, raises.

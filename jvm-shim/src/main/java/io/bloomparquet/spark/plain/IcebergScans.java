@@ -127,6 +127,13 @@ public final class IcebergScans extends SparkStrategy {
     return pruned;
   }
 
+  /** The Iceberg table that {@code plan} reads, without a plan and a reason; null for other plans. */
+  static ObjectNode table(LogicalPlan plan) {
+    return leaf(plan) instanceof DataSourceV2ScanRelation relation && isRead(relation)
+        ? PrunedTableScanExec.describe(relation.name())
+        : null;
+  }
+
   /**
    * The scan of an Iceberg table that is not pruned, as {@code last_plan} shows it; null for other scans.
    *

@@ -46,12 +46,20 @@ public final class UnprunedScan {
 
   /** Another engine, such as Comet, has replaced Spark's scan of the files that its own scan is linked to. */
   private static ObjectNode ofAnotherEngine(SparkPlan scan) {
-    HadoopFsRelation relation = scan.logicalLink().isEmpty() ? null : PlainScans.relation(scan.logicalLink().get());
-    FileFormat format = relation == null ? null : format(relation);
-    return format == null
+    ObjectNode node = scan.logicalLink().isEmpty() ? null : files(scan.logicalLink().get());
+    return node == null
         ? null
-        : node(format, relation.location())
-            .put("reason", "another engine's scan reads the files: " + scan.getClass().getName());
+        : node.put(
+            "reason",
+            String.format(
+                "another engine's scan (%s) replaces Spark's; bloomparquet skips nothing in it",
+                scan.getClass().getSimpleName()));
+  }
+
+  private static ObjectNode files(LogicalPlan read) {
+    HadoopFsRelation relation = PlainScans.relation(read);
+    FileFormat format = relation == null ? null : format(relation);
+    return format == null ? IcebergScans.table(read) : node(format, relation.location());
   }
 
   /** Paths and unit of a scan without a plan. */
