@@ -35,7 +35,7 @@ BUILD_TOOLS := $(shell sed -n 's/^build = \[\(.*\)\].*/\1/p' pyproject.toml | tr
 FUZZ_TOOLS := $(shell sed -n 's/^fuzz = \[\(.*\)\].*/\1/p' pyproject.toml | tr -d ,)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql walk lint docs notebooks bench wheel verify-wheel sbom lock clean java
+.PHONY: help setup setup-matrix jar demo test test-core test-all test-matrix connectors switches faults fuzz mutants random-sql walk lint docs notebooks bench wheel packages verify-release release sbom lock clean java
 
 help: ## Show this list
 	@echo "make <target> [ARGS=\"…\"] [PYTHON=python3.12] [WORKERS=2]"
@@ -156,7 +156,7 @@ random-sql: $(STAMP) java $(JAR) ## Compare PAIRS=100000 random queries by every
 lint: $(STAMP) $(JAR) ## Check style and types: ruff, mypy --strict, and javac -Xlint when the jar is compiled
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict python jvm-shim/build.py jvm-shim/link.py tests
+	$(BIN)/mypy --strict python hatch_build.py jvm-shim/build.py jvm-shim/link.py jvm-shim/release.py tests
 	@$(BIN)/python -m tests.lines
 
 # mutmut needs many packages, so only this target installs it.
@@ -184,11 +184,30 @@ wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -t wheel
 
-verify-wheel: wheel java ## Install the wheel into a fresh venv and use it: import, command line, Spark, jar
-	@rm -rf build/wheel-venv
-	@$(PYTHON) -m venv build/wheel-venv
-	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[spark]"
-	@cd build && wheel-venv/bin/python -I ../tests/support/verify_wheel.py
+packages: wheel ## Build the wheel, the sdist and a Maven repository with the jar into dist/
+	@$(BIN)/python -m hatchling build -t sdist
+	@rm -rf build/sdist && mkdir -p build/sdist && tar -xzf dist/*.tar.gz -C build/sdist --strip-components=1
+	@cd build/sdist && "$(abspath $(BIN))/python" -m hatchling build -t wheel >/dev/null
+	@cmp dist/*.whl build/sdist/dist/*.whl # the sdist is complete
+	@$(BIN)/python jvm-shim/release.py maven
+
+# The PySpark releases of `make verify-release`. `make release` verifies with the last of them.
+CLEAN ?= 4.0 4.1 4.2 4.3
+verify-release: $(CLEAN:%=verify-on-%) ## Install dist/ on a clean machine with PySpark 4.0, 4.1, 4.2 and 4.3, and use it
+
+.PHONY: $(CLEAN:%=verify-on-%)
+$(CLEAN:%=verify-on-%): verify-on-%: packages java
+	@rm -rf build/clean-$*
+	@began=$$(date +%s) && $(PYTHON) -m venv build/clean-$* \
+		&& build/clean-$*/bin/python $(INSTALL) "$$(echo dist/*.whl)[spark]" 'pyspark==$*.*' \
+		&& (cd build && clean-$*/bin/python -I ../tests/support/verify_release.py ../dist) \
+		&& echo "PySpark $*: installed and used in $$(($$(date +%s) - began)) s"
+
+LAST := $(lastword $(CLEAN))
+release: $(BUILD_STAMP) ## Build and check all that is published, from a clean tree, into dist/
+	@$(BIN)/python jvm-shim/release.py check
+	@$(MAKE) --no-print-directory sbom
+	@$(BIN)/python jvm-shim/release.py sums
 
 # What the wheel needs may have these licences.
 LICENCES := 3-Clause BSD License;Apache-2.0;Apache-2.0 OR BSD-3-Clause;BSD-2-Clause;BSD-3-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0;BSD License;MIT;MIT License;MIT-0
@@ -198,9 +217,9 @@ build/tools/.stamp:
 	@build/tools/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-licenses pip-tools
 	@touch $@
 
-sbom: verify-wheel build/tools/.stamp ## Check the licences of what the wheel needs, and list it in dist/ (CycloneDX)
-	@build/tools/bin/pip-licenses --python build/wheel-venv/bin/python --from=mixed --allow-only='$(LICENCES)' >/dev/null
-	@build/tools/bin/cyclonedx-py environment --output-reproducible --of JSON -o dist/bloomparquet.cdx.json build/wheel-venv/bin/python
+sbom: verify-on-$(LAST) build/tools/.stamp ## Check the licences of what the wheel needs, and list it in dist/ (CycloneDX)
+	@build/tools/bin/pip-licenses --python build/clean-$(LAST)/bin/python --from=mixed --allow-only='$(LICENCES)' >/dev/null
+	@build/tools/bin/cyclonedx-py environment --output-reproducible --of JSON -o dist/bloomparquet.cdx.json build/clean-$(LAST)/bin/python
 
 lock: build/tools/.stamp ## Write the versions and hashes that CI installs into .ci/requirements.txt
 	@build/tools/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \

@@ -43,7 +43,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             classes = Path(folder)
             compile_to(classes, compiler)
-            pack(classes, arguments.output)
+            write_jar(arguments.output, HERE / "src" / "main" / "resources", classes)
             print(f"built {_shown(arguments.output)} against PySpark {version('pyspark')}")
     except NoCompilerError as error:
         if not arguments.optional:
@@ -95,11 +95,10 @@ def compile_to(classes: Path, compiler: str) -> None:
         raise BuildError(f"the sources of the jar do not compile against PySpark {version('pyspark')}")
 
 
-def pack(classes: Path, output: Path) -> None:
-    """Write the jar, and replace the old one atomically: a running JVM keeps the file that it has opened."""
-    resources = HERE / "src" / "main" / "resources"
+def write_jar(output: Path, *folders: Path) -> None:
+    """Write a jar, and replace the old one atomically: a running JVM keeps the file that it has opened."""
     contents = {"META-INF/MANIFEST.MF": manifest(), "META-INF/LICENSE": (ROOT / "LICENSE").read_bytes()}
-    for folder in (resources, classes):
+    for folder in folders:
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             contents[file.relative_to(folder).as_posix()] = file.read_bytes()
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -113,12 +112,16 @@ def pack(classes: Path, output: Path) -> None:
         made.replace(output)
 
 
-def manifest() -> bytes:
+def declared_version() -> str:
     declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     if declared is None:
         raise BuildError("pyproject.toml has no version")
-    lines = ["Manifest-Version: 1.0", "Implementation-Title: bloomparquet", f"Implementation-Version: {declared[1]}"]
-    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+    return declared[1]
+
+
+def manifest() -> bytes:
+    title, number = "Implementation-Title: bloomparquet", f"Implementation-Version: {declared_version()}"
+    return "".join(f"{line}\r\n" for line in ["Manifest-Version: 1.0", title, number, ""]).encode()
 
 
 def _shown(path: Path) -> Path:

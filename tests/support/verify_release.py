@@ -1,4 +1,4 @@
-"""The checks of `make verify-wheel`, run in a fresh venv that has only the wheel."""
+"""``python verify_release.py DIST``: the checks of `make verify-release`, in a fresh venv that has only the wheel."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ def main() -> None:
         assert scan.skipped["bloom"] >= 2, scan
         print(f"with the jar: {scan}")
         spark.stop()
+    program = Path(__file__).with_name("verify_packages.py")  # another JVM: this one has the jar
+    subprocess.run([sys.executable, "-I", program, Path(sys.argv[1]) / "maven"], check=True)
 
 
 if __name__ == "__main__":
