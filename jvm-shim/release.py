@@ -1,6 +1,7 @@
 """Check that the project can be released, and make what is published beside the wheel and the sdist.
 
-``make release`` runs it. The tree must be clean, and CHANGELOG.md must have a section of the version. In ``dist/`` it makes
+``make release`` runs it. The tree must be clean, and CHANGELOG.md must have a section of the version. In ``dist/`` it
+makes
 
 - ``maven/``: a Maven repository with the jar, its sources, its javadoc and a pom without dependencies: Spark has them;
 - ``NOTES.md``: the section of CHANGELOG.md;

@@ -1,6 +1,6 @@
 """``python verify_packages.py REPOSITORY``: a query is pruned with the jar by ``spark.jars.packages`` alone.
 
-REPOSITORY is a directory in the layout of Maven. The process has an empty home: Ivy would take jars from ~/.m2 and ~/.ivy2.
+REPOSITORY is a directory in the layout of Maven. The JVM has an empty home: Ivy would take jars from ~/.m2 and ~/.ivy2.
 """
 
 from __future__ import annotations
