@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark_bloomparquet.indexing.build import build_index, refresh_index
+    from pyspark_bloomparquet.jar.check import SetupCheck, SetupReport, check
     from pyspark_bloomparquet.jar.session import attach, configure, explain_pruning, jar_path, last_plan
     from pyspark_bloomparquet.jar.summary import ScanExplanation, ScanSummary
     from pyspark_bloomparquet.retrofit.retrofit import add_filters, shrink_filters
@@ -27,9 +28,12 @@ __all__ = [
     "DefaultSource",
     "ScanExplanation",
     "ScanSummary",
+    "SetupCheck",
+    "SetupReport",
     "add_filters",
     "attach",
     "build_index",
+    "check",
     "configure",
     "explain_pruning",
     "jar_path",
@@ -66,6 +70,10 @@ def __getattr__(name: str) -> Any:
         from pyspark_bloomparquet.tables.iceberg import read_iceberg
 
         return read_iceberg
+    if name in ("SetupCheck", "SetupReport", "check"):
+        from pyspark_bloomparquet.jar import check
+
+        return getattr(check, name)
     if name in __all__:
         from pyspark_bloomparquet.jar import session
 

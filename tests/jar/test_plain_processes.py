@@ -24,7 +24,7 @@ import json, os, signal, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark_bloomparquet import last_plan
+from pyspark_bloomparquet import check, last_plan
 
 def start(master, home, jar, **more):
     builder = SparkSession.builder.master(master)
@@ -99,6 +99,7 @@ def kill_an_executor():
     os.kill(children("CoarseGrainedExecutorBackend")[0], signal.SIGKILL)
 
 spark.conf.set("spark.bloomparquet.transparent", "true")
+checked = str(check(spark, path))
 frame = spark.table("t").where("id < 40").select(slow("id").alias("id"))
 with ThreadPoolExecutor() as threads:
     killing = threads.submit(kill_an_executor)
@@ -108,7 +109,7 @@ killing.result()
 (planner,) = children("planner_worker")
 os.kill(planner, signal.SIGSTOP)  # it must not outlive the driver
 print()
-print(json.dumps([answers, rows, plan.planned, plan.kept, plan.total, planner]))
+print(json.dumps([answers, rows, plan.planned, plan.kept, plan.total, planner, checked]))
 spark.stop()
 """
 
@@ -117,13 +118,16 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     for i in range(4):
         ids = [i + 4 * (row * 7 % 100) for row in range(100)]
         files.write(tmp_path / "t" / f"{i}.parquet", {"id": ids, "v": ids}, ["id"], rows_per_group=25, fpp=0.0001)
-    answers, rows, planned, kept, total, planner = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
+    answers, rows, planned, kept, total, planner, checked = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
     for answer in answers:
         assert answer["rows"] == answer["expected"] != []
     assert [answer["kept"] for answer in answers] == [[1], [3], [1, 1]]
     assert rows == list(range(40))
     assert (planned, total) == (True, 16)
     assert kept <= 16
+    assert "PROBLEM" not in checked, checked
+    assert "executors: 2 of 2 have the jar of bloomparquet" in checked
+    assert "executors: 2 of 2 read file:" in checked
     deadline = time.monotonic() + 60
     while _is_running(planner):
         assert time.monotonic() < deadline, f"the planner, process {planner}, was left behind"

@@ -55,13 +55,14 @@ def set_for_server(settings: Mapping[str, str]) -> None:
     os.environ[f"{_INITIAL}_LEN"] = str(max(count, 1))
 
 
-def server_has_jar(spark: SparkSession) -> bool:
+def version_of_jar(spark: SparkSession) -> str | None:
+    """The version of the server's jar; None if it has none."""
     from pyspark.errors import SparkNoSuchElementException
 
     try:
-        return bool(spark.conf.get(_VERSION))  # with a default, Spark would return it instead of the jar's value
+        return spark.conf.get(_VERSION)  # with a default, Spark would return it instead of the jar's value
     except SparkNoSuchElementException:
-        return False
+        return None
 
 
 def plans_in_metrics(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
@@ -69,7 +70,7 @@ def plans_in_metrics(query: DataFrame | StreamingQuery) -> list[ScanSummary]:
     session = getattr(query, "sparkSession", None)
     if session is None:
         raise UnsupportedError("with Spark Connect, the plans of a stream are only in the UI of the server")
-    if not server_has_jar(session):
+    if version_of_jar(session) is None:
         raise UnsupportedError(NO_JAR)
     execution: Any = getattr(query, "executionInfo", None)
     if execution is None:

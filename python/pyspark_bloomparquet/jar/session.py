@@ -1,4 +1,6 @@
-"""The jar: where it is, how a Spark session gets it, and what it planned. Python calls the jar only from this file.
+"""The jar: where it is, how a Spark session gets it, and what it planned.
+
+Python calls the jar only from this file and from check.py.
 
 With the jar, Spark's own readers read the row groups (for ORC: the stripes) that a planner process with this
 interpreter keeps. Without it, ``format("bloomparquet")`` is the Python data source, which cannot write, and
@@ -86,7 +88,7 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
             "configure(builder).getOrCreate()"
         )
     if connect.is_remote(spark):
-        if connect.server_has_jar(spark):
+        if connect.version_of_jar(spark) is not None:
             _set_transparent(spark, transparent)
         else:
             warnings.warn(connect.NO_JAR, stacklevel=2)
@@ -102,7 +104,7 @@ def attach(spark: SparkSession, *, transparent: bool | None = None) -> SparkSess
         )
         return spark
     try:
-        bridge = _find_bridge(jvm)
+        bridge = find_bridge(jvm)
         jar = jar_path() if bridge is None else _jar_of(bridge)
         # After SparkContext.stop, the driver still has the class, but the executors of a new context do not.
         if bridge is None or f"/{jar.name}" not in spark.sparkContext._jsc.sc().listJars().mkString(" "):
@@ -174,7 +176,7 @@ def _execution(query: DataFrame | StreamingQuery) -> Any | None:
 
 
 def _bridge_of(execution: Any) -> Any:
-    bridge = _find_bridge(execution.sparkSession())
+    bridge = find_bridge(execution.sparkSession())
     if bridge is None:
         raise UnsupportedError("this session does not have the jar; call pyspark_bloomparquet.attach(spark) first")
     return bridge
@@ -185,12 +187,13 @@ def _settings() -> dict[str, str]:
     return {_PYTHON: sys.executable, _PYTHON_PATH: str(Path(__file__).resolve().parents[2])}
 
 
-def _find_bridge(jvm: Any) -> Any | None:
+def find_bridge(jvm: Any) -> Any | None:
     """The object of the jar that Python calls; None if the session does not have the jar.
 
-    The session's class loader loads it: py4j's does not see jars that were added to a running session.
+    The session's class loader loads it: py4j's does not see jars that were added to a running session. UnsupportedError
+    if this Python may not call the JVM.
     """
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
         return jvm.sharedState().jarClassLoader().loadClass(_CLASS).newInstance()
@@ -198,6 +201,13 @@ def _find_bridge(jvm: Any) -> Any | None:
         if "ClassNotFoundException" in str(error.java_exception):
             return None
         raise
+    except Py4JError as error:  # Databricks lets Python call only some methods in its shared access modes
+        if "Security" not in str(error):
+            raise
+        raise UnsupportedError(
+            "this cluster does not let Python call the JVM, so the jar cannot be added, and nothing is pruned; "
+            "docs/clusters.md says where that is so"
+        ) from error
 
 
 def _jar_of(bridge: Any) -> Path:
@@ -219,7 +229,7 @@ def _add_jar(spark: SparkSession, path: Path) -> Any:
     _extend_class_path(spark, path)
     text = str(path).replace("'", "\\'")
     spark.sql(f"ADD JAR '{text}'")  # for the executors
-    bridge = _find_bridge(spark._jsparkSession)
+    bridge = find_bridge(spark._jsparkSession)
     if bridge is None:
         raise UnsupportedError(f"Spark added the jar {path}, but does not find the class {_CLASS} in it")
     return bridge

@@ -5,11 +5,11 @@ import java.security.CodeSource;
 import org.apache.spark.SparkContext;
 
 /** This jar, on executors. A jar that only the driver's class path names would fail their tasks. */
-final class ExecutorJar {
+public final class ExecutorJar {
   private ExecutorJar() {}
 
   /** Sends the jar to executors, unless Spark does so already. False if it is not known where the jar is. */
-  static boolean isAvailable(SparkContext context) {
+  public static boolean isAvailable(SparkContext context) {
     CodeSource source = ExecutorJar.class.getProtectionDomain().getCodeSource();
     if (context.isLocal()) {
       return true;

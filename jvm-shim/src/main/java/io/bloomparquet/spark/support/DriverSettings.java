@@ -62,9 +62,12 @@ public record DriverSettings(List<String> keyProviders, String cacheDirectory, l
     for (String name : List.of(PYTHON, PYTHON_PATH, KEY_PROVIDERS, CACHE_DIRECTORY, CACHE_MAX_BYTES)) {
       makeStatic(name, "Read from the SparkConf of the application.", TypedConfigBuilder::createOptional);
     }
-    String version =
-        Objects.requireNonNullElse(DriverSettings.class.getPackage().getImplementationVersion(), "unknown");
-    makeStatic(VERSION_OF_JAR, "The version of the jar of bloomparquet.", each -> each.createWithDefault(version));
+    makeStatic(VERSION_OF_JAR, "The version of the jar of bloomparquet.", each -> each.createWithDefault(version()));
+  }
+
+  /** The version of this jar. */
+  public static String version() {
+    return Objects.requireNonNullElse(DriverSettings.class.getPackage().getImplementationVersion(), "unknown");
   }
 
   private static void makeStatic(String name, String doc, Consumer<TypedConfigBuilder<String>> create) {

@@ -1,0 +1,287 @@
+"""``check`` and ``doctor``: a sound set-up, and broken ones, each named with its remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as po
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import SparkNoSuchElementException
+from pyspark.sql import SparkSession
+
+import bloomparquet as bp
+from bloomparquet.errors import OptionError
+from pyspark_bloomparquet import SetupCheck, SetupReport, attach, check, jar_path
+from pyspark_bloomparquet.jar import session
+from tests.jar.test_other_engines import engine as engine
+from tests.jar.test_plain_processes import run
+from tests.support import files
+from tests.support.class_archive import JAVA_FLAGS
+from tests.support.scenarios import PRUNED, UNPRUNED
+from tests.support.spark import conf
+
+_PYTHON = "spark.bloomparquet.python"
+
+
+def problems(report: SetupReport) -> list[SetupCheck]:
+    assert report.ok == all(each.ok is not False for each in report)
+    return [each for each in report if each.ok is False]
+
+
+def problem(report: SetupReport) -> str:
+    """The only problem, as its line says it."""
+    (one,) = problems(report)
+    assert one.remedy, one
+    return str(one)
+
+
+@pytest.fixture
+def pruned(jar_spark: SparkSession) -> Iterator[SparkSession]:
+    with conf(jar_spark, PRUNED):
+        yield jar_spark
+
+
+@contextmanager
+def planner_of(spark: SparkSession, interpreter: Path) -> Iterator[None]:
+    """The planner's Python is `interpreter`, as the settings of the application would say."""
+    settings = spark.sparkContext._jsc.sc().conf()
+    before = settings.get(_PYTHON)
+    settings.set(_PYTHON, str(interpreter))
+    try:
+        yield
+    finally:
+        settings.set(_PYTHON, before)
+
+
+def script(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def test_a_sound_session(pruned: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "p" / "day=1").mkdir(parents=True)
+    files.write(tmp_path / "p" / "day=1" / "a.parquet", {"a.b": list(range(10))}, ["a.b"])
+    po.write_table(pa.table({"n": [{"l": [1], "id": 1}]}), tmp_path / "a.orc")
+    report = check(pruned, str(tmp_path / "p"), str(tmp_path / "a.orc"))
+    assert report.ok, report
+    lines = str(report).splitlines()
+    assert len(lines) == len(report)
+    assert all(line.startswith("ok ") for line in lines)
+    assert f"executors: 1 of 1 have the jar of bloomparquet {bp.__version__}" in str(report)
+    assert f"planner: {sys.executable}, Python " in str(report)
+    assert f"{tmp_path / 'p'}: 1 row group in 1 file, planned in" in str(report)
+    assert f"{tmp_path / 'a.orc'}: 1 stripe in 1 file, planned in" in str(report)
+    assert f"read {(tmp_path / 'a.orc').as_uri()}" in str(report)
+
+
+def test_files_without_a_column_that_conditions_can_be_about(pruned: SparkSession, tmp_path: Path) -> None:
+    path = files.write(tmp_path / "a.parquet", {"l": [[1], [2]]}, [])
+    report = check(pruned, path)
+    assert report.ok
+    assert [each.ok for each in report if each.subject == path] == [None]
+
+
+@pytest.mark.parametrize("missing", ["/nowhere", "nowhere://x/y"])
+def test_a_path_that_spark_cannot_read(pruned: SparkSession, missing: str) -> None:
+    (only,) = problems(check(pruned, missing))
+    assert only.subject == missing
+
+
+def test_pruning_is_off(pruned: SparkSession) -> None:
+    with conf(pruned, UNPRUNED):
+        line = problem(check(pruned))
+    assert "extension: not pruned: spark.bloomparquet.transparent is false" in line
+    assert line.endswith('spark.conf.set("spark.bloomparquet.transparent", True)')
+
+
+def test_the_interpreter_does_not_exist(pruned: SparkSession, tmp_path: Path) -> None:
+    with planner_of(pruned, tmp_path / "python"):
+        line = problem(check(pruned))
+    assert f"planner: {tmp_path / 'python'} does not start" in line
+    assert f"Install bloomparquet {bp.__version__} for it, or name another Python in {_PYTHON}" in line
+
+
+def test_the_interpreter_lacks_the_package(pruned: SparkSession, tmp_path: Path) -> None:
+    bare = script(tmp_path / "python", "unset PYTHONPATH", f'exec {sys.executable} -S "$@"')
+    with planner_of(pruned, bare):
+        line = problem(check(pruned))
+    assert f"planner: {bare}: ModuleNotFoundError: No module named " in line
+    assert f"Install bloomparquet {bp.__version__} for it" in line
+
+
+def test_the_interpreter_has_another_version(pruned: SparkSession, tmp_path: Path) -> None:
+    old = tmp_path / "sitecustomize.py"
+    old.write_text(
+        "import importlib.metadata as m\nof = m.version\nm.version = lambda n: '0.0.1' if n[0] == 'b' else of(n)"
+    )
+    wrapped = script(tmp_path / "python", f"export PYTHONPATH={tmp_path}:$PYTHONPATH", f'exec {sys.executable} "$@"')
+    with planner_of(pruned, wrapped):
+        line = problem(check(pruned))
+    assert "with bloomparquet 0.0.1" in line
+
+
+def test_a_path_that_the_planner_cannot_read(pruned: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "def refuse(event, given):\n"
+        "    if event == 'open' and 'unreadable' in str(given[0]):\n"
+        "        raise PermissionError(13, 'Permission denied', given[0])\n"
+        "sys.addaudithook(refuse)\n"
+    )
+    path = files.write(tmp_path / "unreadable" / "a.parquet", {"id": list(range(10))}, ["id"])
+    wrapped = script(tmp_path / "python", f"export PYTHONPATH={tmp_path}:$PYTHONPATH", f'exec {sys.executable} "$@"')
+    with planner_of(pruned, wrapped):
+        report = check(pruned, path)
+    (only,) = [each for each in report if each.ok is False]
+    assert only.subject == path
+    assert "Permission denied" in only.text
+
+
+def test_another_engine_reads_the_files(engine: SparkSession) -> None:
+    line = problem(check(engine))
+    assert "extension: not pruned: another engine's scan reads the files: io.bloomparquet.test.EngineScan" in line
+    assert "docs/clusters.md" in line
+
+
+def test_a_delta_table_without_its_connector(pruned: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / f"{0:020}.json").write_text("{}")
+    files.write(tmp_path / "a.parquet", {"id": list(range(10))}, ["id"])
+    (only,) = problems(check(pruned, str(tmp_path)))
+    assert "is a table of Delta Lake" in only.text
+    assert 'spark.read.format("delta")' in only.text
+
+
+class _Refusing:
+    """What Python sees of a session on a cluster that lets it call few methods of the JVM."""
+
+    version = "4.0.0"
+    conf = None
+
+    @property
+    def _jsparkSession(self) -> _Refusing:
+        return self
+
+    def sharedState(self) -> None:
+        raise Py4JError("Method sharedState() is not whitelisted. py4j.security.Py4JSecurityException")
+
+
+def test_python_may_not_call_the_jvm() -> None:
+    (only,) = problems(check(_Refusing()))
+    assert "does not let Python call the JVM" in only.text
+    assert "docs/clusters.md" in only.text
+    with pytest.warns(UserWarning, match="does not let Python call the JVM"):
+        attach(_Refusing())
+
+
+class _Remote:
+    """A client of Spark Connect, as on serverless clusters."""
+
+    version = "4.0.0"
+
+    def __init__(self, version: str | None) -> None:
+        self._version = version
+
+    @property
+    def conf(self) -> _Remote:
+        return self
+
+    def get(self, key: str) -> str:
+        if self._version is None:
+            raise SparkNoSuchElementException("SQL_CONF_NOT_FOUND", {"sqlConf": key})
+        return self._version
+
+
+def test_spark_connect() -> None:
+    assert "Start the server with --jars" in problem(check(_Remote(None)))
+    assert "Install the same version of both" in problem(check(_Remote("0.0.1")))
+    report = check(_Remote(bp.__version__))
+    assert report.ok
+    assert [each.ok for each in report] == [True, True, None]
+
+
+def test_a_spark_that_is_not_tested(monkeypatch: pytest.MonkeyPatch, pruned: SparkSession) -> None:
+    monkeypatch.setattr(session, "SUPPORTED", ((9, 9),))
+    assert problem(check(pruned)).endswith("The jar is tested with Spark 9.9")
+
+
+def test_no_session() -> None:
+    with pytest.raises(OptionError, match="takes a running SparkSession"):
+        check("spark")
+
+
+CLUSTER = """
+from pyspark_bloomparquet import attach, check
+home, own, empty, other, flags = sys.argv[1:]
+spark = start("local-cluster[2,1,1024]", home, empty, **{
+    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": flags, "spark.task.maxFailures": "1",
+    "spark.driver.extraClassPath": own + os.pathsep + other,
+}).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+broken = str(check(spark))
+spark.stop()
+print()
+print(json.dumps(broken))
+"""
+
+
+@pytest.mark.slow
+def test_executors_without_the_jar_and_two_jars(tmp_path: Path) -> None:
+    """The jar's name is among the application's jars, so Spark sends that file; it is another one."""
+    empty, other = tmp_path / "e" / jar_path().name, tmp_path / "o" / "old.jar"
+    for each in (empty, other):
+        each.parent.mkdir()
+    with zipfile.ZipFile(empty, "w") as jar:
+        jar.writestr("README", "")
+    with zipfile.ZipFile(jar_path()) as own, zipfile.ZipFile(other, "w") as jar:
+        for name in own.namelist()[:-1]:
+            jar.writestr(name, own.read(name))
+    broken = run(CLUSTER, tmp_path, str(empty), str(other), JAVA_FLAGS)
+    lines = [line for line in broken.splitlines() if line.startswith("PROBLEM")]
+    assert len(lines) == 2, broken
+    assert f"driver: two jars of bloomparquet that differ, {jar_path()} and {other}" in lines[0]
+    assert "executors: one or more lack the jar" in lines[1]
+
+
+def doctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).parent / "bloomparquet"
+    command = [program, "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
+
+
+def test_doctor_names_an_old_java(tmp_path: Path) -> None:
+    java = script(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
+    done = doctor(JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout.startswith(f'PROBLEM  Java: {java} is version "11.0.22". Spark 4 needs Java 17 or newer')
+    done = doctor(JAVA_HOME=str(tmp_path / "none"))
+    assert (done.returncode, done.stdout.partition(".")[0][:30]) == (1, "PROBLEM  Java: there is no " + "/tm")
+
+
+def test_doctor_refuses_a_setting_without_a_value() -> None:
+    done = doctor("--conf", "spark.master")
+    assert done.returncode == 2
+    assert "expected KEY=VALUE" in done.stderr
+
+
+@pytest.mark.slow
+def test_doctor(tmp_path: Path) -> None:
+    path = files.write(tmp_path / "a.parquet", {"id": list(range(10))}, ["id"])
+    settings = ("--conf", "spark.master=local[1]", "--conf", "spark.ui.enabled=false", "--json")
+    done = doctor(*settings, path, "/nowhere", SPARK_SUBMIT_OPTS=JAVA_FLAGS)
+    assert done.returncode == 1, done.stderr[-2000:]
+    checks = json.loads(done.stdout.splitlines()[-1])
+    assert [each["subject"] for each in checks if each["ok"] is False] == ["/nowhere"]
+    assert checks[0]["subject"] == "Java"
+    assert {path, "planner", "executors", "extension"} <= {each["subject"] for each in checks if each["ok"]}
