@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from pyspark_bloomparquet import explain_pruning, last_plan
+from pyspark_bloomparquet import check, explain_pruning, last_plan
 from tests.connectors import pairs
 from tests.connectors.delta import BY_NAME, FILTERS, UPGRADE, VECTORS, Table, create, rows_read, while_it_runs
 from tests.support import files
@@ -51,6 +51,12 @@ def test_each_kind_of_table_is_pruned(table_spark: SparkSession, tmp_path: Path,
     for where, pruned in compare_all(table_spark, table.where, wheres).items():
         assert len(pruned.rows) == 1, where
         assert pruned.kept == [1], where
+
+
+def test_check_plans_a_table(table: Table) -> None:
+    report = check(table.spark, str(table.path))
+    assert report.ok, report
+    assert f"{table.path}: " in str(report)
 
 
 def test_deleted_rows_stay_deleted(table: Table) -> None:

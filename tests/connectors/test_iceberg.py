@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
+from pyspark_bloomparquet import check as setup_check
 from pyspark_bloomparquet import last_plan
 from tests.connectors import iceberg_api
 from tests.connectors.iceberg_api import ROW, ROWS, create
@@ -50,6 +51,13 @@ def test_columns_are_those_of_their_field_ids(spark: SparkSession) -> None:
         spark.sql(step.replace("{t}", table))
         (planned,) = check(spark, f"SELECT * FROM {table} WHERE {where}")[1]
         assert planned.kept < planned.total, (step, planned)
+
+
+def test_check_plans_a_table(spark: SparkSession) -> None:
+    table = create(spark, "checked")
+    report = setup_check(spark, table)
+    assert report.ok, report
+    assert f"{table}: " in str(report)
 
 
 def test_values_of_identity_partitions_are_not_those_of_files(spark: SparkSession, tmp_path: Path) -> None:

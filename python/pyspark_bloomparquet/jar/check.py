@@ -13,6 +13,7 @@ import tempfile
 import urllib.parse
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 60
 """How long executors and the planner's Python may take to answer."""
-
-_TABLES = ("delta", "iceberg")
-"""Formats by which tables are read, if the session has the connector."""
 
 _JAVA = 17
 """The oldest version that Spark 4 supports."""
@@ -72,7 +70,7 @@ class SetupReport(list[SetupCheck]):
 
 
 def check(spark: SparkSession, *paths: str) -> SetupReport:
-    """Check that the scans of `spark` are pruned, and those of each of `paths`.
+    """Check that the scans of `spark` are pruned, and those of each of `paths`, which may also be names of tables.
 
     ``print(check(spark))`` shows one line for each: Spark's version, the jar on the driver and on the executors, the
     planner's Python, the plan of a small file, and for each path whether its files are planned, and read by executors.
@@ -282,8 +280,7 @@ def _path(spark: SparkSession, bridge: Any, path: str) -> Iterator[SetupCheck]:
     try:
         frame = _files(spark, path)
     except (PySparkException, Py4JError) as error:
-        frames = (_table(spark, name, path) for name in _TABLES)
-        table = next((each for each in frames if each is not None), None)
+        table = _table(spark, path)
         if table is None:
             yield SetupCheck(path, False, str(error).splitlines()[0])
             return
@@ -306,15 +303,15 @@ def _files(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("orc" if is_orc else "parquet").load(path)
 
 
-def _table(spark: SparkSession, name: str, path: str) -> DataFrame | None:
-    """The table in `path`; None if there is none, or no connector for it."""
+def _table(spark: SparkSession, path: str) -> DataFrame | None:
+    """The table with the name or in the directory `path`; None if there is none, or no connector for it."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    try:
-        return spark.read.format(name).load(path)
-    except (PySparkException, Py4JError):
-        return None
+    for read in (spark.table, spark.read.format("delta").load, spark.read.format("iceberg").load):
+        with suppress(PySparkException, Py4JError):
+            return read(path)
+    return None
 
 
 def _column(schema: StructType, outer: str = "") -> str | None:
