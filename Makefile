@@ -204,7 +204,7 @@ $(CLEAN:%=verify-on-%): verify-on-%: packages java
 		&& echo "PySpark $*: installed and used in $$(($$(date +%s) - began)) s"
 
 LAST := $(lastword $(CLEAN))
-release: $(BUILD_STAMP) ## Build and check all that is published, from a clean tree, into dist/
+release: $(BUILD_STAMP) $(JAR) ## Build and check all that is published, from a clean tree, into dist/
 	@$(BIN)/python jvm-shim/release.py check
 	@$(MAKE) --no-print-directory sbom
 	@$(BIN)/python jvm-shim/release.py sums
@@ -220,6 +220,7 @@ build/tools/.stamp:
 sbom: verify-on-$(LAST) build/tools/.stamp ## Check the licences of what the wheel needs, and list it in dist/ (CycloneDX)
 	@build/tools/bin/pip-licenses --python build/clean-$(LAST)/bin/python --from=mixed --allow-only='$(LICENCES)' >/dev/null
 	@build/tools/bin/cyclonedx-py environment --output-reproducible --of JSON -o dist/bloomparquet.cdx.json build/clean-$(LAST)/bin/python
+	@sed -i 's|"file://[^"]*/|"|' dist/bloomparquet.cdx.json # the wheel's path on this machine
 
 lock: build/tools/.stamp ## Write the versions and hashes that CI installs into .ci/requirements.txt
 	@build/tools/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
