@@ -1,4 +1,4 @@
-"""The jar's packages import downwards only."""
+"""The jar's packages import downwards only, and few classes know what differs between versions of Spark."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ MAY_USE = {
     "support": set[str](),
 }
 FILES = sorted(SOURCES.rglob("*.java"))
+# What a Spark 4 or a Scala 2.13 lacks or has with other arguments, or Spark 3.5 and Scala 2.12 do.
+OF_SOME_VERSIONS = {
+    "sql.classic", "injectHintResolutionRule",
+    "ListingPartition", "filePartitionIterator", "FilePartition$.MODULE$.maxSplitBytes", "makeCopy",
+    "EmptyRelation", "EmptyRelationExec",
+    "getBroadcastBuildSide", "DynamicPruningSubquery.class",
+    "VariantType", "VariantGet", "supportsBinaryEquality",
+    "SerializableConfiguration.class", "jdk.javaapi",
+}  # fmt: skip
+PORTED = {"SparkVersions", "VariantField", "Scala"}
 
 
 def package(file: Path) -> str:
@@ -47,3 +57,11 @@ def test_a_class_uses_only_packages_below_its_own(file: Path) -> None:
     # Also fully qualified names in the code, which need no import.
     used = re.findall(rf"{re.escape(ROOT)}((?:\.[a-z]\w*)*)\.[A-Z]", file.read_text(encoding="utf-8"))
     assert {name.removeprefix(".") for name in used} - {own} <= MAY_USE[own]
+
+
+def test_what_differs_between_versions_of_spark_is_in_three_classes() -> None:
+    users = {
+        name: {file.stem for file in FILES if re.search(rf"\b{re.escape(name)}\b", file.read_text(encoding="utf-8"))}
+        for name in OF_SOME_VERSIONS
+    }
+    assert {name: stems - PORTED for name, stems in users.items() if not stems & PORTED or stems - PORTED} == {}

@@ -23,6 +23,7 @@ def connector_settings(home: Path) -> dict[str, str]:
         "spark.sql.extensions": ",".join(_EXTENSIONS[name] for name in connectors.TABLES),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.ui.retainedStages": "100000",  # tests ask how many rows a stage has read
         "spark.bloomparquet.cacheDirectory": str(home / "cache"),
     }
     if "iceberg" in connectors.TABLES:

@@ -5,6 +5,7 @@ import io.bloomparquet.spark.load.LoadRule;
 import io.bloomparquet.spark.plain.EarlyLook;
 import io.bloomparquet.spark.plain.PlainScans;
 import io.bloomparquet.spark.support.DriverSettings;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.write.WriteStrategy;
 import java.util.Collections;
 import java.util.Set;
@@ -30,7 +31,7 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     DriverSettings.makeStatic();
     if (EXTENDED.add(extensions)) {
-      extensions.injectHintResolutionRule(ConnectorsRule::new); // runs before Spark opens paths
+      SparkVersions.injectEarly(extensions, ConnectorsRule::new); // runs before Spark opens paths
       extensions.injectOptimizerRule(session -> new LoadRule()); // the others look for Spark's relations
       extensions.injectOptimizerRule(EarlyLook::new);
       extensions.injectOptimizerRule(PlainScans::install);
@@ -41,7 +42,8 @@ public final class BloomParquetExtensions implements SparkSessionExtensionsProvi
 
   /** Adds the extensions to a session, unless it has them. */
   static void install(SparkSession session) {
-    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
+    var classic = SparkVersions.classic(session);
+    if (classic != null) {
       new BloomParquetExtensions().apply(classic.extensions());
     }
   }

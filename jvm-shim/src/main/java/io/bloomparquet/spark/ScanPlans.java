@@ -6,15 +6,14 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.plain.PrunedScanExec;
 import io.bloomparquet.spark.plain.UnprunedScan;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.plans.logical.EmptyRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandResultExec;
-import org.apache.spark.sql.execution.EmptyRelationExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.ReusedSubqueryExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -92,8 +91,9 @@ final class ScanPlans {
       return List.of(reused.child());
     }
     List<SparkPlan> stages = new ArrayList<>();
-    if (plan instanceof EmptyRelationExec empty) {
-      stages(empty.logical(), stages);
+    LogicalPlan emptied = SparkVersions.emptied(plan);
+    if (emptied != null) {
+      stages(emptied, stages);
     }
     return stages;
   }
@@ -102,8 +102,8 @@ final class ScanPlans {
   private static void stages(LogicalPlan plan, List<SparkPlan> stages) {
     if (plan instanceof LogicalQueryStage stage) {
       stages.add(stage.physicalPlan());
-    } else if (plan instanceof EmptyRelation empty) {
-      stages(empty.logical(), stages);
+    } else if (SparkVersions.emptied(plan) != null) {
+      stages(SparkVersions.emptied(plan), stages);
     }
     Scala.list(plan.children()).forEach(child -> stages(child, stages));
   }

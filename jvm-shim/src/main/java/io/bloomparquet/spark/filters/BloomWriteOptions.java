@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.filters;
 
 import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -10,7 +11,6 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.VariantType;
 
 /**
  * The Bloom filters of a Parquet write: {@code bloomColumns="user_id,address.city"} or {@code *}, {@code
@@ -99,7 +99,7 @@ public final class BloomWriteOptions implements FilterOptions {
     if (ownFilters.isEmpty()) {
       return writers;
     }
-    if (columns.stream().anyMatch(leaf -> leaf.type() instanceof VariantType)) {
+    if (columns.stream().anyMatch(leaf -> SparkVersions.isVariant(leaf.type()))) {
       // Spark's writer of VARIANT infers the files' schema from the first rows, and cannot be replaced.
       substitute.forEach(conf::set);
       return writers;

@@ -1,6 +1,7 @@
 package io.bloomparquet.spark.filters;
 
 import io.bloomparquet.spark.support.OptionNames;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -26,7 +27,6 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
-import org.apache.spark.sql.types.VariantType;
 
 /** The leaf columns of files to be written, and the choice of columns that get a filter. */
 record WrittenColumns(List<Leaf> leaves) {
@@ -44,7 +44,7 @@ record WrittenColumns(List<Leaf> leaves) {
     boolean mayProfit() {
       return noFilterReason == null
           && (type instanceof StringType string
-              ? string.supportsBinaryEquality()
+              ? SparkVersions.isBinary(string)
               : LOOKED_UP.stream().anyMatch(each -> each.isInstance(type)));
     }
 
@@ -88,7 +88,7 @@ record WrittenColumns(List<Leaf> leaves) {
       add(map.valueType(), path + ".key_value.value", reason, leaves);
     } else if (type instanceof UserDefinedType<?> user) {
       add(user.sqlType(), path, noFilterReason, leaves);
-    } else if (type instanceof VariantType) {
+    } else if (SparkVersions.isVariant(type)) {
       leaves.add(new Leaf(path, type, "is VARIANT; filters on it cannot be used to skip"));
     } else {
       String reason = type instanceof BooleanType ? "is BOOLEAN; parquet-java writes empty filters for it" : null;

@@ -4,6 +4,7 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -144,7 +145,7 @@ public final class KeptParts {
 
   private long maxPartBytes() {
     long total = result.keptBytes() + result.ranges() * session.sessionState().conf().filesOpenCostInBytes();
-    return FilePartition$.MODULE$.maxSplitBytes(session, () -> total);
+    return SparkVersions.maxSplitBytes(session, total);
   }
 
   /**
@@ -159,8 +160,7 @@ public final class KeptParts {
     for (int file = 0; file < files.count(); file++) {
       total += files.version(file).size();
     }
-    long all = total;
-    return Math.max(1, FilePartition$.MODULE$.maxSplitBytes(session, () -> all));
+    return Math.max(1, SparkVersions.maxSplitBytes(session, total));
   }
 
   /**

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.bloomparquet.spark.planner.ReaderColumns;
 import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.tables.IcebergTable;
 import io.bloomparquet.spark.tables.UnknownMemberException;
 import java.util.ArrayList;
@@ -36,11 +37,8 @@ public final class IcebergScans extends SparkStrategy {
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
-    if ((plan instanceof Filter || plan instanceof Project)
-        && isRead(leaf(plan))
-        && PlainScans.isEnabled(SQLConf.get())
-        && SparkSession.active() instanceof org.apache.spark.sql.classic.SparkSession session) {
-      Seq<SparkPlan> planned = new DataSourceV2Strategy(session).apply(plan);
+    if ((plan instanceof Filter || plan instanceof Project) && isRead(leaf(plan)) && PlainScans.isEnabled(SQLConf.get())) {
+      Seq<SparkPlan> planned = new DataSourceV2Strategy(SparkVersions.classic(SparkSession.active())).apply(plan);
       return Scala.seq(Scala.list(planned).stream().map(each -> prune(each, List.of())).toList());
     }
     return Scala.seq(List.of());
@@ -107,11 +105,8 @@ public final class IcebergScans extends SparkStrategy {
     }
     List<Expression> remaining = new ArrayList<>(Scala.list(scan.runtimeFilters()));
     remaining.removeAll(runtime);
-    Object[] arguments = new Object[scan.productArity()]; // their types depend on the version of Spark
-    for (int i = 0; i < arguments.length; i++) {
-      arguments[i] = scan.productElement(i) == scan.runtimeFilters() ? Scala.seq(remaining) : scan.productElement(i);
-    }
-    return node(scan, scan.makeCopy(arguments), scan.scan(), filters, runtime);
+    SparkPlan rest = SparkVersions.copy(scan, scan.runtimeFilters(), Scala.seq(remaining));
+    return node(scan, rest, scan.scan(), filters, runtime);
   }
 
   private static SparkPlan node(

@@ -2,8 +2,8 @@ package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.planner.WhyNot;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.tables.IcebergTable;
-import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -100,11 +100,11 @@ public final class JoinKeys extends Rule<LogicalPlan> {
         || PrunableKey.countNested(build) > MAX_NESTED) {
       return WhyNot.JOIN_NOT_PUSHED;
     }
-    Option<BuildSide> broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, true, conf);
+    Option<BuildSide> broadcast = SparkVersions.broadcastSide(join, true, conf);
     if (broadcast.isEmpty()
         && !PARTITION_PRUNING.hintToSortMergeJoin(join.hint())
         && !PARTITION_PRUNING.hintToShuffleHashJoin(join.hint())) {
-      broadcast = PARTITION_PRUNING.getBroadcastBuildSide(join, false, conf);
+      broadcast = SparkVersions.broadcastSide(join, false, conf);
     }
     if (broadcast.isEmpty()) {
       return WhyNot.JOIN_NOT_BROADCAST;
@@ -145,7 +145,7 @@ public final class JoinKeys extends Rule<LogicalPlan> {
     for (int i = 0; i < keys.size(); i++) {
       PrunableKey key = PrunableKey.of(keys.apply(i), result);
       if (key != null && (isBroadcast || key.isOfTable()) && !key.isPrunedBy(build, result)) {
-        DynamicPruningSubquery keysOfBuild = PrunableKey.subquery(keys.apply(i), build, buildKeys, i, isBroadcast);
+        DynamicPruningSubquery keysOfBuild = SparkVersions.keys(keys.apply(i), build, buildKeys, i, isBroadcast);
         LogicalPlan pushed =
             CleanupDynamicPruningFilters$.MODULE$.apply(
                 PushDownPredicates$.MODULE$.apply(new Filter(keysOfBuild, result)));

@@ -53,14 +53,12 @@ public final class PlainScans extends SparkStrategy {
    * @return a rule for the extensions, which does nothing
    */
   public static Rule<LogicalPlan> install(SparkSession session) {
-    if (session instanceof org.apache.spark.sql.classic.SparkSession classic) {
-      var methods = classic.experimental();
-      synchronized (methods) {
-        methods.extraStrategies_$eq(with(methods.extraStrategies(), new PlainScans(), 0));
-        methods.extraStrategies_$eq(with(methods.extraStrategies(), new IcebergScans(), 0));
-        var rules = methods.extraOptimizations();
-        methods.extraOptimizations_$eq(with(rules, new JoinKeys(), rules.size()));
-      }
+    var methods = session.experimental();
+    synchronized (methods) {
+      methods.extraStrategies_$eq(with(methods.extraStrategies(), new PlainScans(), 0));
+      methods.extraStrategies_$eq(with(methods.extraStrategies(), new IcebergScans(), 0));
+      var rules = methods.extraOptimizations();
+      methods.extraOptimizations_$eq(with(rules, new JoinKeys(), rules.size()));
     }
     return new NoOp();
   }

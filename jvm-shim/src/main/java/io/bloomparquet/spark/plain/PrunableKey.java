@@ -2,13 +2,11 @@ package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.planner.ReaderColumns;
 import io.bloomparquet.spark.support.Scala;
-import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -17,8 +15,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
-import scala.Option;
-import scala.collection.immutable.Seq;
 
 /**
  * A join key whose values the planner can look up in the files of a relation.
@@ -126,32 +122,5 @@ record PrunableKey(Expression column, LogicalPlan relation) {
       subqueries.add(subquery);
     }
     Scala.list(expression.children()).forEach(child -> collect(child, subqueries));
-  }
-
-  /**
-   * Spark's expression for {@code key IN (keys of build)}. By reflection: the constructor has one more option since Spark
-   * 4.3.
-   *
-   * @param index of the key among {@code buildKeys}
-   * @param isBroadcast whether the keys are those of a broadcast, or else of a subquery
-   */
-  static DynamicPruningSubquery subquery(
-      Expression key, LogicalPlan build, Seq<Expression> buildKeys, int index, boolean isBroadcast) {
-    Constructor<?> constructor = DynamicPruningSubquery.class.getConstructors()[0];
-    List<Object> arguments = new ArrayList<>();
-    arguments.add(key);
-    arguments.add(build);
-    arguments.add(buildKeys);
-    arguments.add(Scala.seq(List.<Object>of(index)));
-    arguments.add(isBroadcast); // only with a broadcast
-    arguments.add(NamedExpression.newExprId());
-    while (arguments.size() < constructor.getParameterCount()) {
-      arguments.add(Option.empty());
-    }
-    try {
-      return (DynamicPruningSubquery) constructor.newInstance(arguments.toArray());
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException(error);
-    }
   }
 }

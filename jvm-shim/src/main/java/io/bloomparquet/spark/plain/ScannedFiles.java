@@ -4,6 +4,7 @@ import io.bloomparquet.spark.files.FileVersion;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.tables.DeltaTable;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -13,13 +14,11 @@ import java.util.Map;
 import org.apache.parquet.hadoop.ParquetInputFormat;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.FileSourceScanExec;
-import org.apache.spark.sql.execution.ListingPartition;
 import org.apache.spark.sql.execution.datasources.BucketingUtils$;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.Option;
-import scala.collection.Iterator;
 
 /**
  * The files that one of Spark's scans reads. Partition pruning, dynamic partition pruning and bucket pruning are
@@ -38,17 +37,17 @@ final class ScannedFiles {
   ScannedFiles(FileSourceScanExec scan) {
     this.scan = scan;
     boolean hasPrunedBuckets = scan.optionalBucketSet().isDefined() && usesBuckets(scan);
-    Iterator<ListingPartition> partitions = scan.dynamicallySelectedPartitions().filePartitionIterator();
-    while (partitions.hasNext()) {
-      ListingPartition partition = partitions.next();
-      for (Iterator<FileStatusWithMetadata> each = partition.files(); each.hasNext(); ) {
-        FileStatusWithMetadata file = each.next();
-        if (!hasPrunedBuckets || !isInPrunedBucket(file)) {
-          files.add(file);
-        }
-      }
-      directories.add(new Directory(partition.values(), files.size()));
-    }
+    SparkVersions.forEachDirectory(
+        scan,
+        (values, listed) -> {
+          while (listed.hasNext()) {
+            FileStatusWithMetadata file = listed.next();
+            if (!hasPrunedBuckets || !isInPrunedBucket(file)) {
+              files.add(file);
+            }
+          }
+          directories.add(new Directory(values, files.size()));
+        });
     listing =
         DeltaTable.isScannedBy(scan.relation())
             ? FileListing.ofTable(files.stream().map(FileStatusWithMetadata::fileStatus).toList(), null, null)
@@ -112,10 +111,6 @@ final class ScannedFiles {
             all.fileFormat(),
             Scala.map(options),
             all.sparkSession());
-    Object[] arguments = new Object[scan.productArity()]; // their number depends on the version of Spark
-    for (int i = 0; i < arguments.length; i++) {
-      arguments[i] = scan.productElement(i) == all ? relation : scan.productElement(i);
-    }
-    return (FileSourceScanExec) scan.makeCopy(arguments);
+    return (FileSourceScanExec) SparkVersions.copy(scan, all, relation);
   }
 }

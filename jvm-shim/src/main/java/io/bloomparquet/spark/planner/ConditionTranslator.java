@@ -146,7 +146,7 @@ public final class ConditionTranslator {
       return compared("in", in.value(), new Values(in.value().dataType(), values), parameter);
     }
     if (expression instanceof InSet in) {
-      List<Object> values = new ArrayList<>(scala.jdk.javaapi.CollectionConverters.asJava(in.hset()));
+      List<Object> values = new ArrayList<>(Scala.set(in.hset()));
       return compared("in", in.child(), new Values(in.child().dataType(), values), parameter);
     }
     if (!(expression instanceof BinaryComparison comparison) || !FLIPPED.containsKey(comparison.symbol())) {

@@ -1,5 +1,6 @@
 package io.bloomparquet.spark.planner;
 
+import io.bloomparquet.spark.support.SparkVersions;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -9,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.variant.VariantGet;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.VariantType;
 
 /**
  * A field of a VARIANT column.
@@ -32,11 +32,11 @@ record VariantField(List<String> column, String path, DataType type) {
       VariantField outer = of(get.left());
       boolean isPath = get.right() instanceof Literal literal && literal.value() != null;
       String inner = isPath ? ((Literal) get.right()).value().toString() : "";
-      return outer != null && outer.type instanceof VariantType && inner.startsWith(ROOT)
+      return outer != null && SparkVersions.isVariant(outer.type) && inner.startsWith(ROOT)
           ? new VariantField(outer.column, outer.path + inner.substring(ROOT.length()), get.dataType())
           : null;
     }
-    if (expression instanceof Cast cast && cast.child().dataType() instanceof VariantType) {
+    if (expression instanceof Cast cast && SparkVersions.isVariant(cast.child().dataType())) {
       VariantField field = of(cast.child());
       return field == null ? null : new VariantField(field.column, field.path, cast.dataType());
     }
@@ -48,7 +48,7 @@ record VariantField(List<String> column, String path, DataType type) {
         return column == null ? null : new VariantField(column, path, field.dataType());
       }
     }
-    List<String> column = expression.dataType() instanceof VariantType ? ConditionTranslator.path(expression) : null;
+    List<String> column = SparkVersions.isVariant(expression.dataType()) ? ConditionTranslator.path(expression) : null;
     return column == null ? null : new VariantField(column, ROOT, expression.dataType());
   }
 }

@@ -1,8 +1,10 @@
 package io.bloomparquet.spark.support;
 
 import java.util.Collection;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -15,6 +17,14 @@ public final class Scala {
   }
 
   public static <T> List<T> list(scala.collection.Seq<T> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  public static <T> Set<T> set(scala.collection.Set<T> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  public static <T> Iterator<T> iterator(scala.collection.Iterator<T> items) {
     return CollectionConverters.asJava(items);
   }
 

@@ -61,11 +61,9 @@ public final class DeltaTable {
    * twice.
    */
   public static Seq<SparkPlan> plan(LogicalPlan plan) {
-    if (SparkSession.active() instanceof org.apache.spark.sql.classic.SparkSession session) {
-      for (var each : Scala.list(session.sessionState().planner().strategies())) {
-        if (each.getClass().getName().equals(STRATEGY)) {
-          return each.apply(plan);
-        }
+    for (var each : Scala.list(SparkSession.active().sessionState().planner().strategies())) {
+      if (each.getClass().getName().equals(STRATEGY)) {
+        return each.apply(plan);
       }
     }
     return FileSourceStrategy$.MODULE$.apply(plan);
