@@ -167,3 +167,17 @@ def test_an_installation_has_the_version_of_its_metadata(tmp_path: Path) -> None
             cwd=site, env={"PYTHONPATH": sysconfig.get_path("purelib")}, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stdout.strip() == "7.8.9"
+
+
+def test_imports_exist_in_the_oldest_python() -> None:
+    """Python 3.10; type checkers may import newer names from typing_extensions."""
+    newer = {
+        "typing": "assert_never LiteralString Never NotRequired override Required Self TypeIs TypeVarTuple Unpack",
+        "enum": "StrEnum EnumType ReprEnum verify",
+        "datetime": "UTC",
+        "itertools": "batched",
+        "contextlib": "chdir",
+    }
+    for path in (ROOT / "python").rglob("*.py"):
+        for module, names in re.findall(r"^ *from (\w+) import ([^\n(]+|\([^)]*\))", path.read_text(), re.MULTILINE):
+            assert not set(re.findall(r"\w+", names)) & set(newer.get(module, "").split()), path

@@ -6,9 +6,12 @@ outside the definition are kept too: a struct that is read and written again los
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 
 from bloomparquet.errors import FormatError, quoted
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
 """The types of the compact protocol."""
