@@ -191,7 +191,7 @@ packages: wheel ## Build the wheel, the sdist and a Maven repository with the ja
 	@cmp dist/*.whl build/sdist/dist/*.whl # the sdist is complete
 	@$(BIN)/python jvm-shim/release.py maven
 
-# The PySpark releases of `make verify-release`. `make release` verifies with the last of them.
+# The PySpark releases to verify with. The licences and the SBOM are those of the last.
 CLEAN ?= 4.0 4.1 4.2 4.3
 verify-release: $(CLEAN:%=verify-on-%) ## Install dist/ on a clean machine with PySpark 4.0, 4.1, 4.2 and 4.3, and use it
 
@@ -206,7 +206,7 @@ $(CLEAN:%=verify-on-%): verify-on-%: packages java
 LAST := $(lastword $(CLEAN))
 release: $(BUILD_STAMP) $(JAR) ## Build and check all that is published, from a clean tree, into dist/
 	@$(BIN)/python jvm-shim/release.py check
-	@$(MAKE) --no-print-directory sbom
+	@$(MAKE) --no-print-directory verify-release sbom
 	@$(BIN)/python jvm-shim/release.py sums
 
 # What the wheel needs may have these licences.

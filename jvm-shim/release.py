@@ -68,9 +68,11 @@ def main() -> int:
 
 
 def require_clean_tree() -> None:
-    changes = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, check=True, capture_output=True, text=True)
-    if changes.stdout:
-        raise BuildError(f"the tree has changes; commit or remove them:\n{changes.stdout.rstrip()}")
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, check=False, capture_output=True, text=True)
+    if status.returncode != 0:
+        raise BuildError(f"{ROOT} is not a checkout by git: {status.stderr.rstrip()}")
+    if status.stdout:
+        raise BuildError(f"the tree has changes; commit or remove them:\n{status.stdout.rstrip()}")
 
 
 def notes() -> str:

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 def main(repository: Path) -> None:
     from pyspark.sql import SparkSession
 
-    from pyspark_bloomparquet import last_plan
+    from pyspark_bloomparquet import attach, last_plan
 
     began = time.monotonic()
     (pom,) = repository.rglob("*.pom")
@@ -46,6 +47,9 @@ def main(repository: Path) -> None:
         (scan,) = last_plan(frame)
         assert (scan.planned, scan.total) == (True, 4), scan
         assert scan.skipped["bloom"] >= 2, scan
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # attach would warn of another version
+            attach(spark)
         jars = [jar.split("/")[-1] for jar in spark.sparkContext._jsc.sc().listJars().mkString(" ").split()]
         assert jars == [f"{'.'.join(group)}_{artifact}-{version}.jar"], jars
         print(f"packages:     Spark {spark.version}, {scan}, {time.monotonic() - began:.0f} s")
