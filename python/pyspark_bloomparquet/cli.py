@@ -31,11 +31,11 @@ def jar(as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark, such as spark.master=yarn.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def doctor(paths: tuple[str, ...], conf: tuple[str, ...], as_json: bool) -> None:
-    """Check that Spark prunes scans here, and those of PATHS.
+    """Check that Spark prunes scans here, and those of each PATH.
 
     Starts a Spark application with the settings of spark-defaults.conf and --conf, calls attach, and prints a line for
     each thing that it checks, with the remedy if there is a problem. The exit code is then 1.

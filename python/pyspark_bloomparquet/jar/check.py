@@ -34,7 +34,6 @@ _SECONDS = 60
 _JAVA = 17
 """The oldest version that Spark 4 supports."""
 
-_PAGE = "docs/clusters.md"
 _IMPORT = (
     "import json, sys; sys.path[:] = filter(None, sys.path); import pyspark_bloomparquet.jar.planner_worker; "
     "import bloomparquet, platform; print(json.dumps([platform.python_version(), bloomparquet.__version__]))"
@@ -265,7 +264,7 @@ def _plan(frame: DataFrame, subject: str) -> SetupCheck:
         return SetupCheck(subject, True, f"{what}, planned in {plan.seconds:.1f} s")
     reason = plan.reason or ""
     remedies = {
-        "another engine": f"Turn that engine's scans off, or bloomparquet: see {_PAGE}",
+        "another engine": "To prune these files, turn that engine's scans off",
         "transparent is false": 'spark.conf.set("spark.bloomparquet.transparent", True)',
         "before attach": "Call attach(spark), or start the session with the jar",
     }

@@ -205,8 +205,8 @@ def find_bridge(jvm: Any) -> Any | None:
         if "Security" not in str(error):
             raise
         raise UnsupportedError(
-            "this cluster does not let Python call the JVM, so the jar cannot be added, and nothing is pruned; "
-            "docs/clusters.md says where that is so"
+            "this cluster does not let Python call the JVM, so the jar cannot be added, and nothing is pruned; on "
+            "Databricks, standard access mode and serverless compute are so"
         ) from error
 
 
