@@ -31,7 +31,7 @@ def jar(as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark, such as spark.master=yarn.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def doctor(paths: tuple[str, ...], conf: tuple[str, ...], as_json: bool) -> None:
