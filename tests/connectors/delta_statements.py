@@ -12,11 +12,11 @@ _SOURCE = "merge_source"
 
 
 def statement(spark: SparkSession, random: Random, conditions: Conditions) -> str:
-    way = random.random()
-    if way < 0.25:
-        return f"DELETE FROM {{t}} WHERE {_escaped(conditions.any())}"
-    if way < 0.5:
-        return f"UPDATE {{t}} SET {_assignment(random, conditions)} WHERE {_escaped(conditions.any())}"
+    way, where = random.random(), conditions.any() if random.random() < 0.3 else conditions.selective()
+    if way < 0.4:
+        return f"DELETE FROM {{t}} WHERE {_escaped(where)}"
+    if way < 0.8:
+        return f"UPDATE {{t}} SET {_assignment(random, conditions)} WHERE {_escaped(where)}"
     return _merge(spark, random, conditions)
 
 

@@ -14,7 +14,6 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from pyspark_bloomparquet import last_plan
 from tests.connectors import pairs
 from tests.connectors.delta import FILTERS
 from tests.connectors.delta_columns import (
@@ -48,7 +47,7 @@ _SETTINGS = {
 VERSIONS = "'delta.minReaderVersion' = '3', 'delta.minWriterVersion' = '7'"
 _NAMES = ["a", "b", "c", "x.y", "Größe", "B2"]
 _FIELDS = ["a", "b", "t", "u"]
-_QUERIES, _JOINS, _STATEMENTS = 14, 3, 3
+_BATCHES, _QUERIES, _JOINS, _STATEMENTS = 3, 20, 3, 3
 
 
 def rounds(spark: SparkSession, home: Path, seed: int) -> Iterator[Counts]:
@@ -68,7 +67,8 @@ def one_round(spark: SparkSession, home: Path, number: int) -> Iterator[Counts]:
             table.change()
         source, path = table.other_path()
         with conf(spark, settings):
-            has_positions = settings["spark.databricks.delta.deletionVectors.useMetadataRowIndex"] == "true"
+            by_index = settings["spark.databricks.delta.deletionVectors.useMetadataRowIndex"] == "true"
+            has_positions = table.has_vectors and by_index
             questions = Questions(spark, table, source, has_positions, f"round {number}, {table.about}, {settings}")
             yield from questions.ask(random)
             unpruned, pruned = folder / "unpruned", folder / "pruned"
@@ -93,6 +93,7 @@ class Table:
     lists: list[str]
     partition: str | None
     mapping: str
+    has_vectors: bool
     has_rows_tracked: bool
     has_changes: bool
     is_widened: bool
@@ -135,7 +136,8 @@ class Table:
         about = f"mapping {mapping}, {', '.join(on)}, partition {partition}, generated {[*generated]}"
         table = cls(
             spark, random, path, columns, ["l"], partition, mapping,
-            properties["delta.enableRowTracking"], properties["delta.enableChangeDataFeed"],
+            properties["delta.enableDeletionVectors"], properties["delta.enableRowTracking"],
+            properties["delta.enableChangeDataFeed"],
             properties["delta.enableTypeWidening"], about,
         )  # fmt: skip
         table.append()
@@ -275,7 +277,8 @@ class Questions:
     about: str
 
     def ask(self, random: Random) -> Iterator[Counts]:
-        yield self.filters(random, _QUERIES, self.source)
+        for _ in range(_BATCHES):
+            yield self.filters(random, _QUERIES, self.source)
         if self.table.version > self.table.schema_version and self.source == self.table.name:
             old = random.randint(max(1, self.table.schema_version), self.table.version)
             yield self.filters(random, _QUERIES // 2, f"{self.source} VERSION AS OF {old}")
@@ -285,33 +288,9 @@ class Questions:
             yield self.join(random)
 
     def filters(self, random: Random, number: int, source: str, of_changes: bool = False) -> Counts:
-        """Ask many conditions by one query, each by a scan of its own; and without pruning all by one scan."""
         conditions = [self.table.conditions().any() for _ in range(number)]
         shown = f"struct({', '.join(self._shown(random, of_changes))})"
-        oracle = (
-            f"SELECT CAST({shown} AS STRING), {', '.join(f'({each}) IS TRUE' for each in conditions)} FROM {source}"
-        )
-        parts = [f"SELECT {i}, CAST({shown} AS STRING) FROM {source} WHERE {each}" for i, each in enumerate(conditions)]
-        try:
-            with conf(self.spark, UNPRUNED):
-                truths = self.spark.sql(oracle).collect()
-            with conf(self.spark, PRUNED):
-                frame = self.spark.sql(" UNION ALL ".join(parts))
-                answers = frame.collect()
-                plans = last_plan(frame)
-        except pairs.ERRORS:
-            counts = Counts()
-            for part in parts:
-                counts += self._alone(part)
-            return counts
-        counts = Counts()
-        for i, part in enumerate(parts):
-            ours = Outcome(sorted(row[1] for row in answers if row[0] == i))
-            expected = Outcome(sorted(row[0] for row in truths if row[1 + i]))
-            counts += pairs.counts_of((plans[i],) if len(plans) == number else (), pairs=1)
-            if ours != expected:
-                counts.differences.append(pairs.difference(expected, ours, self._about(part)))
-        return counts
+        return pairs.compare_conditions(self.spark, source, shown, conditions, self._about)
 
     def _alone(self, sql: str) -> Counts:
         return pairs.compare(self.spark, lambda: self.spark.sql(sql), lambda: self._about(sql))
@@ -363,6 +342,7 @@ def _change_both(spark: SparkSession, table: Table, unpruned: Path, pruned: Path
     """Change two copies of a table by a statement, one with pruning, and compare their contents."""
     sql = statement(spark, table.random, table.conditions())
     outcomes = []
+    _, latest = pairs.skipped(spark)
     for path, pruning in ((unpruned, UNPRUNED), (pruned, PRUNED)):
         with conf(spark, pruning):
             outcome = pairs.run(lambda path=path: spark.sql(sql.format(t=f"delta.`{path}`")))  # type: ignore[misc]
@@ -370,7 +350,9 @@ def _change_both(spark: SparkSession, table: Table, unpruned: Path, pruned: Path
             rows = spark.sql(f"SELECT CAST(struct(*) AS STRING) FROM delta.`{path}`").collect()
         outcomes.append(Outcome([*outcome.rows, *sorted(row[0] for row in rows)], outcome.error, outcome.message))
     expected, ours = outcomes
-    counts = Counts(statements=1, failed=bool(expected.error))
+    counts = Counts(
+        statements=1, pruned_statements=int(pairs.skipped(spark, latest)[0] > 0), failed=bool(expected.error)
+    )
     if ours != expected:
         counts.differences.append(pairs.difference(expected, ours, f"{about}\n  {sql}"))
     return counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -12,8 +13,8 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 
 from tests.connectors import iceberg_api
 from tests.connectors.iceberg_api import properties
-from tests.connectors.pairs import Counts, Outcome, compare, compare_all, counts_of, difference, run
-from tests.connectors.queries import Relation, query, query_of_two
+from tests.connectors.pairs import Counts, Outcome, compare, compare_conditions, counts_of, difference, run, skipped
+from tests.connectors.queries import Relation, condition, query, query_of_two, shown
 from tests.connectors.statements import statement
 from tests.connectors.values import row_sql
 from tests.support import spark as sparks
@@ -41,22 +42,22 @@ PARTITIONS = (
 )
 WIDER = {"int": "BIGINT", "float": "DOUBLE", "decimal(9,2)": "DECIMAL(18,2)"}
 FILTERS = ("id", "k", "s", "uu", "d", "f", "g", "day", "ts", "nt", "bin", "st.a", "st.b", "st.c.x", "st.c.y")
-ALONE, AT_ONCE = 2, 40
+BATCHES, AT_ONCE, ALONE = 4, 20, 4
 
 
 def rounds(spark: SparkSession, home: Path, seed: int) -> Iterator[Counts]:
-    """Counts, again and again: of a statement, or of the queries of a version of a table."""
+    """Counts, again and again: of a statement, or of the queries of a version of a table. The table `seed` is first."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
-    for number in range(10**6):
-        yield from _Pair(spark, home, f"{seed}/{number}", number).rounds()
+    for number in count(seed):
+        yield from _Pair(spark, home, number).rounds()
 
 
 class _Pair:
     """Two tables that are equal. The second one is asked, and changed with pruning."""
 
-    def __init__(self, spark: SparkSession, home: Path, seed: str, number: int) -> None:
-        self.spark, self.home, self.seed, self.number = spark, home, seed, number
-        self.random = Random(seed)
+    def __init__(self, spark: SparkSession, home: Path, number: int) -> None:
+        self.spark, self.home, self.number = spark, home, number
+        self.random = Random(number)
         self.names = [f"lake.db.t{number}_{each}" for each in "ab"]
         self.version = self.random.choice((2, 3))
         self.values = self.random.randrange(1 << 30)
@@ -97,7 +98,7 @@ class _Pair:
         self.made.append(text)
 
     def about(self, *more: str) -> str:
-        return "\n  ".join([f"seed {self.seed}", *self.made, *more])
+        return "\n  ".join([f"seed {self.number}", *self.made, *more])
 
     @property
     def schema(self) -> T.StructType:
@@ -179,11 +180,12 @@ class _Pair:
         self.next += 20
         settings = random_settings(self.random)
         outcomes = []
+        _, latest = skipped(self.spark)
         for name, pruning in zip(self.names, (UNPRUNED, PRUNED), strict=True):
             with conf(self.spark, {**settings, **pruning}):
                 outcomes.append(run(partial(self.spark.sql, text.replace("{t}", name))))
         counts = counts_of(outcomes[1].plans)
-        counts.statements, counts.pruned_statements = 1, int(counts.skipped > 0)
+        counts.statements, counts.pruned_statements = 1, int(skipped(self.spark, latest)[0] > 0)
         counts.failed = int(bool(outcomes[0].error))
         with conf(self.spark, UNPRUNED):
             expected, ours = (
@@ -271,12 +273,14 @@ class _Pair:
         with conf(spark, UNPRUNED):
             table = Relation.of(spark, self.names[1] + version, random, hidden)
         settings = random_settings(random)
+        about = partial(self.about, str(settings))
         with conf(spark, settings):
-            many = [query(random, table) for _ in range(AT_ONCE)]
-            yield compare_all(spark, many, lambda text: self.about(str(settings), text))
-            alone = [query(random, table) for _ in range(ALONE)] + [query_of_two(random, table) for _ in range(ALONE)]
+            for _ in range(BATCHES):
+                conditions = [condition(random, table) for _ in range(AT_ONCE)]
+                yield compare_conditions(spark, table.name, shown(random, table), conditions, about)
+            alone = [query(random, table) for _ in range(ALONE)] + [query_of_two(random, table)]
             for text in alone:
-                yield compare(spark, partial(spark.sql, text), partial(self.about, str(settings), text))
+                yield compare(spark, partial(spark.sql, text), partial(about, text))
 
 
 def random_settings(random: Random) -> dict[str, str]:

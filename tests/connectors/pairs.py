@@ -101,26 +101,31 @@ def compare(spark: SparkSession, ask: Ask, about: Callable[[], str]) -> Counts:
     return counts
 
 
-def compare_all(spark: SparkSession, queries: Sequence[str], about: Callable[[str], str]) -> Counts:
-    """Run many queries off and on by one, which is much quicker than one by one. Each scans one table once."""
-    each = (f"SELECT {i} AS n, CAST(struct(*) AS STRING) AS r FROM ({query})" for i, query in enumerate(queries))
-    together = " UNION ALL ".join(each)
+def compare_conditions(
+    spark: SparkSession, source: str, shown: str, conditions: Sequence[str], about: Callable[[str], str]
+) -> Counts:
+    """Ask all conditions by one query, each by a scan of its own; and without pruning all of them by one scan.
 
-    def ask() -> DataFrame:
-        return spark.sql(together)
-
-    with conf(spark, UNPRUNED):
-        expected = run(ask)
-    if not expected.error:
+    `shown`: a struct. Of conditions that fail together, each is asked alone.
+    """
+    selects = [f"SELECT {i}, CAST({shown} AS STRING) FROM {source} WHERE {each}" for i, each in enumerate(conditions)]
+    truths = ", ".join(f"({each}) IS TRUE" for each in conditions)
+    try:
+        with conf(spark, UNPRUNED):
+            expected = spark.sql(f"SELECT CAST({shown} AS STRING), {truths} FROM {source}").collect()
         with conf(spark, PRUNED):
-            ours = run(ask)
-        if ours == expected:
-            scans = sum((counts_of((plan,), pairs=1) for plan in ours.plans), Counts())
-            return replace(scans, pairs=len(queries))
-    if len(queries) == 1:
-        return compare(spark, lambda: spark.sql(queries[0]), lambda: about(queries[0]))
-    half = len(queries) // 2
-    return compare_all(spark, queries[:half], about) + compare_all(spark, queries[half:], about)
+            frame = spark.sql(" UNION ALL ".join(selects))
+            ours = frame.collect()
+            plans = last_plan(frame)
+    except ERRORS:
+        alone = (compare(spark, partial(spark.sql, each), partial(about, each)) for each in selects)
+        return sum(alone, Counts())
+    counts = replace(sum((counts_of((plan,), pairs=1) for plan in plans), Counts()), pairs=len(conditions))
+    for i, select in enumerate(selects):
+        if sorted(row[1] for row in ours if row[0] == i) != sorted(row[0] for row in expected if row[i + 1]):
+            # A connector's own skipping loses rows too: NaN and -0.0 in Iceberg. What it gives for this query is right.
+            counts.differences += compare(spark, partial(spark.sql, select), partial(about, select)).differences
+    return counts
 
 
 def difference(expected: Outcome, ours: Outcome, about: str) -> str:
@@ -142,6 +147,25 @@ def _minus(rows: list[str], others: list[str]) -> Iterator[str]:
             left.remove(row)
         else:
             yield row
+
+
+def skipped(spark: SparkSession, after: int = -1) -> tuple[int, int]:
+    """How many row groups the queries skipped that began later than the query `after`, and the latest query.
+
+    These are also the queries that a statement runs by itself, which :func:`last_plan` does not know.
+    """
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    store = spark._jsparkSession.sharedState().statusStore()
+    count = store.executionsCount()
+    latest = store.executionsList(max(0, count - 20), 20)
+    total = 0
+    for query in (latest.apply(i) for i in range(latest.size())):
+        if query.executionId() > after >= 0:
+            values = store.executionMetrics(query.executionId())
+            metrics = (query.metrics().apply(i) for i in range(query.metrics().size()))
+            ids = [each.accumulatorId() for each in metrics if each.name().startswith("row groups skipped by")]
+            total += sum(int(values.apply(each).replace(",", "")) for each in ids if values.contains(each))
+    return total, latest.last().executionId() if count else 0
 
 
 def counts_of(plans: tuple[ScanSummary, ...], pairs: int = 0) -> Counts:

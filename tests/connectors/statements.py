@@ -16,13 +16,22 @@ SOURCE = "source_of_merge"
 def statement(spark: SparkSession, random: Random, table: Relation, seed: int, next_row: int) -> str:
     shape = random.random()
     if shape < 0.2:
-        return f"DELETE FROM {{t}} WHERE {condition(random, table)}"
+        return f"DELETE FROM {{t}} WHERE {_condition(random, table)}"
     if shape < 0.3:
         keys = ", ".join(f"({key})" for key in _keys(random, table, next_row))
         return f"DELETE FROM {{t}} WHERE id IN (SELECT k FROM (VALUES {keys}) s(k))"
     if shape < 0.55:
-        return f"UPDATE {{t}} SET {_assignments(random, table, seed)} WHERE {condition(random, table)}"
+        return f"UPDATE {{t}} SET {_assignments(random, table, seed)} WHERE {_condition(random, table)}"
     return _merge(spark, random, table, seed, next_row)
+
+
+def _condition(random: Random, table: Relation) -> str:
+    """About few rows, most times."""
+    if not table.rows or random.random() < 0.3:
+        return condition(random, table)
+    ids = ", ".join(str(row["id"]) for row in random.choices(table.rows, k=random.choice((1, 1, 3))))
+    also = f" AND ({condition(random, table)})" if random.random() < 0.3 else ""
+    return f"id IN ({ids}){also}"
 
 
 def _keys(random: Random, table: Relation, next_row: int) -> list[int]:
