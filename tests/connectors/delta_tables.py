@@ -35,6 +35,7 @@ from tests.support.spark import COMPILED, INTERPRETED, conf
 
 _SETTINGS = {
     "spark.sql.adaptive.enabled": ["true", "false"],
+    "spark.databricks.delta.stats.skipping": ["true", "false", "false", "false"],  # a job for each scan
     "spark.sql.parquet.enableVectorizedReader": ["true", "false"],
     "spark.sql.parquet.enableNestedColumnVectorizedReader": ["true", "false"],
     "spark.sql.files.maxPartitionBytes": ["20kb", "128mb"],
