@@ -80,6 +80,7 @@ def test_a_sound_session(pruned: SparkSession, tmp_path: Path) -> None:
     assert all(line.startswith("ok ") for line in lines)
     assert f"executors: 1 of 1 have the jar of bloomparquet {bp.__version__}" in str(report)
     assert f"planner: {sys.executable}, Python " in str(report)
+    assert "extension: installed by attach; a small file is planned" in str(report)
     assert f"{tmp_path / 'p'}: 1 row group in 1 file, planned in" in str(report)
     assert f"{tmp_path / 'a.orc'}: 1 stripe in 1 file, planned in" in str(report)
     assert f"read {(tmp_path / 'a.orc').as_uri()}" in str(report)

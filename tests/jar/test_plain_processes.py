@@ -128,6 +128,7 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     assert "PROBLEM" not in checked, checked
     assert "executors: 2 of 2 have the jar of bloomparquet" in checked
     assert "executors: 2 of 2 read file:" in checked
+    assert "extension: installed by Spark, from the jar in the session's settings" in checked
     deadline = time.monotonic() + 60
     while _is_running(planner):
         assert time.monotonic() < deadline, f"the planner, process {planner}, was left behind"

@@ -14,7 +14,7 @@ import urllib.parse
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +144,7 @@ def _checks(spark: SparkSession, paths: tuple[str, ...]) -> Iterator[SetupCheck]
     planner = _planner(setup["python"], setup["pythonPath"])
     yield planner
     if planner.ok:
-        yield _trial(spark)
+        yield _trial(spark, _paths(setup["jars"])[0].name)
     for path in paths:
         yield from _path(spark, bridge, path)
 
@@ -176,12 +176,17 @@ def _server(spark: SparkSession) -> Iterator[SetupCheck]:
 
 def _other_jars(urls: list[str]) -> Iterator[SetupCheck]:
     """Equal copies are no problem: Spark copies the jars of ADD JAR."""
-    jars = [Path(urllib.parse.unquote(url.removeprefix("jar:file:").partition("!/")[0])) for url in urls]
+    jars = _paths(urls)
     for other in jars[1:]:
         if not (jars[0].is_file() and other.is_file() and filecmp.cmp(jars[0], other, shallow=False)):
             text = f"two jars of bloomparquet that differ, {jars[0]} and {other}"
             remedy = "Name one in spark.jars, spark.jars.packages or spark.driver.extraClassPath, and remove the other"
             yield SetupCheck("driver", False, text, remedy)
+
+
+def _paths(urls: list[str]) -> list[Path]:
+    """The jars of URLs of a class."""
+    return [Path(urllib.parse.unquote(url.removeprefix("jar:file:").partition("!/")[0])) for url in urls]
 
 
 def _executors(spark: SparkSession, bridge: Any, file: str) -> Iterator[SetupCheck]:
@@ -242,7 +247,7 @@ def _planner(interpreter: str, python_path: str) -> SetupCheck:
     return SetupCheck("planner", is_own, text, "" if is_own else remedy)
 
 
-def _trial(spark: SparkSession) -> SetupCheck:
+def _trial(spark: SparkSession, jar: str) -> SetupCheck:
     """The plan of a small local file: the session's rules, the planner's process and its protocol."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -251,7 +256,16 @@ def _trial(spark: SparkSession) -> SetupCheck:
         path = Path(folder) / "check.parquet"
         pq.write_table(pa.table({"id": [1, 3]}), path)
         frame = spark.read.schema("id bigint").parquet(path.as_uri()).where("id = 4")
-        return _plan(frame, "extension")
+        planned = _plan(frame, "extension")
+    if not planned.ok:
+        return planned
+    settings = spark.sparkContext.getConf()
+    by = "attach"
+    if "io.bloomparquet" in settings.get("spark.sql.extensions", ""):
+        by = "spark.sql.extensions"
+    elif jar in settings.get("spark.jars", "") + settings.get("spark.driver.extraClassPath", ""):
+        by = "Spark, from the jar in the session's settings"
+    return replace(planned, text=f"installed by {by}; a small file is planned")
 
 
 def _plan(frame: DataFrame, subject: str) -> SetupCheck:
