@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,38 @@ def test_columns_are_read_together_where_many_rows_match(tmp_path: Path, monkeyp
     assert bp.read_table(path, "shown > 0").num_rows == 25_002
     others = ["a", "b", "c"]
     assert columns[:4] == [["shown"], others, ["shown", *others], ["shown"]]
+
+
+def test_pyarrow_opens_a_local_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened, open_file = tmp_path / "x.parquet", list[object](), ParquetFileReader._open
+    pq.write_table(pa.table({"x": np.arange(20), "y": np.arange(20)}), path, row_group_size=1)
+
+    def noted(self: ParquetFileReader, *arguments: Any) -> pq.ParquetFile:
+        opened.append(self)
+        return open_file(self, *arguments)
+
+    monkeypatch.setattr(ParquetFileReader, "_open", noted)
+    assert bp.read_table(path, "x >= 5 AND y < 15")["x"].to_pylist() == [*range(5, 15)]
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize(("rows", "in_threads"), [(100_000, False), (2_000_000, True)])
+def test_threads_read_only_many_bytes_of_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, in_threads: bool
+) -> None:
+    """Of 0.8 MB and of 16 MB, in which one value is searched."""
+    path, used = tmp_path / "x.parquet", list[str]()
+    numbers = np.random.default_rng(0).permutation(rows)
+    pq.write_table(
+        pa.table({"x": numbers, "y": numbers}), path, row_group_size=rows, use_dictionary=False, compression="none"
+    )
+
+    def noted(self: ParquetFileReader, start: int, end: int) -> bytes:
+        used.append(threading.current_thread().name)
+        return read_bytes(self, start, end)
+
+    read_bytes = ParquetFileReader._read_bytes
+    monkeypatch.setattr(ParquetFileReader, "_read_bytes", noted)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    assert bp.read_table(path, f"x = {rows - 1}").num_rows == 1
+    assert (set(used) != {threading.current_thread().name}) is in_threads

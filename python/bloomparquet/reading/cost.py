@@ -20,11 +20,12 @@ _GAPS = 4
 _FEW_ROWS = 128  # one row of so many: while fewer match, the columns of the condition are read first
 _PAGE = 1 << 20
 _MOST_PAGES = 0.9
-_LEAST_COLUMN = 16 << 10
+_LEAST_COLUMN = 64 << 10
 _LEAST_SEARCHED = 512 << 10
 _MOST_SEARCHED = 4
 _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
+_PAGE_THREADS_PAY = 12 << 20
 _PART_BYTES = 32 << 20
 _AHEAD_BYTES = 256 << 20
 
@@ -72,6 +73,11 @@ def threads_for(size: int, storage: Storage) -> int:
         return storage.threads
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(processors, _MOST_PROCESSORS) if size > _THREADS_PAY else 1
+
+
+def threads_for_pages(size: int, storage: Storage) -> int:
+    """How many threads read pages with `size` bytes of one row group. Between pages, only one thread runs Python."""
+    return threads_for(size, storage) if storage.threads > 1 or size > _PAGE_THREADS_PAY else 1
 
 
 def parts(sizes: Sequence[int]) -> Iterator[slice]:

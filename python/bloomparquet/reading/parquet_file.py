@@ -22,7 +22,7 @@ from bloomparquet.parquet.values.encoding import plain_values
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.calendars import legacy_calendar_columns
-from bloomparquet.reading.cost import reads_pages, searches, threads_for
+from bloomparquet.reading.cost import reads_pages, searches, threads_for_pages
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import ReadBytes, in_threads, prefetch
@@ -46,6 +46,7 @@ class ParquetFileReader:
         self._pages: dict[tuple[int, int], ColumnPages] = {} if self._is_remote else footer.pages
         self._int96 = int96_columns(self.schema)
         self._numbers = {node.name: number for number, node in enumerate(self.schema.root.children)}
+        self._opened: pq.ParquetFile | None = None
         if footer.crypto is None:
             self._source, self._metadata = storage.open_file(path), footer.to_arrow()
 
@@ -60,8 +61,7 @@ class ParquetFileReader:
         if self.amounts is not None:
             self._count(self.amounts, unit, names)
         if self._footer.crypto is None:
-            file = self._open(self._source, self._metadata)
-            batches = _all_rows(file, unit, self._footer.rows[unit], names)
+            batches = _all_rows(self._file(), unit, self._footer.rows[unit], names)
         else:
             batches = self._read_encrypted(unit, names)
         with located(f"{self.path}: row group {unit}"):
@@ -90,7 +90,9 @@ class ParquetFileReader:
                 return None
             sizes: list[int] = []
             read = _noting(sizes, self._read_bytes)
-            rows = rows_of_pages_with(pages.chunks[0], plain, read, threads_for(size, self.storage))
+            chunk = pages.chunks[0]
+            threads = threads_for_pages(int(chunk.end[-1] - chunk.start[0]), self.storage)
+            rows = rows_of_pages_with(chunk, plain, read, threads)
             if self.amounts is not None:
                 self.amounts.add_pages(column, sizes)
             return None if len(rows) == self._footer.rows[unit] else rows
@@ -120,11 +122,13 @@ class ParquetFileReader:
             read = prefetch(self.storage, read, list(chain(*indexes.values())))
             # Without an index, each header would be a request.
             pages = [self._find_pages(unit, number, read) if indexes[number] else None for number in numbers]
-            extents = [extent for column in pages if column is not None for extent in column.extents(rows)]
-            read = prefetch(self.storage, read, extents)
         else:
             pages = [self._find_pages(unit, number, read) for number in numbers]
-        work, threads = partial(self._read_column, rows, read), threads_for(self.size_of(unit, columns), self.storage)
+        extents = [extent for column in pages if column is not None for extent in column.extents(rows)]
+        if self._is_remote:
+            read = prefetch(self.storage, read, extents)
+        threads = threads_for_pages(sum(end - start for start, end in extents), self.storage)
+        work = partial(self._read_column, rows, read)
         decoded = in_threads(threads, work, list(zip(columns, pages, strict=True)))
         arrays = {name: values for name, values in zip(columns, decoded, strict=True) if values is not None}
         if self._int96 and arrays:
@@ -167,6 +171,15 @@ class ParquetFileReader:
     def _read_bytes(self, start: int, end: int) -> bytes:
         data: bytes = self._source.read_at(end - start, start)
         return data
+
+    def _file(self) -> pq.ParquetFile:
+        """The file, in pyarrow. It is a new one for each read of a remote file: the bytes that pyarrow reads ahead stay
+        in its memory."""
+        if self._is_remote:
+            return self._open(self._source, self._metadata)
+        if self._opened is None:
+            self._opened = self._open(self._source, self._metadata)
+        return self._opened
 
     def _open(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.ParquetFile:
         return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote)
