@@ -47,7 +47,7 @@ _SETTINGS = {
 VERSIONS = "'delta.minReaderVersion' = '3', 'delta.minWriterVersion' = '7'"
 _NAMES = ["a", "b", "c", "x.y", "Größe", "B2"]
 _FIELDS = ["a", "b", "t", "u"]
-_BATCHES, _QUERIES, _JOINS, _STATEMENTS = 3, 20, 3, 3
+_BATCHES, _QUERIES, _JOINS, _STATEMENTS = 3, 20, 3, 6
 
 
 def rounds(spark: SparkSession, home: Path, seed: int) -> Iterator[Counts]:

@@ -42,7 +42,7 @@ PARTITIONS = (
 )
 WIDER = {"int": "BIGINT", "float": "DOUBLE", "decimal(9,2)": "DECIMAL(18,2)"}
 FILTERS = ("id", "k", "s", "uu", "d", "f", "g", "day", "ts", "nt", "bin", "st.a", "st.b", "st.c.x", "st.c.y")
-BATCHES, AT_ONCE, ALONE = 4, 20, 4
+BATCHES, AT_ONCE, ALONE = 2, 20, 2
 
 
 def rounds(spark: SparkSession, home: Path, seed: int) -> Iterator[Counts]:
@@ -76,7 +76,7 @@ class _Pair:
         marks: list[str] = []
         yield from self.ask("")
         for step in range(random.randint(3, 6)):
-            for _ in range(random.randint(1, 3)):
+            for _ in range(random.randint(2, 5)):
                 yield self.change()
             with conf(self.spark, UNPRUNED):
                 if random.random() < 0.3:
@@ -126,7 +126,7 @@ class _Pair:
         for each in ("delete", "update", "merge"):
             more[f"write.{each}.mode"] = mode if random.random() < 0.7 else "merge-on-read"
         if random.random() < 0.5:
-            more["write.parquet.dict-size-bytes"] = 1  # filters instead of dictionaries
+            more["write.parquet.dict-size-bytes"] = 64  # filters instead of dictionaries; parquet-java's least
         listed = properties(FILTERS, random.choice((40, 100, 250)), **more)
         partitioned = f"PARTITIONED BY ({self.partition})" if self.partition and not self.added else ""
         if self.added:
@@ -158,14 +158,14 @@ class _Pair:
     def change(self) -> Counts:
         """A statement, or a change of the schema, or new rows."""
         random, shape = self.random, self.random.random()
-        if shape < 0.5:
+        if shape < 0.7:
             return self.run_statement()
         with conf(self.spark, UNPRUNED):
-            if shape < 0.65:
+            if shape < 0.8:
                 self.append(random.randint(50, 600))
-            elif shape < 0.93:
+            elif shape < 0.95:
                 self.evolve()
-            elif shape < 0.97:
+            elif shape < 0.98:
                 self.sql(
                     "CALL lake.system.rewrite_data_files(table => '{short}', options => map('rewrite-all', 'true'))"
                 )
