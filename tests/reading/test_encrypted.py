@@ -46,9 +46,14 @@ def test_all_rows_of_all_types_are_read(secret: Secret, algorithm: str, plaintex
     assert_same(bp.read_table(secret.path, keys=bp.Keys(key)), expected)
 
 
+def same_values(one: pa.Table, other: pa.Table) -> bool:
+    """Whatever the dictionaries: each row group of the encrypted file is read apart."""
+    return one.unify_dictionaries().equals(other.unify_dictionaries())
+
+
 def assert_same(result: pa.Table, expected: pa.Table) -> None:
     assert result.num_rows == ROWS
-    assert result.equals(expected)
+    assert same_values(result, expected)
     assert result.schema.equals(expected.schema, check_metadata=True)
 
 
@@ -64,7 +69,7 @@ def test_predicates_and_columns_work_as_in_plain_files(secret: Secret, encoding:
     where, columns = "id IN (7, 650, 5000) OR struct.b.c = '11' OR word = 'word 3' AND id > 1100", ["list", "id"]
     for chosen in (columns, [], None):
         result = bp.read_table(secret.path, where, columns=chosen, keys=secret.keys())
-        assert result.equals(bp.read_table(secret.plain, where, columns=chosen))
+        assert same_values(result, bp.read_table(secret.plain, where, columns=chosen))
         assert result.num_rows == 4
     batches = list(bp.scan_batches(secret.path, "id < 400", columns=["word"], keys=secret.keys()))
     assert pa.Table.from_batches(batches)["word"].to_pylist() == TABLE["word"].to_pylist()[:400]

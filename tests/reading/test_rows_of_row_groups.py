@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.reading import cost
 from bloomparquet.reading.parquet_file import ParquetFileReader
 from tests.support.events import write
 
@@ -84,7 +87,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
         monkeypatch.setattr(ParquetFileReader, name, recorded)
 
-    record("read", lambda unit, columns: (unit, sorted(columns)))
+    record("read", lambda units, columns: (list(units), sorted(columns)))
     record("read_rows", lambda unit, columns, rows: (unit, sorted(columns), rows.tolist()))
     return reads
 
@@ -99,12 +102,12 @@ def parquet(tmp_path: Path) -> str:
 def test_without_a_match_only_the_condition_is_read(parquet: str, reads: list[tuple[str, Any]]) -> None:
     absent = (ROWS + 1) * 7919 % 100_003
     assert bp.read_table(parquet, f"id = {absent} AND number >= 0").num_rows == 0
-    assert sorted(reads) == [("read", (unit, ["id", "number"])) for unit in range(3)]
+    assert sorted(reads) == [("read", (units, ["id", "number"])) for units in ([0], [1, 2])]
 
 
 def test_other_columns_are_read_at_the_matching_rows(parquet: str, reads: list[tuple[str, Any]]) -> None:
     assert bp.read_table(parquet, "number = 30001", ["text", "part"]).num_rows == 1
-    assert sorted(reads) == [("read", (1, ["number"])), ("read_rows", (1, ["part", "text"], [5_001]))]
+    assert sorted(reads) == [("read", ([1], ["number"])), ("read_rows", (1, ["part", "text"], [5_001]))]
 
 
 def test_single_rows_cost_few_bytes(parquet: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +127,12 @@ def test_single_rows_cost_few_bytes(parquet: str, monkeypatch: pytest.MonkeyPatc
 
 def test_a_count_reads_no_column_without_a_condition(parquet: str, reads: list[tuple[str, Any]]) -> None:
     assert bp.count(parquet) == ROWS
-    assert reads == [("read", (unit, [])) for unit in range(3)]
+    assert reads == [("read", (units, [])) for units in ([0], [1, 2])]
 
 
 def test_a_limit_stops_the_reading(parquet: str, reads: list[tuple[str, Any]]) -> None:
     assert bp.read_table(parquet, limit=10).num_rows == 10
-    assert [unit for _, (unit, _) in reads] == [0]
+    assert [units for _, (units, _) in reads] == [[0]]
 
 
 @pytest.mark.parametrize("limit", [-1, "3", 1.5])
@@ -141,17 +144,17 @@ def test_a_wrong_limit_is_an_error(parquet: str, limit: Any) -> None:
 def test_columns_are_read_together_where_many_rows_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first row group all rows match, in the others one."""
     path, read, columns = tmp_path / "x.parquet", ParquetFileReader.read, list[list[str] | None]()
-    shown = [1] * 25_000 + ([1] + [0] * 24_999) * 2
-    table = pa.table({"shown": shown, **{name: np.random.default_rng(0).random(75_000) for name in "abc"}})
-    pq.write_table(table, path, row_group_size=25_000)
+    shown = [1] * 40_000 + ([1] + [0] * 39_999) * 2
+    table = pa.table({"shown": shown, **{name: np.random.default_rng(0).random(120_000) for name in "abc"}})
+    pq.write_table(table, path, row_group_size=40_000)
 
-    def noted(self: ParquetFileReader, unit: int, names: list[str] | None) -> Any:
+    def noted(self: ParquetFileReader, units: Sequence[int], names: list[str] | None) -> Any:
         columns.append(names)
-        return read(self, unit, names)
+        return read(self, units, names)
 
     monkeypatch.setattr(ParquetFileReader, "read", noted)
     monkeypatch.setattr("bloomparquet.reading.scan.threads_for", lambda *_: 1)
-    assert bp.read_table(path, "shown > 0").num_rows == 25_002
+    assert bp.read_table(path, "shown > 0").num_rows == 40_002
     others = ["a", "b", "c"]
     assert columns[:4] == [["shown"], others, ["shown", *others], ["shown"]]
 
@@ -189,3 +192,46 @@ def test_threads_read_only_many_bytes_of_pages(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
     assert bp.read_table(path, f"x = {rows - 1}").num_rows == 1
     assert (set(used) != {threading.current_thread().name}) is in_threads
+
+
+SMALL = np.arange(2_000)
+CONDITIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "n = 7 OR n = 160 OR n = 1999": lambda n: (n == 7) | (n == 160) | (n == 1999),
+    "n = 1999": lambda n: n == 1999,
+    "n >= 149 AND n < 152": lambda n: (n >= 149) & (n < 152),
+    "n < 0": lambda n: n < 0,
+    "n >= 0": lambda n: n >= 0,
+    "n < 150 OR n >= 900 AND n < 1500": lambda n: (n < 150) | (n >= 900) & (n < 1500),
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A file of 14 row groups of 150 rows."""
+    texts = pa.array([None if i % 7 == 0 else f"t{i}" for i in range(2_000)])
+    pq.write_table(pa.table({"n": SMALL, "t": texts}), tmp_path / "x.parquet", row_group_size=150)
+    return tmp_path / "x.parquet"
+
+
+@pytest.mark.parametrize("where", CONDITIONS)
+@pytest.mark.parametrize("gaps", [0, 1 << 40], ids=["condition first", "all columns"])
+@pytest.mark.parametrize("deleted", [[], [0, 7, 150, 160, 1_400, 1_999]])
+def test_small_row_groups_are_read_together(
+    small: Path, monkeypatch: pytest.MonkeyPatch, where: str, gaps: int, deleted: list[int]
+) -> None:
+    """Each row has its own values, also behind row groups that are skipped."""
+    monkeypatch.setattr(cost, "_GAPS", gaps)
+    deletes = SimpleNamespace(read=lambda _: np.array(deleted, np.int64))
+    dataset = replace(bp.Dataset.open(small), deletes=(deletes,) if deleted else ())
+    expected = SMALL[CONDITIONS[where](SMALL) & ~np.isin(SMALL, deleted)].tolist()
+    rows = [{"n": n, "t": None if n % 7 == 0 else f"t{n}"} for n in expected]
+    for limit in (None, 1, 3):
+        assert dataset.read_table(where, limit=limit).to_pylist() == rows[:limit]
+
+
+def test_row_groups_that_are_read_together_have_few_rows(small: Path, reads: list[tuple[str, Any]]) -> None:
+    assert bp.read_table(small, columns=["n"])["n"].to_pylist() == SMALL.tolist()
+    assert [units for _, (units, _) in reads] == [[0], [*range(1, 14)]]
+    assert [*cost.together([40_000, 30_000, 30_000, 10_000, 70_000])] == [
+        slice(0, 1), slice(1, 3), slice(3, 4), slice(4, 5),
+    ]  # fmt: skip

@@ -46,7 +46,7 @@ def test_every_flipped_byte_of_every_chunk_is_an_error(secret: Secret) -> None:
         for at in range(start, end, 3):
             path.write_bytes(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :])
             with pytest.raises(bp.EncryptionError, match=rf"twins\.parquet: row group {row_group}, column {column}: "):
-                list(ParquetFileReader(storage, str(path), footer).read(row_group, [column]))
+                list(ParquetFileReader(storage, str(path), footer).read([row_group], [column]))
     path.write_bytes(whole)
     assert bp.read_table(path, keys=keys).num_rows == 40
 

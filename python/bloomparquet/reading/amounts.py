@@ -20,9 +20,9 @@ class ReadAmounts:
         self._pages: Counter[str] = Counter()
         self._page_bytes: Counter[str] = Counter()
 
-    def add_unit(self) -> None:
+    def add_units(self, number: int) -> None:
         with self._lock:
-            self.units += 1
+            self.units += number
 
     def add_whole(self, column: str, size: int) -> None:
         """Count a column chunk of `size` bytes, which was read whole."""

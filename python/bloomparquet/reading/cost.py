@@ -27,6 +27,7 @@ _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
 _PAGE_THREADS_PAY = 12 << 20
 _PART_BYTES = 32 << 20
+_ROWS_TOGETHER = 64 << 10
 _AHEAD_BYTES = 256 << 20
 
 
@@ -89,6 +90,18 @@ def parts(sizes: Sequence[int]) -> Iterator[slice]:
             start, total = i, 0
         total += size
     yield slice(start, len(sizes))
+
+
+def together(rows: Sequence[int]) -> Iterator[slice]:
+    """Row groups of a part that are decoded at once, given their `rows`: the decoding of a small one takes less time
+    than to begin it. The first one is alone, for those who ask for few rows."""
+    start = total = 0
+    for i, count in enumerate(rows):
+        if i > start and (start == 0 or total + count > _ROWS_TOGETHER):
+            yield slice(start, i)
+            start, total = i, 0
+        total += count
+    yield slice(start, len(rows))
 
 
 def read_ahead(

@@ -16,7 +16,7 @@ from bloomparquet.query.arrow_values import from_bools, to_bools
 from bloomparquet.query.predicate import And, Eq, In, Predicate, RowTest
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import collation_error
-from bloomparquet.reading.cost import MatchedShare, reads_condition_first
+from bloomparquet.reading.cost import MatchedShare, reads_condition_first, together
 from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
 from bloomparquet.storage.forks import new_lock
@@ -41,7 +41,7 @@ class FileScan:
 
     * `result`: the columns to return.
     * `constants`: one row, the partition values of the file.
-    * `first_rows`: the position in the file of each row group's first row.
+    * `rows`: how many each row group of the file has.
     * `deleted`: the positions of the deleted rows, ascending; None if there are none.
     * `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition.
 
@@ -55,13 +55,13 @@ class FileScan:
         result: pa.Schema,
         condition: Condition | None,
         constants: pa.Table,
-        first_rows: NDArray[np.int64],
+        rows: NDArray[np.int64],
         deleted: NDArray[np.int64] | None,
         for_spark: bool,
     ) -> None:
         self._reader, self._columns, self._result, self._condition = reader, columns, result, condition
         self._constants = dict(zip(constants.column_names, constants.columns, strict=True))
-        self._first_rows, self._deleted = first_rows, deleted
+        self._rows, self._deleted = rows, deleted
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
         # A column that is named twice is read once.
@@ -77,41 +77,67 @@ class FileScan:
         shown = result.names if for_spark and legacy else ()
         self._legacy_shown = [name for name in shown if columns.stored_name(name) in legacy]
 
-    def read(self, unit: int) -> Iterator[pa.RecordBatch]:
-        """The matching rows of a row group, in order."""
+    def read(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The matching rows of row groups of a part, in order."""
+        for some in together(self._rows[units].tolist()):
+            yield from self._read_together(units[some])
+
+    def _read_together(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         reader, condition = self._reader, self._condition
+        if reader.amounts is not None:
+            reader.amounts.add_units(len(units))
         is_apart = condition is not None and bool(self._other_names) and not condition.matched.is_large
-        if is_apart and reads_condition_first(reader.size_of(unit, self._other_names), reader.storage):
-            batches = self._read_apart(unit)
+        if is_apart and reads_condition_first(self._size_of_others(units), reader.storage):
+            batches = self._read_apart(units)
         else:
-            batches = (batch.select(self._result.names) for batch, _ in self._match(unit, self._all))
+            batches = (batch.select(self._result.names) for batch, _ in self._match(units, self._all))
         for batch in batches:
             for name in self._legacy_shown:
                 require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
             yield batch
 
-    def _read_apart(self, unit: int) -> Iterator[pa.RecordBatch]:
+    def _size_of_others(self, units: Sequence[int]) -> int:
+        return sum(self._reader.size_of(unit, self._other_names) for unit in units)
+
+    def _read_apart(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows, by reading the columns of the condition first."""
-        reader, condition = self._reader, self._condition
+        condition = self._condition
         assert condition is not None
-        matches = list(self._match(unit, condition.columns))
+        matches = list(self._match(units, condition.columns))
         if not matches:
             return
         tested = pa.concat_batches([batch for batch, _ in matches])
         rows, start = np.concatenate([rows for _, rows in matches]), 0
-        for stored in reader.read_rows(unit, self._other_names, rows):
+        for stored in self._read_others(units, rows):
             others, part = self._convert(stored, self._others), tested.slice(start, stored.num_rows)
             columns = {name: batch.column(name) for batch in (part, others) for name in batch.schema.names}
             yield pa.RecordBatch.from_arrays([columns[name] for name in self._result.names], schema=self._result)
             start += stored.num_rows
 
-    def _match(self, unit: int, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        """The columns `schema` of a row group, in batches of matching rows; and the positions of these rows in it."""
-        names, possible = self._stored_names(schema), self._find_rows(unit)
+    def _read_others(self, units: Sequence[int], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The columns that are not tested, at the positions `rows` in `units`."""
+        ends = np.cumsum(self._rows[units])
+        bounds = [0, *np.searchsorted(rows, ends).tolist()]
+        for i, unit in enumerate(units):
+            first, last = bounds[i : i + 2]
+            if first < last:
+                start = ends[i] - self._rows[unit]
+                yield from self._reader.read_rows(unit, self._other_names, rows[first:last] - start)
+
+    def _positions_in_file(self, units: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The positions in the file of the `rows` of `units`."""
+        counts = self._rows[units]
+        ends, ends_in_file = np.cumsum(counts), np.cumsum(self._rows)[units]
+        unit = np.searchsorted(ends, rows, side="right")
+        return rows + (ends_in_file - ends)[unit]
+
+    def _match(self, units: Sequence[int], schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """The columns `schema` of row groups, in batches of matching rows; and the positions of these rows in them."""
+        names, possible = self._stored_names(schema), self._find_rows(units[0]) if len(units) == 1 else None
         if possible is None:
-            stored_batches = self._reader.read(unit, names)
+            stored_batches = self._reader.read(units, names)
         elif len(possible):
-            stored_batches = self._reader.read_rows(unit, names, possible)
+            stored_batches = self._reader.read_rows(units[0], names, possible)
         else:
             return
         matched, end = [np.zeros(0, np.int64)], 0
@@ -122,7 +148,7 @@ class FileScan:
                 require_gregorian(stored.column(name), f"{self._reader.path}: column {name}", NO_CONDITION)
             batch = self._convert(stored, schema)
             if self._deleted is not None:
-                live = ~np.isin(rows + self._first_rows[unit], self._deleted, assume_unique=True)
+                live = ~np.isin(self._positions_in_file(units, rows), self._deleted, assume_unique=True)
                 batch, rows = batch.filter(from_bools(live)), rows[live]
             if self._condition is not None:
                 with located(self._reader.path):
@@ -134,7 +160,7 @@ class FileScan:
             if batch.num_rows:
                 yield batch, rows
         if self._condition is not None and possible is None and end:
-            size = self._reader.size_of(unit, self._other_names) // max(len(self._other_names), 1)
+            size = self._size_of_others(units) // max(len(self._other_names), 1)
             self._condition.matched.note(np.concatenate(matched), end, size)
 
     def _find_rows(self, unit: int) -> NDArray[np.int64] | None:
@@ -171,11 +197,12 @@ class OpenFile:
     _lock: AbstractContextManager[bool, None] = field(default_factory=new_lock)
     _scan: FileScan | None = None
 
-    def scan(self) -> FileScan:
+    def read(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The matching rows of some row groups, in order."""
         with self._lock:
             if self._scan is None:
                 self._scan = self.open_scan()
-            return self._scan
+        yield from self._scan.read(units)
 
 
 def wanted_values(where: Predicate, names: Sequence[str]) -> tuple[str, Sequence[Any]] | None:

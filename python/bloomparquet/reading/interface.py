@@ -65,8 +65,9 @@ class FileReader(Protocol):
     def size_of(self, unit: int, columns: Sequence[str]) -> int:
         """About how many bytes `columns` of a row group or stripe have in the file."""
 
-    def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of a row group or stripe. Raises FormatError if it has not as many as the footer says."""
+    def read(self, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows of row groups or stripes, in this order. Raises FormatError if one has not as many as the footer
+        says."""
 
     def find_rows(
         self, unit: int, column: str, values: Sequence[Any], timezone: str | None

@@ -51,14 +51,14 @@ class OrcFileReader:
     def size_of(self, unit: int, columns: Sequence[str]) -> int:
         return self._tail.stripes[unit].length * len(columns) // len(self.schema.root.children)
 
-    def read(self, unit: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return rows.read_stripes(self.storage, self._tail, [unit], columns, source=self._source)
+    def read(self, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return rows.read_stripes(self.storage, self._tail, units, columns, source=self._source)
 
     def find_rows(self, unit: int, column: str, values: Sequence[Any], timezone: str | None) -> None:
         return None
 
     def read_rows(self, unit: int, columns: Sequence[str], positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        return rows_of(self.read(unit, columns), positions)
+        return rows_of(self.read([unit], columns), positions)
 
 
 class OrcReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -55,23 +55,37 @@ class ParquetFileReader:
         wanted = sum(leaf.path[0] in names for leaf in leaves)
         return (self._footer.sizes[unit] or 0) * wanted // max(len(leaves), 1)
 
-    def read(self, unit: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def read(self, units: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """See the protocol. `columns` None: all columns."""
         names = None if columns is None else list(columns)
         if self.amounts is not None:
-            self._count(self.amounts, unit, names)
+            for unit in units:
+                self._count(self.amounts, unit, names)
+        batches: Iterable[pa.RecordBatch] | None = None
+        if len(units) > 1 and self._footer.crypto is None:
+            rows = sum(self._footer.rows[unit] for unit in units)
+            # Else they are read one after another, which says what is wrong; a dictionary in a struct is read so too.
+            with suppress(FormatError, OSError, pa.ArrowException):
+                # Where pyarrow stops at an empty page, other rows of a column follow: only the count of all shows it.
+                batches = list(self._checked(_all_rows(self._file(), units, rows, names), names))
+        yield from chain.from_iterable(self._read_one(unit, names) for unit in units) if batches is None else batches
+
+    def _read_one(self, unit: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:
         if self._footer.crypto is None:
-            batches = _all_rows(self._file(), unit, self._footer.rows[unit], names)
+            batches = _all_rows(self._file(), [unit], self._footer.rows[unit], names)
         else:
             batches = self._read_encrypted(unit, names)
         with located(f"{self.path}: row group {unit}"):
-            for batch in batches:
-                if absent := set(names or ()).difference(batch.schema.names):
-                    raise FormatError(
-                        f"column {quoted(min(absent))} is a group without leaf columns, and has no values; "
-                        "read other columns of this file"
-                    )
-                yield cast_int96(batch, self._int96) if self._int96 else batch
+            yield from self._checked(batches, names)
+
+    def _checked(self, batches: Iterable[pa.RecordBatch], names: list[str] | None) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if absent := set(names or ()).difference(batch.schema.names):
+                raise FormatError(
+                    f"column {quoted(min(absent))} is a group without leaf columns, and has no values; "
+                    "read other columns of this file"
+                )
+            yield cast_int96(batch, self._int96) if self._int96 else batch
 
     def find_rows(
         self, unit: int, column: str, values: Sequence[Any], timezone: str | None
@@ -106,7 +120,7 @@ class ParquetFileReader:
             yield pa.RecordBatch.from_arrays(list(pages.values()), names=list(pages))
             return
         start = 0
-        for batch in rows_of(self.read(unit, whole), rows):
+        for batch in rows_of(self.read([unit], whole), rows):
             arrays = {name: column.slice(start, batch.num_rows) for name, column in pages.items()}
             arrays |= zip(batch.schema.names, batch.columns, strict=True)
             yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
@@ -189,7 +203,7 @@ class ParquetFileReader:
         data, metadata = images.read(row_group, ReadCount())
         try:
             file = self._open(pa.BufferReader(data), metadata)
-            yield from _all_rows(file, 0, self._footer.rows[row_group], columns)
+            yield from _all_rows(file, [0], self._footer.rows[row_group], columns)
         except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
             raise FormatError(first_line(error)) from error
 
@@ -204,27 +218,29 @@ def _noting(sizes: list[int], read: ReadBytes) -> ReadBytes:
     return read_noted
 
 
-def _all_rows(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-    """The batches of one row group. FormatError unless pyarrow reads as many `rows` as the row group has.
+def _all_rows(
+    file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches of row groups. FormatError unless pyarrow reads as many `rows` as they have.
 
     pyarrow reads no further in a column when it finds an empty data page where a batch begins.
     """
     read = 0
     try:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=columns):
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=row_groups, columns=columns):
             read += batch.num_rows
             yield batch
     except pa.ArrowInvalid as error:  # columns or fields of different lengths, among others
-        raise FormatError(_incomplete(file, row_group, rows, columns) or first_line(error)) from error
+        raise FormatError(_incomplete(file, row_groups, rows, columns) or first_line(error)) from error
     if read != rows:
-        raise FormatError(_incomplete(file, row_group, rows, columns) or _counts(read, rows))
+        raise FormatError(_incomplete(file, row_groups, rows, columns) or _counts(read, rows))
 
 
-def _incomplete(file: pq.ParquetFile, row_group: int, rows: int, columns: list[str] | None) -> str | None:
+def _incomplete(file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: list[str] | None) -> str | None:
     """A message that names the first column of which pyarrow cannot read all `rows`; None if there is none."""
     for name in file.schema_arrow.names if columns is None else columns:
         try:
-            read = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=[name]))
+            read = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=[name]))
         except pa.ArrowInvalid as error:
             return f"column {name}: expected {rows} rows; pyarrow cannot read them: {first_line(error)}"
         if read != rows:

@@ -355,14 +355,8 @@ class _Scan:
             for part in of_file:
                 is_last = [True, *[False] * (len(part.jobs) - 1)].pop
                 files = [shared if storage.shares_open_files else OpenFile(open_scan) for _ in part.jobs]
-                reads = [self._read_units(file, units) for file, units in zip(files, part.jobs, strict=True)]
+                reads = [file.read(units) for file, units in zip(files, part.jobs, strict=True)]
                 yield [checked(storage, listed[file_index], read, is_last) for read in reads], part.size
-
-    def _read_units(self, file: OpenFile, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        for unit in units:
-            if self._amounts is not None:
-                self._amounts.add_unit()
-            yield from file.scan().read(unit)
 
     def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table
@@ -375,14 +369,13 @@ class _Scan:
             columns = ColumnsOfTable(reader.schema, reader.path, self._columns, fallbacks)
         deletes = dataset.deletes[position] if dataset.deletes else None
         first, last = np.searchsorted(table.file, (file_index, file_index + 1)).tolist()
-        ends = np.cumsum(table.rows[first:last])
         return FileScan(
             reader,
             columns,
             self.schema,
             self._condition,
             constants=self._partitions.slice(position, 1),
-            first_rows=ends - table.rows[first:last],
+            rows=table.rows[first:last],
             deleted=None if deletes is None else deletes.read(dataset.storage),
             for_spark=self._for_spark,
         )
