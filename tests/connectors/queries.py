@@ -152,4 +152,7 @@ def query_of_two(random: Random, table: Relation) -> str:
         return f"SELECT * FROM {t} WHERE {where} UNION ALL SELECT * FROM {t} WHERE {where}"
     values = [value_at(row, path) for row in random.choices(table.rows, k=3)] if table.rows else []
     where_key = scalar(random, f"b.{sql}", kind, values)
-    return f"SELECT /*+ BROADCAST(b) */ a.*, b.* FROM {t} a JOIN {t} b ON a.{sql} = b.{sql} WHERE {where_key}"
+    some = random.choices(table.rows, k=3) if table.rows else []
+    few = ", ".join(str(row["id"]) for row in some if row["id"] is not None) or "1"
+    join = f"{t} a JOIN {t} b ON a.{sql} = b.{sql}"
+    return f"SELECT /*+ BROADCAST(b) */ a.*, b.* FROM {join} WHERE {where_key} AND b.id IN ({few})"
