@@ -16,8 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.parquet.thrift.definitions import FileMetaData
+from bloomparquet.parquet.thrift.reader import CompactReader
+from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.reading import cost
 from bloomparquet.reading.parquet_file import ParquetFileReader
+from tests.support.core import read_footer, replace_footer
 from tests.support.events import write
 
 ROWS = 60_000
@@ -229,9 +233,47 @@ def test_small_row_groups_are_read_together(
         assert dataset.read_table(where, limit=limit).to_pylist() == rows[:limit]
 
 
-def test_row_groups_that_are_read_together_have_few_rows(small: Path, reads: list[tuple[str, Any]]) -> None:
+def test_small_row_groups_are_decoded_at_once(small: Path, reads: list[tuple[str, Any]]) -> None:
+    """The first one is decoded alone, to measure its rows."""
     assert bp.read_table(small, columns=["n"])["n"].to_pylist() == SMALL.tolist()
     assert [units for _, (units, _) in reads] == [[0], [*range(1, 14)]]
-    assert [*cost.together([40_000, 30_000, 30_000, 10_000, 70_000])] == [
-        slice(0, 1), slice(1, 3), slice(3, 4), slice(4, 5),
-    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "bytes_per_row", "expected"),
+    [
+        ([40_000, 30_000], None, 1),
+        ([40_000, 20_000, 6_000, 1], 8.0, 2),
+        ([100_000, 1], 8.0, 1),
+        ([1_000] * 30, 85_000.0, 1),
+        ([0] * 30, 0.0, 30),
+    ],
+)
+def test_row_groups_that_are_decoded_at_once(rows: list[int], bytes_per_row: float | None, expected: int) -> None:
+    assert cost.row_groups_at_once(np.array(rows), bytes_per_row) == expected
+
+
+@pytest.mark.parametrize("where", [None, "t LIKE '%9'"])
+def test_row_groups_with_long_texts_are_decoded_one_by_one(
+    tmp_path: Path, reads: list[tuple[str, Any]], where: str | None
+) -> None:
+    texts = [f"{'long ' * 400_000}{i}" for i in range(40)]
+    pq.write_table(pa.table({"t": texts, "n": range(40)}), tmp_path / "x.parquet", row_group_size=10)
+    assert bp.read_table(tmp_path / "x.parquet", where).num_rows == (4 if where else 40)
+    assert {len(what[0]) for name, what in reads if name == "read" and "t" in what[1]} == {1}
+
+
+@pytest.mark.parametrize("where", [None, "n >= 199"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_rows_of_damaged_row_groups_do_not_move(tmp_path: Path, where: str | None, nested: bool) -> None:
+    """The footer says that row group 3 has less rows than it has: the others keep their own values."""
+    path, texts = tmp_path / "x.parquet", [f"t{i}" for i in range(2_000)]
+    n = [[i] for i in range(2_000)] if nested else [*range(2_000)]
+    pq.write_table(pa.table({"n": [*range(2_000)], "t": texts, "m": n}), path, row_group_size=200)
+    footer = CompactReader(read_footer(str(path))).read_struct(FileMetaData)
+    footer.row_groups[3].num_rows = 190
+    replace_footer(str(path), write_struct(footer))
+    rows = bp.read_table(path, where)
+    assert rows.num_rows in (2_000 - 10, 2_000 - 10 - 199)
+    assert rows["t"].to_pylist() == [f"t{i}" for i in rows["n"].to_pylist()]
+    assert rows["m"].to_pylist() == [[i] if nested else i for i in rows["n"].to_pylist()]

@@ -27,7 +27,8 @@ _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
 _PAGE_THREADS_PAY = 12 << 20
 _PART_BYTES = 32 << 20
-_ROWS_TOGETHER = 64 << 10
+_ROWS_AT_ONCE = 64 << 10
+_BYTES_AT_ONCE = 16 << 20
 _AHEAD_BYTES = 256 << 20
 
 
@@ -77,7 +78,8 @@ def threads_for(size: int, storage: Storage) -> int:
 
 
 def threads_for_pages(size: int, storage: Storage) -> int:
-    """How many threads read pages with `size` bytes of one row group. Between pages, only one thread runs Python."""
+    """How many threads read pages with `size` bytes of one row group. Python code between pages holds the GIL, so
+    threads pay only for many bytes."""
     return threads_for(size, storage) if storage.threads > 1 or size > _PAGE_THREADS_PAY else 1
 
 
@@ -92,16 +94,13 @@ def parts(sizes: Sequence[int]) -> Iterator[slice]:
     yield slice(start, len(sizes))
 
 
-def together(rows: Sequence[int]) -> Iterator[slice]:
-    """Row groups of a part that are decoded at once, given their `rows`: the decoding of a small one takes less time
-    than to begin it. The first one is alone, for those who ask for few rows."""
-    start = total = 0
-    for i, count in enumerate(rows):
-        if i > start and (start == 0 or total + count > _ROWS_TOGETHER):
-            yield slice(start, i)
-            start, total = i, 0
-        total += count
-    yield slice(start, len(rows))
+def row_groups_at_once(rows: NDArray[np.int64], bytes_per_row: float | None) -> int:
+    """How many row groups are decoded at once, of some that have `rows`: starting to decode a small one costs more than
+    decoding it. `bytes_per_row`: decoded bytes of a row, measured in a row group before; None: in none, so one is."""
+    if bytes_per_row is None:
+        return 1
+    most = min(_ROWS_AT_ONCE, _BYTES_AT_ONCE / max(bytes_per_row, 1))
+    return max(int(np.searchsorted(np.cumsum(rows), most, side="right")), 1)
 
 
 def read_ahead(

@@ -16,10 +16,12 @@ from bloomparquet.query.arrow_values import from_bools, to_bools
 from bloomparquet.query.predicate import And, Eq, In, Predicate, RowTest
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import collation_error
-from bloomparquet.reading.cost import MatchedShare, reads_condition_first, together
+from bloomparquet.reading.cost import MatchedShare, reads_condition_first, row_groups_at_once
 from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
 from bloomparquet.storage.forks import new_lock
+
+_MOST_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class FileScan:
     * `constants`: one row, the partition values of the file.
     * `rows`: how many each row group of the file has.
     * `deleted`: the positions of the deleted rows, ascending; None if there are none.
-    * `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition.
+    * `for_spark`: values that Spark's own reader shows as other days are errors, also without a condition; and one row
+      group is decoded at a time.
 
     Raises UnsupportedError if the condition compares text with a collation.
     """
@@ -61,7 +64,8 @@ class FileScan:
     ) -> None:
         self._reader, self._columns, self._result, self._condition = reader, columns, result, condition
         self._constants = dict(zip(constants.column_names, constants.columns, strict=True))
-        self._rows, self._deleted = rows, deleted
+        self._rows, self._deleted, self._for_spark = rows, deleted, for_spark
+        self._bytes_per_row: float | None = None  # of the row groups that were decoded last
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
         # A column that is named twice is read once.
@@ -78,26 +82,30 @@ class FileScan:
         self._legacy_shown = [name for name in shown if columns.stored_name(name) in legacy]
 
     def read(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The matching rows of row groups of a part, in order."""
-        for some in together(self._rows[units].tolist()):
-            yield from self._read_together(units[some])
+        """The matching rows of row groups, in order."""
+        reader, bytes_per_row, start = self._reader, dict[bool, float | None](), 0
+        while start < len(units):
+            is_apart = self._is_apart(units[start])
+            known = None if self._for_spark else bytes_per_row.get(is_apart)
+            end = start + row_groups_at_once(self._rows[units[start : start + _MOST_AT_ONCE]], known)
+            some, start = units[start:end], end
+            if reader.amounts is not None:
+                reader.amounts.add_units(len(some))
+            for batch in self._read_apart(some) if is_apart else self._read_all(some):
+                for name in self._legacy_shown:
+                    require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
+                yield batch
+            bytes_per_row[is_apart] = self._bytes_per_row
 
-    def _read_together(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        reader, condition = self._reader, self._condition
-        if reader.amounts is not None:
-            reader.amounts.add_units(len(units))
-        is_apart = condition is not None and bool(self._other_names) and not condition.matched.is_large
-        if is_apart and reads_condition_first(self._size_of_others(units), reader.storage):
-            batches = self._read_apart(units)
-        else:
-            batches = (batch.select(self._result.names) for batch, _ in self._match(units, self._all))
-        for batch in batches:
-            for name in self._legacy_shown:
-                require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
-            yield batch
+    def _is_apart(self, unit: int) -> bool:
+        """Whether the columns of the condition are read first, and the others only where rows match."""
+        condition, others = self._condition, self._other_names
+        if condition is None or not others or condition.matched.is_large:
+            return False
+        return reads_condition_first(self._reader.size_of(unit, others), self._reader.storage)
 
-    def _size_of_others(self, units: Sequence[int]) -> int:
-        return sum(self._reader.size_of(unit, self._other_names) for unit in units)
+    def _read_all(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        return (batch.select(self._result.names) for batch, _ in self._match(units, self._all))
 
     def _read_apart(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows, by reading the columns of the condition first."""
@@ -115,7 +123,7 @@ class FileScan:
             start += stored.num_rows
 
     def _read_others(self, units: Sequence[int], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """The columns that are not tested, at the positions `rows` in `units`."""
+        """The columns that are not tested, at the positions `rows`, which count over all `units`."""
         ends = np.cumsum(self._rows[units])
         bounds = [0, *np.searchsorted(rows, ends).tolist()]
         for i, unit in enumerate(units):
@@ -125,14 +133,13 @@ class FileScan:
                 yield from self._reader.read_rows(unit, self._other_names, rows[first:last] - start)
 
     def _positions_in_file(self, units: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The positions in the file of the `rows` of `units`."""
-        counts = self._rows[units]
-        ends, ends_in_file = np.cumsum(counts), np.cumsum(self._rows)[units]
-        unit = np.searchsorted(ends, rows, side="right")
-        return rows + (ends_in_file - ends)[unit]
+        """The positions in the file of `rows`, which count over all `units`."""
+        ends, ends_in_file = np.cumsum(self._rows[units]), np.cumsum(self._rows)[units]
+        return rows + (ends_in_file - ends)[np.searchsorted(ends, rows, side="right")]
 
     def _match(self, units: Sequence[int], schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        """The columns `schema` of row groups, in batches of matching rows; and the positions of these rows in them."""
+        """The columns `schema` of row groups, in batches of matching rows; and the positions of these rows, which count
+        over all `units`."""
         names, possible = self._stored_names(schema), self._find_rows(units[0]) if len(units) == 1 else None
         if possible is None:
             stored_batches = self._reader.read(units, names)
@@ -140,9 +147,9 @@ class FileScan:
             stored_batches = self._reader.read_rows(units[0], names, possible)
         else:
             return
-        matched, end = [np.zeros(0, np.int64)], 0
+        matched, end, size = [np.zeros(0, np.int64)], 0, 0
         for stored in stored_batches:
-            start, end = end, end + stored.num_rows
+            start, end, size = end, end + stored.num_rows, size + stored.nbytes
             rows = np.arange(start, end) if possible is None else possible[start:end]
             for name in self._legacy_compared:
                 require_gregorian(stored.column(name), f"{self._reader.path}: column {name}", NO_CONDITION)
@@ -159,9 +166,11 @@ class FileScan:
                 matched.append(rows)
             if batch.num_rows:
                 yield batch, rows
+        self._bytes_per_row = size / end if end else None
         if self._condition is not None and possible is None and end:
-            size = self._size_of_others(units) // max(len(self._other_names), 1)
-            self._condition.matched.note(np.concatenate(matched), end, size)
+            sizes = [self._reader.size_of(unit, self._other_names) for unit in units]
+            column_bytes = sum(sizes) // max(len(self._other_names), 1)
+            self._condition.matched.note(np.concatenate(matched), end, column_bytes)
 
     def _find_rows(self, unit: int) -> NDArray[np.int64] | None:
         """The rows that may match; see :meth:`FileReader.find_rows`."""

@@ -66,7 +66,7 @@ class FileReader(Protocol):
         """About how many bytes `columns` of a row group or stripe have in the file."""
 
     def read(self, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of row groups or stripes, in this order. Raises FormatError if one has not as many as the footer
+        """All rows of row groups or stripes, in this order. Raises FormatError if they have not as many as the footer
         says."""
 
     def find_rows(

@@ -62,13 +62,26 @@ class ParquetFileReader:
             for unit in units:
                 self._count(self.amounts, unit, names)
         batches: Iterable[pa.RecordBatch] | None = None
-        if len(units) > 1 and self._footer.crypto is None:
+        if len(units) > 1 and self._can_be_read_at_once(units, names):
             rows = sum(self._footer.rows[unit] for unit in units)
-            # Else they are read one after another, which says what is wrong; a dictionary in a struct is read so too.
+            # If this fails, each row group is read alone: that names the damaged one.
             with suppress(FormatError, OSError, pa.ArrowException):
-                # Where pyarrow stops at an empty page, other rows of a column follow: only the count of all shows it.
+                # No batch is right before all are counted: at an empty page, pyarrow goes on in the next row group.
                 batches = list(self._checked(_all_rows(self._file(), units, rows, names), names))
         yield from chain.from_iterable(self._read_one(unit, names) for unit in units) if batches is None else batches
+
+    def _can_be_read_at_once(self, units: Sequence[int], names: Sequence[str] | None) -> bool:
+        """Whether the rows of row groups stay apart when pyarrow reads them at once: it then counts the values of
+        columns, and not the rows of row groups. Values of lists cannot be compared with rows."""
+        footer, leaves = self._footer, self.schema.leaves
+        chosen = [leaf for leaf in leaves if names is None or leaf.path[0] in names]
+        if footer.crypto is not None or any(len(leaf.path) > 1 for leaf in chosen):
+            return False
+        with suppress(FormatError):
+            return all(
+                footer.read_chunk(unit, leaf.index).values == footer.rows[unit] for unit in units for leaf in chosen
+            )
+        return False
 
     def _read_one(self, unit: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:
         if self._footer.crypto is None:
@@ -221,7 +234,7 @@ def _noting(sizes: list[int], read: ReadBytes) -> ReadBytes:
 def _all_rows(
     file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of row groups. FormatError unless pyarrow reads as many `rows` as they have.
+    """The batches of row groups. FormatError unless pyarrow reads as many `rows` as they have together.
 
     pyarrow reads no further in a column when it finds an empty data page where a batch begins.
     """
