@@ -79,6 +79,8 @@ class _Pair:
             for _ in range(random.randint(2, 5)):
                 yield self.change()
             with conf(self.spark, UNPRUNED):
+                if self.spark.table(self.names[0]).isEmpty():
+                    self.append(500)
                 if random.random() < 0.3:
                     self.sql(f"ALTER TABLE {{t}} CREATE TAG tag_{step}")
                     marks.append(f" VERSION AS OF 'tag_{step}'")

@@ -30,6 +30,10 @@ class Relation:
         rows = sorted(frame.collect(), key=repr)  # the order of files differs from run to run
         return cls(name, frame.schema, random.sample(rows, min(len(rows), 200)), metadata)
 
+    def some(self, random: Random, number: int) -> list[Any]:
+        """So many rows; none if there are none."""
+        return random.choices(self.rows, k=number) if self.rows else []
+
 
 def condition(random: Random, table: Relation, depth: int = 0) -> str:
     """True for some rows, few most times."""
@@ -39,7 +43,7 @@ def condition(random: Random, table: Relation, depth: int = 0) -> str:
     if table.metadata and random.random() < 0.04:
         return f"{random.choice(table.metadata)} {random.choice(_COMPARED)} {random.randrange(200)}"
     sql, path, kind = _column(random, table)
-    values = [value_at(row, path) for row in random.choices(table.rows, k=5)] if table.rows else [None]
+    values = [value_at(row, path) for row in table.some(random, 5)]
     if isinstance(kind, T.ArrayType):
         return _of_array(random, sql, kind, [item for value in values for item in value or []])
     if isinstance(kind, T.MapType):
@@ -112,7 +116,7 @@ def query(random: Random, table: Relation) -> str:
         more = ", max(_pos), count(DISTINCT _file)" if table.metadata and random.random() < 0.5 else ""
         return f"SELECT count(*){more} FROM {t} t WHERE {where}"
     sql, path, kind = _column(random, table, scalars=True)
-    values = [value for value in (value_at(row, path) for row in random.choices(table.rows, k=3)) if value is not None]
+    values = [value for value in (value_at(row, path) for row in table.some(random, 3)) if value is not None]
     way = random.random()
     keys = [literal(Random(way), kind, value) for value in values]  # all of one type
     if random.random() < 0.2 or not keys:
@@ -150,9 +154,7 @@ def query_of_two(random: Random, table: Relation) -> str:
         return f"SELECT * FROM {t} WHERE {sql} = (SELECT max({sql}) FROM {t} WHERE {where})"
     if shape < 0.6:
         return f"SELECT * FROM {t} WHERE {where} UNION ALL SELECT * FROM {t} WHERE {where}"
-    values = [value_at(row, path) for row in random.choices(table.rows, k=3)] if table.rows else []
-    where_key = scalar(random, f"b.{sql}", kind, values)
-    some = random.choices(table.rows, k=3) if table.rows else []
-    few = ", ".join(str(row["id"]) for row in some if row["id"] is not None) or "1"
+    where_key = scalar(random, f"b.{sql}", kind, [value_at(row, path) for row in table.some(random, 3)])
+    few = ", ".join(str(row["id"]) for row in table.some(random, 3) if row["id"] is not None) or "1"
     join = f"{t} a JOIN {t} b ON a.{sql} = b.{sql}"
     return f"SELECT /*+ BROADCAST(b) */ a.*, b.* FROM {join} WHERE {where_key} AND b.id IN ({few})"
