@@ -65,7 +65,7 @@ class _Pair:
         self.made: list[str] = []
         self.added = self.random.random() < 0.2
         self.partition = self.random.choice(PARTITIONS)
-        # Iceberg's executors keep equality deletes in memory. After a change of the column's type, these delete nothing.
+        # Iceberg's executors keep equality deletes in memory, which delete nothing after a change of the column's type.
         self.has_deleted_ids = False
 
     def rounds(self) -> Iterator[Counts]:
