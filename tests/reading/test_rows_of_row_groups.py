@@ -277,3 +277,15 @@ def test_rows_of_damaged_row_groups_do_not_move(tmp_path: Path, where: str | Non
     assert rows.num_rows in (2_000 - 10, 2_000 - 10 - 199)
     assert rows["t"].to_pylist() == [f"t{i}" for i in rows["n"].to_pylist()]
     assert rows["m"].to_pylist() == [[i] if nested else i for i in rows["n"].to_pylist()]
+
+
+@pytest.mark.parametrize("where", ["n IN (7, 8, 250)", "n < 0", "v = 'v 7'", "n >= 0"])
+def test_views_of_strings_are_filtered(tmp_path: Path, where: str) -> None:
+    """pyarrow has no filter for them. DataFusion writes them."""
+    views = pa.array([f"v {i}" if i % 5 else None for i in range(300)], pa.string_view())
+    lists = pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), views)
+    table = pa.table({"n": range(300), "v": views, "b": views.cast(pa.binary()).cast(pa.binary_view()), "l": lists})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=100)
+    rows = bp.read_table(tmp_path / "x.parquet", where)
+    wanted = {"n IN (7, 8, 250)": [7, 8, 250], "n < 0": [], "v = 'v 7'": [7], "n >= 0": [*range(300)]}[where]
+    assert rows.to_pylist() == [table.slice(i, 1).to_pylist()[0] for i in wanted]

@@ -120,3 +120,13 @@ def _from_buffer(kind: pa.DataType, values: Sequence[Any], *buffers: Any) -> pa.
 
 TRUE, FALSE = make_array([True, False], pa.bool_())
 NULL = make_scalar(None, pa.bool_())
+
+
+def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of `batch` for which `mask` is true. pyarrow filters no views of strings: these are copied in runs."""
+    try:
+        return batch.filter(mask)
+    except pa.ArrowNotImplementedError:
+        bounds = np.flatnonzero(np.diff(to_bools(mask), prepend=False, append=False)).reshape(-1, 2)
+        runs = [batch.slice(start, end - start) for start, end in bounds.tolist()]
+        return pa.concat_batches(runs) if runs else batch.slice(0, 0)

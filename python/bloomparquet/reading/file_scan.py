@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bloomparquet.errors import located
-from bloomparquet.query.arrow_values import from_bools, to_bools
+from bloomparquet.query.arrow_values import filter_rows, from_bools, to_bools
 from bloomparquet.query.predicate import And, Eq, In, Predicate, RowTest
 from bloomparquet.reading.calendars import NO_CONDITION, NOT_SHOWN, require_gregorian
 from bloomparquet.reading.collations import collation_error
@@ -156,13 +156,13 @@ class FileScan:
             batch = self._convert(stored, schema)
             if self._deleted is not None:
                 live = ~np.isin(self._positions_in_file(units, rows), self._deleted, assume_unique=True)
-                batch, rows = batch.filter(from_bools(live)), rows[live]
+                batch, rows = filter_rows(batch, from_bools(live)), rows[live]
             if self._condition is not None:
                 with located(self._reader.path):
                     matches = self._condition.matches(batch)
                 if matches.true_count == 0:
                     continue
-                batch, rows = batch.filter(matches), rows[to_bools(matches)]
+                batch, rows = filter_rows(batch, matches), rows[to_bools(matches)]
                 matched.append(rows)
             if batch.num_rows:
                 yield batch, rows

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.query.arrow_values import from_bools
+from bloomparquet.query.arrow_values import filter_rows, from_bools
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
@@ -88,7 +88,7 @@ def rows_of(batches: Iterator[pa.RecordBatch], rows: NDArray[np.int64]) -> Itera
         if first < last:
             is_wanted = np.zeros(batch.num_rows, np.bool_)
             is_wanted[rows[first:last] - start] = True
-            yield batch.filter(from_bools(is_wanted))
+            yield filter_rows(batch, from_bools(is_wanted))
 
 
 class FormatReader(Protocol):
