@@ -280,8 +280,9 @@ def test_rows_of_damaged_row_groups_do_not_move(tmp_path: Path, where: str | Non
 
 
 @pytest.mark.parametrize("where", ["n IN (7, 8, 250)", "n < 0", "v = 'v 7'", "n >= 0"])
-def test_views_of_strings_are_filtered(tmp_path: Path, where: str) -> None:
+def test_views_of_strings_are_filtered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """pyarrow has no filter for them. DataFusion writes them."""
+    monkeypatch.setattr(cost, "_GAPS", 0)  # the columns of the condition are read first
     views = pa.array([f"v {i}" if i % 5 else None for i in range(300)], pa.string_view())
     lists = pa.ListArray.from_arrays(pa.array(range(301), pa.int32()), views)
     table = pa.table({"n": range(300), "v": views, "b": views.cast(pa.binary()).cast(pa.binary_view()), "l": lists})
