@@ -35,8 +35,8 @@ def engines(rounds: int, shape: Shape, rows_a_file: int) -> Iterator[Row]:
         rounds, str(looked_up.root), f"one id, {shape.files:,} files", 5.0,
         lambda number: [looked_up.row(number, hit=True)], lambda numbers: table(np.array(numbers, np.int64)),
     )  # fmt: skip
-    for size in rows.ROW_GROUP_SIZES:
-        root = rows.data_set(min(size, rows_a_file), rows_a_file, "snappy", wide=False)
+    for size in rows.row_group_sizes(rows_a_file):
+        root = rows.data_set(size, rows_a_file, "snappy", wide=False)
         total = rows.FILES * rows_a_file
         for count in (1, 10):
             name = f"{'one id' if count == 1 else '10 ids'}, {size:,} rows in a row group"
