@@ -114,7 +114,7 @@ class _Session:
         for column in columns:
             for hit in (True, False):
                 yield from self._point(column, hit)
-        for count in _KEYS if self._rounds > 1 else _KEYS[:1]:  # one round only shows that it runs
+        for count in _KEYS[: self._rounds]:  # one round only shows that it runs
             yield from self._compare(f"IN of {count:,}", self._within(count), [count] * self._rounds)
 
     def _point(self, column: str, hit: bool) -> Iterator[Row]:
@@ -242,8 +242,7 @@ def _first_queries(shape: Shape, runs: int, home: Path) -> Iterator[Row]:
             (True, source, source),
         ):
             shutil.rmtree(cache, ignore_errors=True)
-            sessions = ("empty cache", "second session")[: 1 if runs == 1 else 2]  # one run only shows that it runs
-            for session in sessions if attached else ("",):
+            for session in ("empty cache", "second session")[:runs] if attached else ("",):
                 taken = _first_query(shape, format_name, number, home / "session", cache, attached=attached)
                 seconds.setdefault(", ".join(filter(None, (name, session))), []).append(taken)
     timings = {name: Timing(name, tuple(taken), tuple(taken), None) for name, taken in seconds.items()}

@@ -78,6 +78,22 @@ def from_bools(values: NDArray[np.bool_]) -> pa.BooleanArray:
     )
 
 
+def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of `batch` for which `mask` is true."""
+    try:
+        return batch.filter(mask)
+    except pa.ArrowNotImplementedError:  # views of strings
+        runs = slices_at(batch, np.flatnonzero(to_bools(mask)))
+        return pa.concat_batches(runs) if runs else batch.slice(0, 0)
+
+
+def slices_at(data: Any, positions: NDArray[np.int64]) -> list[Any]:
+    """The slices of `data` at the ascending `positions`: one for each run of consecutive positions. pyarrow has no take
+    and no filter for views of strings."""
+    runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return [data.slice(run[0], len(run)) for run in runs if len(run)]
+
+
 def _are(python: type, values: Sequence[Any]) -> bool:
     """Whether all `values` are of this very type, or None."""
     return {python, type(None)}.issuperset(map(type, values))
@@ -120,13 +136,3 @@ def _from_buffer(kind: pa.DataType, values: Sequence[Any], *buffers: Any) -> pa.
 
 TRUE, FALSE = make_array([True, False], pa.bool_())
 NULL = make_scalar(None, pa.bool_())
-
-
-def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
-    """The rows of `batch` for which `mask` is true. pyarrow filters no views of strings: these are copied in runs."""
-    try:
-        return batch.filter(mask)
-    except pa.ArrowNotImplementedError:
-        bounds = np.flatnonzero(np.diff(to_bools(mask), prepend=False, append=False)).reshape(-1, 2)
-        runs = [batch.slice(start, end - start) for start, end in bounds.tolist()]
-        return pa.concat_batches(runs) if runs else batch.slice(0, 0)

@@ -95,8 +95,10 @@ def parts(sizes: Sequence[int]) -> Iterator[slice]:
 
 
 def row_groups_at_once(rows: NDArray[np.int64], bytes_per_row: float | None) -> int:
-    """How many row groups are decoded at once, of some that have `rows`: starting to decode a small one costs more than
-    decoding it. `bytes_per_row`: decoded bytes of a row, measured in a row group before; None: in none, so one is."""
+    """How many of the next row groups are decoded at once. Starting to decode a small one costs more than decoding it.
+
+    `rows`: those of each. `bytes_per_row`: the decoded bytes of a row, measured in an earlier row group. None: nothing
+    was measured, and the next one is decoded alone."""
     if bytes_per_row is None:
         return 1
     most = min(_ROWS_AT_ONCE, _BYTES_AT_ONCE / max(bytes_per_row, 1))

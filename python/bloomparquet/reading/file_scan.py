@@ -21,8 +21,6 @@ from bloomparquet.reading.file_columns import FileColumns
 from bloomparquet.reading.interface import FileReader
 from bloomparquet.storage.forks import new_lock
 
-_MOST_AT_ONCE = 1024
-
 
 @dataclass(frozen=True)
 class Condition:
@@ -65,7 +63,7 @@ class FileScan:
         self._reader, self._columns, self._result, self._condition = reader, columns, result, condition
         self._constants = dict(zip(constants.column_names, constants.columns, strict=True))
         self._rows, self._deleted, self._for_spark = rows, deleted, for_spark
-        self._bytes_per_row: float | None = None  # of the row groups that were decoded last
+        self._bytes_per_row: dict[int, float] = {}  # decoded bytes, by the number of decoded columns
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
         # A column that is named twice is read once.
@@ -83,19 +81,18 @@ class FileScan:
 
     def read(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows of row groups, in order."""
-        reader, bytes_per_row, start = self._reader, dict[bool, float | None](), 0
+        reader, condition, start = self._reader, self._condition, 0
         while start < len(units):
-            is_apart = self._is_apart(units[start])
-            known = None if self._for_spark else bytes_per_row.get(is_apart)
-            end = start + row_groups_at_once(self._rows[units[start : start + _MOST_AT_ONCE]], known)
-            some, start = units[start:end], end
+            first = condition.columns if condition is not None and self._is_apart(units[start]) else self._all
+            bytes_per_row = None if self._for_spark else self._bytes_per_row.get(len(first))
+            end = start + row_groups_at_once(self._rows[units[start:]], bytes_per_row)
+            chosen, start = units[start:end], end
             if reader.amounts is not None:
-                reader.amounts.add_units(len(some))
-            for batch in self._read_apart(some) if is_apart else self._read_all(some):
+                reader.amounts.add_units(len(chosen))
+            for batch in self._read_all(chosen) if first is self._all else self._read_apart(chosen):
                 for name in self._legacy_shown:
                     require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
                 yield batch
-            bytes_per_row[is_apart] = self._bytes_per_row
 
     def _is_apart(self, unit: int) -> bool:
         """Whether the columns of the condition are read first, and the others only where rows match."""
@@ -166,7 +163,8 @@ class FileScan:
                 matched.append(rows)
             if batch.num_rows:
                 yield batch, rows
-        self._bytes_per_row = size / end if end else None
+        if end:
+            self._bytes_per_row[len(schema)] = size / end
         if self._condition is not None and possible is None and end:
             sizes = [self._reader.size_of(unit, self._other_names) for unit in units]
             column_bytes = sum(sizes) // max(len(self._other_names), 1)

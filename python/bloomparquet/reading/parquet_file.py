@@ -66,13 +66,15 @@ class ParquetFileReader:
             rows = sum(self._footer.rows[unit] for unit in units)
             # If this fails, each row group is read alone: that names the damaged one.
             with suppress(FormatError, OSError, pa.ArrowException):
-                # No batch is right before all are counted: at an empty page, pyarrow goes on in the next row group.
+                # No batch is returned before all rows are counted: at an empty page, pyarrow goes on in the next row
+                # group, and the values of that column move.
                 batches = list(self._checked(_all_rows(self._file(), units, rows, names), names))
         yield from chain.from_iterable(self._read_one(unit, names) for unit in units) if batches is None else batches
 
     def _can_be_read_at_once(self, units: Sequence[int], names: Sequence[str] | None) -> bool:
-        """Whether the rows of row groups stay apart when pyarrow reads them at once: it then counts the values of
-        columns, and not the rows of row groups. Values of lists cannot be compared with rows."""
+        """Whether each column has as many values as each row group has rows. Only then pyarrow gives each row group its
+        own rows: it fills a batch with the next values of a column. Nested columns are not compared, and so read alone.
+        """
         footer, leaves = self._footer, self.schema.leaves
         chosen = [leaf for leaf in leaves if names is None or leaf.path[0] in names]
         if footer.crypto is not None or any(len(leaf.path) > 1 for leaf in chosen):
@@ -200,8 +202,8 @@ class ParquetFileReader:
         return data
 
     def _file(self) -> pq.ParquetFile:
-        """The file, in pyarrow. It is a new one for each read of a remote file: the bytes that pyarrow reads ahead stay
-        in its memory."""
+        """The file as pyarrow opens it. A remote file is opened for each read, because pyarrow keeps what it has
+        prefetched in memory."""
         if self._is_remote:
             return self._open(self._source, self._metadata)
         if self._opened is None:

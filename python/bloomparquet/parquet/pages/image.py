@@ -47,6 +47,7 @@ from bloomparquet.parquet.thrift.definitions import (
     SchemaElement,
 )
 from bloomparquet.parquet.thrift.writer import varint, write_struct
+from bloomparquet.query.arrow_values import slices_at
 from bloomparquet.query.columns import LeafColumn, SchemaNode
 from bloomparquet.storage.ranges import ReadBytes
 
@@ -214,10 +215,8 @@ def _take(values: pa.ChunkedArray, positions: Rows) -> pa.Array:
     try:
         return values.take(pa.array(positions)).combine_chunks()
     except pa.ArrowNotImplementedError:  # views of strings
-        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
-        return pa.chunked_array(
-            [piece for run in runs for piece in values.slice(run[0], len(run)).chunks], values.type
-        ).combine_chunks()
+        pieces = [piece for run in slices_at(values, positions) for piece in run.chunks]
+        return pa.chunked_array(pieces, values.type).combine_chunks()
 
 
 def _join(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
