@@ -18,6 +18,7 @@ from tests.bench import (
     bits,
     encrypted,
     engines,
+    first_query,
     index,
     joins,
     lookups,
@@ -82,6 +83,8 @@ _NOTES = {
     "says cold; the files are in the page cache",
     "rows": "all columns of the rows, by the number of rows in a row group; every query lists the directory; "
     "the files are in the page cache",
+    "first query": "all columns of the row with one id, in a new process after imports, by the number of rows in a row "
+    "group; the files are in the page cache",
     "engines": "all columns of the rows; every query lists the directory, but for bp.dataset, which is opened before; "
     "plans have footers and filters in memory; "
     "the files are in the page cache",
@@ -111,6 +114,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
         "index": lambda: index.index(few, larger, scale.made_up),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
+        "first query": lambda: first_query.lookups(few, items // 4),
         "engines": lambda: engines.engines(few, smaller, items // 4),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "joins": lambda: joins.joins(few, smaller, larger),

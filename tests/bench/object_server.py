@@ -2,15 +2,18 @@
 
 A server for tests answers in milliseconds of CPU, which would be what is measured. This one checks no signatures, knows
 HEAD, GET of a range, and LIST of a directory, and sends each answer after a delay: milliseconds, the query of
-``GET /delay?30``. ``GET /counts`` returns the numbers of requests by method since it was asked last.
+``GET /delay?30``. ``GET /counts`` returns the numbers of requests by method, and of bytes, since it was asked last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from time import gmtime, strftime
@@ -70,13 +73,15 @@ class _Server:
         with file.open("rb") as stream:
             stream.seek(start)
             data = stream.read(end + 1 - start)
+        self._counts["bytes"] += len(data)
         return _response(
             data, "206 Partial Content", **headers, **{"Content-Range": f"bytes {start}-{end}/{status.st_size}"}
         )
 
     def _listing(self, prefix: str) -> bytes:
         entries = []
-        for file in sorted(path for path in self._home.rglob("*") if path.is_file()):
+        directory = self._home / prefix.rpartition("/")[0]
+        for file in sorted(path for path in directory.rglob("*") if path.is_file()):
             key, status = str(file.relative_to(self._home)), file.stat()
             if key.startswith(prefix):
                 time = strftime("%Y-%m-%dT%H:%M:%S.000Z", gmtime(status.st_mtime))
@@ -95,6 +100,18 @@ def _response(body: bytes, status: str = "200 OK", length: int | None = None, **
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@contextmanager
+def serving(bucket: Path) -> Iterator[str]:
+    """The address of a server of the directory `bucket`, in a process of its own."""
+    command = [sys.executable, "-m", __name__, str(bucket)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.kill()
 
 
 async def _main(home: Path) -> None:

@@ -8,12 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -26,6 +23,7 @@ from bloomparquet.planning.index.cache import process_cache
 from pyspark_bloomparquet import attach, last_plan
 from tests.bench.data import scatter
 from tests.bench.measure import Contender, Row, milliseconds, take_turns
+from tests.bench.object_server import serving
 from tests.support import connectors
 from tests.support.spark import start
 
@@ -40,7 +38,7 @@ def plans(rounds: int, files: int) -> Iterator[Row]:
     home = Path(tempfile.mkdtemp(prefix="bench-storage-"))
     try:
         _write(home / "bucket" / "t", files)
-        with _server(home / "bucket") as address:
+        with serving(home / "bucket") as address:
             spark = _session(home, address)
             for delay in _DELAYS:
                 urlopen(f"http://{address}/delay?{delay}").close()
@@ -137,14 +135,3 @@ def _session(home: Path, address: str) -> SparkSession:
             **{"spark.driver.extraClassPath": jars, "spark.bloomparquet.cacheDirectory": str(home / "cache")},
         )
     )
-
-
-@contextmanager
-def _server(bucket: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.bench.object_server", str(bucket)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield f"127.0.0.1:{server.stdout.readline().strip()}"
-        finally:
-            server.kill()

@@ -23,6 +23,7 @@ _CORE = {
         "DataFusion", "DataFusion, pushdown_filters", "polars", "pyarrow.dataset",
     },
     "rows": {"bloomparquet", "DuckDB, metadata cache"},
+    "first query": {"bloomparquet", "DuckDB", "pyarrow.dataset"},
     "engines": {
         "DuckDB", "DuckDB, bp.dataset", "DuckDB, plan.files()", "polars", "polars, bp.dataset", "polars, plan.files()",
         "DataFusion", "DataFusion, bp.dataset", "pandas", "pandas, bp.dataset",
