@@ -19,7 +19,8 @@ from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.reading.scan import read_plan
-from bloomparquet.storage.files import ArrowStorage
+from bloomparquet.storage.files import ArrowStorage, ReadCount
+from bloomparquet.storage.ranges import read_ranges
 from tests.support.s3 import S3Server, s3_server
 
 FILES, ROW_GROUPS, ROWS = 20, 5, 20_000
@@ -122,6 +123,23 @@ def test_columns_without_an_offset_index_are_read_whole(s3: S3Server) -> None:
     first, second = (look_up(s3, "plain", f"id = {WIDE_IDS[-10]}") for _ in range(2))
     assert (first.heads, first.gets) == (3, 3), "the footer is another request"
     assert (second.heads, second.gets) == (2, 2), "the column of the condition, and the others"
+
+
+def test_ranges_of_one_file_are_read_side_by_side(s3: S3Server) -> None:
+    content = np.random.default_rng(1).bytes(12 * 2 * ArrowStorage.merge_gap)
+    with s3.filesystem.open_output_stream("bucket/remote/ranges") as file:
+        file.write(content)
+    offsets, sizes = np.arange(12) * 2 * ArrowStorage.merge_gap, np.full(12, 32)
+    storage, count = ArrowStorage(s3.filesystem, "s3"), ReadCount()
+    (info,) = storage.list_files("bucket/remote/ranges", recursive=False)
+    del s3.requests[:]
+    s3.most_at_once = 0
+    rows = read_ranges(storage, [info], np.zeros_like(offsets), offsets, sizes, count).rows(32)
+    assert [row.tobytes() for row in rows] == [content[offset : offset + 32] for offset in offsets]
+    methods = Counter(method for method, _ in s3.requests)
+    assert methods["HEAD"] == 1
+    assert methods["GET"] >= count.requests == 12
+    assert s3.most_at_once > 3
 
 
 def test_many_small_filters_are_read_once(s3: S3Server) -> None:

@@ -81,7 +81,7 @@ def test_only_near_ranges_are_merged(files: list[str], wanted: list[tuple[int, i
     class Watched(LocalStorage):
         merge_gap = 1000
 
-        def read_into(self, path: str, starts: Any, views: Any) -> FileInfo:
+        def read_into(self, path: str, starts: Any, views: Any, threads: int = 1) -> FileInfo:
             runs.extend((path, start, start + len(view)) for start, view in zip(starts, views, strict=True))
             return super().read_into(path, starts, views)
 
@@ -109,7 +109,7 @@ def test_slow_local_reads_are_made_by_several_threads(
     both, main, reads_in_threads = threading.Barrier(2), threading.get_ident(), itertools.count()
 
     class Recorded(LocalStorage):
-        def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
+        def read_into(self, path: str, offsets: Any, views: Any, threads: int = 1) -> FileInfo:
             if threading.get_ident() != main and next(reads_in_threads) < 2:
                 both.wait(10)
             return super().read_into(path, offsets, views)

@@ -42,7 +42,7 @@ class Memory:
     threads: int = 1
     reads: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> None:
         for offset, view in zip(offsets, views, strict=True):
             self.reads.append((path, offset, len(view)))
             view[:] = self.files[path][offset : offset + len(view)]

@@ -34,9 +34,9 @@ from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, co
 from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import is_unchanged, wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
+from bloomparquet.storage.threads import in_threads
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
 MOST_SMALL_SEGMENTS = 8

@@ -22,8 +22,8 @@ from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.table_columns import TableColumns
 from bloomparquet.query.names import Positions
 from bloomparquet.storage.files import FileInfo
-from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import checked
+from bloomparquet.storage.threads import in_threads
 
 _INSTEAD = "use bloomparquet.scan_batches, whose record batches engines read too"
 

@@ -26,8 +26,8 @@ from bloomparquet.query.verdict import Codes, Decision
 from bloomparquet.report.texts import plural
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, with_scheme
 from bloomparquet.storage.forks import lazy_property
-from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import changed_files, require_unchanged
+from bloomparquet.storage.threads import in_threads
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -25,7 +25,8 @@ from bloomparquet.reading.calendars import legacy_calendar_columns
 from bloomparquet.reading.cost import reads_pages, searches, threads_for_pages
 from bloomparquet.reading.interface import rows_of
 from bloomparquet.storage.files import ReadCount, Storage
-from bloomparquet.storage.ranges import ReadBytes, in_threads, prefetch
+from bloomparquet.storage.ranges import ReadBytes, prefetch
+from bloomparquet.storage.threads import in_threads
 
 _BATCH_ROWS = 64 * 1024
 _KEPT_COLUMNS = 4096  # of one file, in all row groups: where their pages lie

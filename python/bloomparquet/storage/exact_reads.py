@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from bloomparquet.errors import FormatError
+from bloomparquet.storage.threads import in_threads
 
 _MARKS = (0xA5, 0x5A, 0x3C)
 
 
 def fill_views(
-    file: pa.NativeFile, path: str, offsets: Sequence[int], views: Sequence[memoryview], *, is_native: bool
+    file: pa.NativeFile,
+    path: str,
+    offsets: Sequence[int],
+    views: Sequence[memoryview],
+    threads: int = 1,
+    *,
+    is_native: bool,
 ) -> None:
     """Fill each of `views` from its offset in an open file. Raises FormatError if the file ends before, and
     OSError if the storage sends too few bytes several times.
 
-    `is_native`: the file system is pyarrow's own. Then no other thread may use `file` meanwhile, because its position
-    moves. fsspec counts the bytes that it reads, and may give several threads one file: its memory file system does.
-
-    pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
-    them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
+    `is_native`: the file system is pyarrow's own. Then up to `threads` threads read, and others may read `file`
+    meanwhile. fsspec counts the bytes that it reads, and is used by one thread: its memory file system may give several
+    threads one file.
     """
     if not is_native:
         for offset, view in zip(offsets, views, strict=True):
@@ -32,22 +38,30 @@ def fill_views(
                 raise ends_early(path, offset + len(data), offset + len(view))
             view[:] = data
         return
-    for offset, view in zip(offsets, views, strict=True):
-        if len(view) == 0:
-            continue
-        for mark in _MARKS:  # the byte may be equal to one of them
-            view[-1] = mark
-            file.seek(offset)
-            count = file.readinto(view)
-            if count < len(view):
-                raise ends_early(path, offset + count, offset + len(view))
-            if view[-1] != mark:
-                break
-        else:
-            raise OSError(  # not a FormatError: the file may be sound, so it must not be left out as corrupt
-                f"{path}: the storage sent fewer than the {len(view)} bytes that were requested at byte {offset}, "
-                f"{len(_MARKS)} times; expected all of them: look for a faulty proxy, and read again"
-            )
+    for _ in in_threads(threads, partial(_fill, file, path), list(zip(offsets, views, strict=True))):
+        pass
+
+
+def _fill(file: pa.NativeFile, path: str, part: tuple[int, memoryview]) -> None:
+    """Fill a view from its offset.
+
+    pyarrow does not notice if S3 sends fewer bytes of an object than were requested, and says that it has read all of
+    them. Half a filter of zeros would skip rows. So the last byte is marked, to see whether it was written.
+    """
+    offset, view = part
+    if len(view) == 0:
+        return
+    for mark in _MARKS:  # the byte may be equal to one of them
+        view[-1] = mark
+        count = file.get_stream(offset, len(view)).readinto(view)  # a stream has a position of its own
+        if count < len(view):
+            raise ends_early(path, offset + count, offset + len(view))
+        if view[-1] != mark:
+            return
+    raise OSError(  # not a FormatError: the file may be sound, so it must not be left out as corrupt
+        f"{path}: the storage sent fewer than the {len(view)} bytes that were requested at byte {offset}, "
+        f"{len(_MARKS)} times; expected all of them: look for a faulty proxy, and read again"
+    )
 
 
 def size_and_time(file: pa.NativeFile) -> tuple[int, int]:

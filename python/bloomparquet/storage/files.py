@@ -143,9 +143,12 @@ class Storage(Protocol):
         """The bytes of a file. Raises FileNotFoundError, IsADirectoryError, and LimitError if there are more than
         `most`. Takes two requests of a remote storage, or one if there is no file."""
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
-        """Fill each of `views` from its offset in the file, and return the version that was read, if the storage
-        reports it; its time is 0 if only the size is reported. Raises FormatError if the file ends before."""
+    def read_into(
+        self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1
+    ) -> FileInfo | None:
+        """Fill each of `views` from its offset in the file, by up to `threads` threads, and return the version that was
+        read, if the storage reports it; its time is 0 if only the size is reported. Raises FormatError if the file ends
+        before."""
 
 
 def data_root(files: Sequence[FileInfo]) -> str:
@@ -228,7 +231,7 @@ class LocalStorage:
         with open_data(path) as file:
             return file.read(most) or b""
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> FileInfo:
         # One lookup makes tens of thousands of these reads: keep the loop small.
         read = getattr(os, "preadv", _preadv)
         with open_data(path) as file:
@@ -321,9 +324,11 @@ class ArrowStorage:
             data: bytes = stream.read_buffer().to_pybytes()  # not `read`, which never frees its memory when it fails
             return data
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo | None:
+    def read_into(
+        self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1
+    ) -> FileInfo | None:
         with self.open_file(path) as file:
-            fill_views(file, path, offsets, views, is_native=self.is_native)
+            fill_views(file, path, offsets, views, threads, is_native=self.is_native)
             return FileInfo(path, *size_and_time(file)) if self.is_native else None
 
 

@@ -132,7 +132,7 @@ class HostStorage:
     def open_file(self, path: str) -> pyarrow.NativeFile:
         raise _only_reads(path)
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> None:
         raise _only_reads(path)
 
 

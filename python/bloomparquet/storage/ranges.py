@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,8 @@ from bloomparquet.errors import FormatError
 from bloomparquet.storage.files import FileEnds, FileInfo, ReadCount, Storage
 from bloomparquet.storage.host_files import HostStorage
 from bloomparquet.storage.staleness import require_same, require_unchanged_locally
+from bloomparquet.storage.threads import in_threads
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 ReadBytes = Callable[[int, int], bytes | memoryview]
 """Reads the bytes of a file from a start offset to an end offset, all of them."""
 
@@ -154,12 +152,13 @@ def _read_runs(storage: Storage, runs: _Runs, reads: ReadCount) -> None:
     is_local = storage.threads == 1
     files_per_job = max(1, _LOCAL_READS * len(read) // len(file)) if is_local else 1
     jobs, threads = range(0, len(read), files_per_job), storage.threads
+    threads_a_file = max(1, threads // len(read))
 
     def read_files(first_file: int) -> None:
         for i in range(first_file, min(first_file + files_per_job, len(read))):
             first, last = bounds[i : i + 2]
             try:
-                opened = storage.read_into(read[i].path, starts[first:last], views[first:last])
+                opened = storage.read_into(read[i].path, starts[first:last], views[first:last], threads_a_file)
             except FormatError:  # it ends early
                 require_unchanged_locally(storage, read[i])
                 raise
@@ -182,12 +181,3 @@ def _read_while_fast(read: Callable[[int], None], jobs: Sequence[int]) -> int:
         if time.perf_counter() - began > _SLOW_SECONDS * (done + 1):  # another process may have delayed one of them
             return done
     return len(jobs)
-
-
-def in_threads(threads: int, work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-    """``map(work, jobs)``, in order, by up to `threads` threads. Raises the first error."""
-    if threads == 1 or len(jobs) < 2:
-        yield from map(work, jobs)
-        return
-    with ThreadPoolExecutor(min(threads, len(jobs)), thread_name_prefix="bloomparquet") as pool:
-        yield from pool.map(work, jobs)

@@ -25,7 +25,7 @@ import pyarrow.fs
 
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.storage.files import FileInfo, ListingNotes, LocalStorage, Storage
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 OnTableLog = Literal["error", "ignore"]
 

@@ -25,7 +25,7 @@ from bloomparquet.planning.dataset import Dataset, PathLike
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.storage.files import Storage
 from bloomparquet.storage.open import open_storage
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 from bloomparquet.tables.iceberg_deletes import DeletionVector, FileDeletes, PositionDeleteFile
 from bloomparquet.tables.iceberg_schema import arrow_schema, table_columns, to_values
 from bloomparquet.tables.live_files import list_live_files

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import FileInfo, LocalStorage, Storage
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 _MOST_SINGLE_REQUESTS = 64
 

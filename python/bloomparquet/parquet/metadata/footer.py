@@ -48,7 +48,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 _META_DATA = b"\x3c"  # the header of ColumnChunk.meta_data as the first field
 _KEY_THREADS = 8

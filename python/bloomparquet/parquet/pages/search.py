@@ -26,7 +26,8 @@ from bloomparquet.parquet.pages.headers import (
     read_header,
 )
 from bloomparquet.parquet.pages.places import ChunkPages
-from bloomparquet.storage.ranges import ReadBytes, in_threads
+from bloomparquet.storage.ranges import ReadBytes
+from bloomparquet.storage.threads import in_threads
 
 PlainValues = NDArray[np.unsignedinteger] | list[bytes]
 """Values as PLAIN stores them: numbers of the column's width, or bytes with their length where it is stored."""

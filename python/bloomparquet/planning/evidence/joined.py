@@ -13,7 +13,7 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.planning.evidence.interface import ChunkFilters, Counts, Question
 from bloomparquet.query.ordering import Bounds
 from bloomparquet.storage.files import ReadCount
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

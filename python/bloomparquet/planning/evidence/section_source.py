@@ -6,6 +6,7 @@ import mmap
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import nullcontext
 from io import FileIO
 from typing import Protocol
 
@@ -179,10 +180,10 @@ class _OpenFile(ArrowStorage):
                 self._opened = self.filesystem.open_input_file(path)
                 reads.requests += 1
 
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> None:
+    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> None:
         assert self._opened is not None
-        with self._lock:  # the position in the file is shared
-            fill_views(self._opened, path, offsets, views, is_native=self.is_native)
+        with nullcontext() if self.is_native else self._lock:  # a file of fsspec has one position
+            fill_views(self._opened, path, offsets, views, threads, is_native=self.is_native)
 
 
 class _StoredRecords:

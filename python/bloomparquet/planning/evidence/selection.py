@@ -20,7 +20,7 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.forks import lazy_property
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 Integers = NDArray[np.int64]
 Item = TypeVar("Item")

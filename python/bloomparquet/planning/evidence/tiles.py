@@ -14,7 +14,7 @@ from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceErr
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.section_file import SectionFile
 from bloomparquet.storage.files import ReadCount
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 BitPositions = Callable[[NDArray[np.uint64], int], NDArray[np.int64]]
 """Maps hashes and the number of bits of a filter to the bits that each hash sets, shape (values, k)."""

@@ -27,7 +27,7 @@ from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storag
 from bloomparquet.storage.forks import new_lock
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.options import OPTIONS, path_of
-from bloomparquet.storage.ranges import in_threads
+from bloomparquet.storage.threads import in_threads
 
 _REMEMBERED = 64
 _READ_BYTES = 1 << 20  # smaller local segments are read, not mapped

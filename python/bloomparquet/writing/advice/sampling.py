@@ -24,7 +24,8 @@ from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
-from bloomparquet.storage.ranges import in_threads, read_ranges
+from bloomparquet.storage.ranges import read_ranges
+from bloomparquet.storage.threads import in_threads
 from bloomparquet.writing.advice.benefit import ColumnFacts, measure_overlap, pool_size
 from bloomparquet.writing.advice.columns import TableColumn
 from bloomparquet.writing.filters.from_chunk import filter_chunk

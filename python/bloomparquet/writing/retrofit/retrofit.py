@@ -18,8 +18,8 @@ from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 from bloomparquet.storage.open import open_storage
-from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.table_formats import directories_of, require_copyable, require_writable
+from bloomparquet.storage.threads import in_threads
 from bloomparquet.writing.advice.advise import SAMPLE_BYTES, recommended_columns
 from bloomparquet.writing.filters.spec import AUTO, EVERY_COLUMN, Bloom, BloomSpec, Fpp, choose_leaves, parse_bloom
 from bloomparquet.writing.outcome import FileOutcome, warn_of_filters
