@@ -59,14 +59,6 @@ def test_a_truncated_file_is_an_error(function: Callable[[Any], Any], tmp_path: 
             function(tmp_path / "cut.parquet")
 
 
-def test_a_file_without_its_beginning_is_an_error(tmp_path: Path) -> None:
-    whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
-    (tmp_path / "tail.parquet").write_bytes(whole[-500:])
-    with pytest.raises(bp.BloomParquetError, match=r"tail\.parquet"):
-        bp.inspect(tmp_path / "tail.parquet")
-    assert bp.plan(tmp_path / "tail.parquet", "x = 5").kept == 1
-
-
 def test_one_bad_file_among_good_ones_is_named(function: Callable[[Any], Any], tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.parquet", {"x": [1]}, ["x"])
@@ -107,9 +99,3 @@ print("survived")
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(bp.__file__).parent.parent, check=False
     )
     assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
-
-
-def test_errors_have_our_base_class() -> None:
-    for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
-        assert issubclass(kind, bp.BloomParquetError)
-    assert issubclass(bp.OptionError, ValueError)

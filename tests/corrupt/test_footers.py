@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.parquet.metadata.footer import parse_footer
-from tests.support.core import Field, column_metadata, decode, edit_footer, encode, plan_with, read_footer
+from tests.support.core import Field, column_metadata, edit_footer, plan_with
 from tests.support.files import filter_offset, write
 
 TABLE = pa.table(
@@ -60,33 +59,6 @@ def plan_bytes(folder: Path, data: bytes) -> bp.ScanPlan | None:
         path.unlink()
     assert error is None or path.name in str(error)
     return plan
-
-
-@settings(max_examples=250)
-@given(data=st.data())
-def test_changed_footer_bytes_give_an_error_or_a_plan(
-    data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content = bytearray(Path(made).read_bytes())
-    size = int.from_bytes(content[-8:-4], "little")
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(len(content) - 8 - size, len(content) - 1))
-        content[at] = data.draw(st.integers(0, 255) | st.sampled_from([0, 0x7F, 0x80, 0xFF]))
-    plan_bytes(tmp_path_factory.getbasetemp(), bytes(content))
-
-
-@settings(max_examples=150)
-@given(data=st.data())
-def test_added_or_removed_bytes_give_an_error_or_a_plan(
-    data: st.DataObject, made: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content, footer = Path(made).read_bytes(), read_footer(made)
-    at = data.draw(st.integers(0, len(footer)))
-    changed = footer[:at] + data.draw(st.binary(max_size=12)) + footer[at + data.draw(st.integers(0, 30)) :]
-    plan_bytes(
-        tmp_path_factory.getbasetemp(),
-        content[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1",
-    )
 
 
 @settings(max_examples=150)
@@ -197,15 +169,6 @@ def test_unknown_fields_change_nothing(tmp_path: Path) -> None:
     before = [bp.plan(path, where).kept for where in WHERES]
     edit_footer(path, add)
     assert [bp.plan(path, where).kept for where in WHERES] == before
-
-
-def test_earlier_templates_do_not_change_what_is_read(made: str) -> None:
-    """Templates of earlier files match the chunks of later ones."""
-    footer = read_footer(made)
-    again = encode(decode(footer))
-    first, second = parse_footer(footer), parse_footer(again)
-    for i, j in itertools.product(range(3), range(7)):
-        assert first.read_chunk(i, j) == second.read_chunk(i, j)
 
 
 def test_a_group_without_leaf_columns_is_a_named_error(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError
+from bloomparquet.errors import FormatError
 from bloomparquet.parquet.metadata.footer import parse_footer, read_footers
-from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
+from bloomparquet.storage.files import LocalStorage, ReadCount
 from tests.support.core import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -71,42 +71,6 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
         assert [len(footer.profile.schema.leaves) for footer in footers(order)] == [
             1 + (path == long) for path in order
         ]
-
-
-def test_many_schemas_are_distinguished(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{i}.parquet", {f"column_{i}": [1]}) for i in range(150)]
-    for _ in range(2):
-        assert [footer.profile.schema.leaves[0].path for footer in footers(paths)] == [
-            (f"column_{i}",) for i in range(150)
-        ]
-
-
-@pytest.mark.parametrize(("size", "message"), [(0, "empty"), (3, "too few"), (11, "too few")])
-def test_a_file_too_short_for_parquet_is_an_error(size: int, message: str, tmp_path: Path) -> None:
-    (tmp_path / "x.parquet").write_bytes(b"PAR1PAR1PAR1"[:size])
-    with pytest.raises(FormatError, match=rf"x\.parquet: .*{message}.*expected"):
-        footers([str(tmp_path / "x.parquet")])
-
-
-def test_damaged_files_are_skipped_only_with_skip_corrupt(tmp_path: Path) -> None:
-    good = write(tmp_path / "good.parquet", {"id": [1]})
-    bad = tmp_path / "bad.parquet"
-    bad.write_bytes(b"nothing of the kind" * 10)
-    left_out: dict[FileInfo, BloomParquetError] = {}
-    assert [footer is None for footer in footers([str(bad), good], left_out=left_out)] == [True, False]
-    assert [file.path for file in left_out] == [str(bad)]
-    with pytest.raises(FormatError, match=r"bad\.parquet: not a Parquet file.*expected b'PAR1'"):
-        footers([str(bad), good])
-    plan = bp.plan(tmp_path, "id = 1", skip_corrupt=True)
-    assert (plan.total, plan.kept) == (1, 1)
-    assert Path(plan.kept_row_groups()[0].path).name == "good.parquet"
-    assert bp.read_table(tmp_path, "id = 1", skip_corrupt=True).num_rows == 1
-
-
-@pytest.mark.parametrize("name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter"])
-def test_an_encrypted_footer_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
-    with pytest.raises(EncryptionError, match=f"{name}.*encrypted"):
-        footers([str(parquet_testing_dir / f"{name}.parquet.encrypted")])
 
 
 def test_char_and_collation_metadata_is_a_trait(tmp_path: Path) -> None:

@@ -175,10 +175,3 @@ def test_key_material_files_are_read_from_any_storage(tmp_path: Path, memory: An
         EncryptionError, match=r"should be in /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json, which is missing"
     ):
         key_material.read_external(storage, inner)
-
-
-def test_key_material_of_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kms = Kms()
-    write_with_material_file(kms, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert bp.read_table("a.parquet", keys=kms_keys(kms)).equals(TABLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import pickle
 import sys
@@ -132,14 +131,6 @@ def test_errors_of_retrievers_do_not_show_their_text(retrieve: Callable[[bytes],
     assert not reveals(full_text(caught.value), *ALL)
 
 
-def test_an_encryption_error_of_a_retriever_shows_its_text() -> None:
-    def retrieve(metadata: bytes) -> bytes:
-        raise EncryptionError("the vault is closed on Sundays")
-
-    with pytest.raises(EncryptionError, match="the key of column a could not be retrieved: the vault is closed"):
-        file_keys(retriever=retrieve).column_key(("a",), b"")
-
-
 def test_a_retriever_may_depend_on_the_file() -> None:
     class Beside:
         def for_file(self, storage: Any, path: str) -> Callable[[bytes], bytes]:
@@ -155,15 +146,6 @@ def test_a_retriever_may_depend_on_the_file() -> None:
     # An error of reading beside the file is not wrapped.
     with pytest.raises(ConnectionResetError):
         keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"gone")
-
-
-def test_revealed_keys_are_found() -> None:
-    assert reveals(f"{ONE!r} {TWO.hex()} {list(THREE)} {base64.b64encode(ONE).decode()}", ONE) == [
-        "text",
-        "repr",
-        "base64",
-    ]
-    assert [reveals(text, TWO) for text in (TWO.hex().upper(), str(list(TWO)), "")] == [["hex"], ["numbers"], []]
 
 
 def test_no_text_and_no_pickle_contains_keys() -> None:
@@ -278,8 +260,3 @@ def test_errors_of_providers_do_not_show_their_text(
     with pytest.raises(OptionError, match=f"key provider '{name}:{function}'.*{message}") as caught:
         load_keys(f"{name}:{function}")
     assert not reveals(full_text(caught.value), *ALL)
-
-
-def test_a_missing_provider_module_is_named() -> None:
-    with pytest.raises(OptionError, match=r"'no_such\.keys:f' cannot be imported: there is no module no_such"):
-        load_keys("no_such.keys:f")

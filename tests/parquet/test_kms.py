@@ -53,14 +53,6 @@ def test_one_request_unwraps_a_key_encryption_key_for_all_files(tmp_path: Path) 
     assert len(kms.connections) == 2  # pyarrow's client, and one of ours
 
 
-def test_each_writers_key_encryption_key_takes_a_request(tmp_path: Path) -> None:
-    kms = Kms()
-    for i in range(3):
-        Writer(kms).write(TABLE, tmp_path / f"{i}.parquet", configuration())
-    assert bp.read_table(str(tmp_path), keys=kms_keys(kms)).num_rows == 300
-    assert kms.unwrapped() == 3
-
-
 def test_one_of_many_threads_makes_the_request(tmp_path: Path) -> None:
     kms = Kms()
     writer = Writer(kms)
@@ -238,11 +230,6 @@ def test_a_configuration_of_the_wrong_type_is_rejected(arguments: Any, message: 
         KeyWrapper(config, factory, configuration())
 
 
-def test_a_lifetime_is_a_timedelta() -> None:
-    with pytest.raises(OptionError, match=r"cache_lifetime is a int; expected a datetime\.timedelta"):
-        kms_keys(Kms(), cache_lifetime=600)
-
-
 def no_client(config: Any) -> Any:
     raise ConnectionRefusedError(SECRET)
 
@@ -271,9 +258,3 @@ def test_errors_of_clients_do_not_show_their_text(factory: Any, message: str) ->
         with pytest.raises(EncryptionError, match=message) as caught:
             unwrapper.footer_key(metadata)
         assert SECRET not in full_text(caught.value)
-
-
-def test_a_client_may_return_text() -> None:
-    metadata = key_material.KeyMaterial("m", "wrapped", None, True, "i", "u").to_json()
-    keys = Keys.from_kms(None, partial(answering, "0123456789abcdef"))
-    assert keys.for_file(LocalStorage(), "/a").footer_key(metadata) == b"0123456789abcdef"

@@ -146,20 +146,6 @@ def test_contradictory_configurations_are_rejected(options: Any, error: Any, mes
         KeyWrapper(None, Kms().client, encryption)
 
 
-def test_the_configuration_is_pyarrows() -> None:
-    with pytest.raises(OptionError, match="encryption_config is a dict; expected pyarrow"):
-        KeyWrapper(None, Kms().client, {})
-    uniform = KeyWrapper(
-        None, Kms().client, configuration(plaintext_footer=True, encryption_algorithm="AES_GCM_CTR_V1")
-    )
-    # As in pyarrow, uniform encryption encrypts the footer.
-    assert (uniform.uniform, uniform.plaintext_footer, uniform.counter_mode_pages) == (True, False, True)
-    columns = KeyWrapper(None, Kms().client, configuration(COLUMNS, footer="f", plaintext_footer=True))
-    assert (columns.uniform, columns.plaintext_footer, columns.counter_mode_pages) == (False, True, False)
-    assert columns.footer_key == "f"
-    assert uniform.master_keys([("id",)]) == {}
-
-
 def test_columns_have_the_master_keys_of_their_names() -> None:
     leaves = [("id",), ("user id",), ("at", "x"), ("at", "y"), ("tags", "list", "element"), ("open",)]
     encryption = configuration({"k": ["id", "user id"], "l": ["at", "tags.list.element"], "m": ["at.y"]})

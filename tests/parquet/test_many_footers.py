@@ -21,7 +21,6 @@ from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns, 
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column, read_extents
-from bloomparquet.planning.index.cache import process_cache
 from tests.support.core import Field, column_metadata, decode, encode
 
 MANY = 64
@@ -225,21 +224,3 @@ def test_the_first_damaged_file_of_many_is_reported(tmp_path: Path) -> None:
         bp.plan(tmp_path, "id = 7")
     plan = bp.plan(tmp_path, "id = 100", skip_corrupt=True)
     assert (plan.total, plan.kept, plan.footer_reads.requests) == (2 * MANY - 2, 1, 2 * MANY + 2)  # two for: no ORC
-
-
-def test_a_plan_is_the_same_whether_footers_are_parsed_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(4)
-    for i in range(2 * MANY):
-        table = pa.table({name: [_COLUMNS[name][1](rng) for _ in range(9)] for name in "is"})
-        pq.write_table(table, tmp_path / f"{i}.parquet", row_group_size=3)
-    wheres = ["i = -1", "i IS NULL", "s = 'x'", "i > 5 AND s IS NOT NULL", "i IN (0, 7)"]
-
-    def kept() -> list[Any]:
-        process_cache.clear()
-        return [[(group.path, group.index) for group in bp.plan(tmp_path, where).kept_row_groups()] for where in wheres]
-
-    together = kept()
-    monkeypatch.setattr(footers, "MANY", 10**9)
-    assert kept() == together
