@@ -22,7 +22,7 @@ from bloomparquet.parquet.encryption.keys import FileKeys, Keys
 from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module, module_aad
 from bloomparquet.parquet.metadata import column_chunks, row_group_scan
 from bloomparquet.parquet.metadata import footer as footers
-from bloomparquet.parquet.metadata.chunk_fields import NUMBERS, SLOTS, ChunkColumns, ChunkFields
+from bloomparquet.parquet.metadata.chunk_fields import SLOTS, ChunkColumns, ChunkFields
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column, read_extents
 from bloomparquet.parquet.pages.headers import walk_pages
@@ -36,7 +36,6 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
-from bloomparquet.parquet.thrift.template import zigzag
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage
 from tests.fuzz.mutate import change_bytes, change_some, change_thrift, in_parts, join, split
@@ -168,7 +167,6 @@ def _read(footer: Footer, group: int, leaf: int) -> ChunkFields | None:
     values: list[object] = [None] * len(SLOTS)
     try:
         column_chunks._decode(footer.raw, at, values)
-        values[:NUMBERS] = [None if raw is None else zigzag(raw) for raw in values[:NUMBERS]]  # type: ignore[arg-type]
         decoded = ChunkFields(*values)  # type: ignore[arg-type]
     except BloomParquetError:
         decoded = None
