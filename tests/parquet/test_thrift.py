@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import bloomparquet as bp
 from bloomparquet.parquet.thrift import struct as thrift
 from bloomparquet.parquet.thrift.definitions import ColumnMetaData, Statistics
-from bloomparquet.parquet.thrift.numbers import read_numbers
 from bloomparquet.parquet.thrift.reader import MAX_DEPTH, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftList, ThriftMap, ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
@@ -79,53 +78,9 @@ def test_a_written_struct_is_read_again(tree: ThriftStruct) -> None:
     assert again == tree
     assert stop == 6 + len(raw)
     assert write_struct(again) == raw
-
-
-def numbers_of(tree: ThriftStruct) -> dict[int, Any]:
-    """What :func:`read_numbers` gives for a struct."""
-    numbers: dict[int, Any] = {}
-    for field_id, kind in tree.kinds.items():
-        value = tree[field_id]
-        if kind in thrift.INTEGERS:
-            numbers[field_id] = value
-        elif kind == thrift.STRUCT:
-            numbers[field_id] = numbers_of(value)
-        elif kind in thrift.LISTS and value.kind == thrift.STRUCT:
-            numbers[field_id] = list(map(numbers_of, value))
-        else:
-            numbers[field_id] = None
-    return numbers
-
-
-@given(structs())
-def test_numbers_are_those_of_the_whole_struct(tree: ThriftStruct) -> None:
-    raw = write_struct(tree)
-    assert read_numbers(b"before" + raw + b"behind", 6) == (numbers_of(tree), 6 + len(raw))
     for end in range(len(raw)):
         with pytest.raises(bp.FormatError):
-            read_numbers(raw[:end])
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_give_numbers_or_an_error_of_ours(raw: bytes) -> None:
-    try:
-        tree, stop = read_struct(raw, ThriftStruct)
-    except bp.BloomParquetError:
-        with pytest.raises(bp.FormatError):
-            read_numbers(raw)
-        return
-    assert read_numbers(raw) == (numbers_of(tree), stop)
-
-
-@pytest.mark.parametrize("opening", [b"\x1c", b"\x19\x1c", b"\x1b\x01\x5c\x02", b"\x19\x19"])
-def test_numbers_in_deep_structs_are_an_error(opening: bytes) -> None:
-    with pytest.raises(bp.FormatError, match=r"type \d+ at level 16"):
-        read_numbers(opening * 100_000)
-
-
-def test_a_list_cannot_claim_more_numbers_than_bytes() -> None:
-    with pytest.raises(bp.FormatError, match="end inside"):
-        read_numbers(b"\x19\xf5" + b"\xff" * 9 + b"\x01" + bytes(100))
+            read_struct(raw[:end], ThriftStruct)
 
 
 def test_each_type_has_the_bytes_of_the_specification() -> None:
@@ -232,7 +187,7 @@ def test_a_field_of_another_type_is_an_error(field_id: int, kind: int, value: An
     [
         (b"", "end inside"),
         (b"\x15", "end inside"),
-        (b"\x15\x80", "byte 1: the bytes end inside"),
+        (b"\x15\x80", "byte 2: the bytes end inside"),
         (b"\x15\x02", "end inside"),
         (b"\x15\x02\x05\x02\x04\x00", "occurs twice"),
         (b"\x1e\x02\x00", "unknown Thrift type 14"),
