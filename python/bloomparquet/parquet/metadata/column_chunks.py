@@ -52,7 +52,7 @@ MANY = 160
 """From this number of structs on, finding the ends of all at once takes less time than one after the other."""
 
 _NOTHING = [None] * len(SLOTS)
-_WANTED = Wanted(SLOTS, NUMBERS, KINDS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
+_WANTED = Wanted(SLOTS, KINDS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
 
 
 class DecodeBudget:

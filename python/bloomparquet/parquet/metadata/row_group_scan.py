@@ -27,7 +27,6 @@ _ROWS, _SIZE = 0, 1
 _FIELDS = RowGroup.num_rows, RowGroup.total_compressed_size
 _WANTED = Wanted(
     {(field.id,): slot for field, slot in zip(_FIELDS, (_ROWS, _SIZE), strict=True)},
-    numbers=2,
     kinds={(field.id,): field.kind for field in _FIELDS},
 )
 _NO_SIZE = np.iinfo(np.int64).min

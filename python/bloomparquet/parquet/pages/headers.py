@@ -157,9 +157,7 @@ def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -
             values, encoding = details[_VALUES], details[_ENCODING]
             levels = details.get(_LEVELS, RLE) if kind == DATA_PAGE else RLE
         crc = 0 | fields[_CRC] if _CRC in fields else None
-        is_negative = (
-            kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
-        )
+        is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
     except (LookupError, TypeError):
         raise FormatError(
             f"the page header {place} lacks a required field, or has one of another type: {quoted(fields)}"

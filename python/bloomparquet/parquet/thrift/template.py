@@ -35,14 +35,12 @@ Path = tuple[int, ...]
 class Wanted:
     """The values of a struct that are read: ``slots[path]`` is the position of a value in the result.
 
-    The first `numbers` values are integers, the others byte strings. A value of another Thrift
-    type than ``kinds[path]`` is not read. `presence_only`: fields that are only tested
-    for presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
+    A value of another Thrift type than ``kinds[path]`` is not read. `presence_only`: fields that are only tested for
+    presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
     ``one_width=True``. `names`: the list of names in which structs of one template may differ; None if there is none.
     """
 
     slots: Mapping[Path, int]
-    numbers: int
     kinds: Mapping[Path, int]
     presence_only: Collection[Path] = ()
     one_width: Collection[int] = ()
