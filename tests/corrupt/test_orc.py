@@ -7,7 +7,6 @@ a BloomParquetError, and that data which does not decode excludes nothing.
 from __future__ import annotations
 
 import tracemalloc
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import BloomParquetError, FormatError, LimitError
+from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, MAX_STREAM, ROW_INDEX
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
 from tests.support.core import kept_indexes, plan_with
-from tests.support.orc import OrcFile, footer_message, forge
+from tests.support.orc import forge
 from tests.support.orc_forged import filter_stream
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
@@ -219,49 +218,6 @@ def test_absurd_row_counts_are_errors_and_take_no_memory(path: str, how: Callabl
         tracemalloc.stop()
     plan = plan_with(path, "x = 301", skip_corrupt=True, strict=False)
     assert (plan.total, plan.kept, len(plan.errors)) == (kept, kept, kept)
-
-
-def chunk(plain: bytes, size: int | None = None) -> bytes:
-    packer = zlib.compressobj(9, wbits=-15)
-    packed = packer.compress(plain) + packer.flush()
-    return (len(packed) << 1).to_bytes(3, "little") + packed
-
-
-def zlib_file(postscript: Any) -> None:
-    postscript.compression, postscript.compression_block_size = 1, 8_000_000
-
-
-def test_decompression_bombs_are_bounded(tmp_path: Path) -> None:
-    """Filters of a few hundred KiB that decompress to gigabytes."""
-    block = chunk(bytes(8_000_000))
-    for number, (kind, count) in enumerate(((BLOOM_FILTER_UTF8, 60), (ROW_INDEX, 60), (BLOOM_FILTER_UTF8, 9))):
-        path = tmp_path / f"{number}.orc"
-        _compressed(path, {(kind, 1): block * count})
-        tracemalloc.start()
-        try:
-            plan = bp.plan(path, "c0 = 1")
-            assert (plan.kept, len(plan.errors)) == (1, 1)
-            assert isinstance(plan.errors[0], LimitError | FormatError)
-            assert tracemalloc.get_traced_memory()[1] < 5 * MAX_STREAM
-        finally:
-            tracemalloc.stop()
-
-
-def _compressed(path: Path, streams: dict[tuple[int, int], bytes]) -> None:
-    """A forged file whose sections are compressed with zlib."""
-    forge(path, streams)
-    file = OrcFile.open(path)
-    data = path.read_bytes()
-    (stripe,) = file.tail.stripes
-    footer = footer_message(data, file.tail.compression)
-    end = chunk(data[stripe.footer_offset : stripe.footer_offset + stripe.footer_length])
-    footer.stripes[0].footer_length = len(end)
-    last = chunk(footer.SerializeToString())
-    postscript = messages.PostScript.FromString(data[-1 - data[-1] : -1])
-    postscript.footer_length = len(last)
-    zlib_file(postscript)
-    closing = postscript.SerializeToString()
-    path.write_bytes(data[: stripe.footer_offset] + end + last + closing + bytes([len(closing)]))
 
 
 def test_a_bound_of_a_million_digits_takes_no_time(tmp_path: Path) -> None:

@@ -233,58 +233,32 @@ class Repeated(dict[int, Field]):
         return [*super().items(), *self.again]
 
 
-def _repeat_in_statistics(tree: dict[int, Field]) -> dict[int, Field]:
-    chunk = column_metadata(tree, 1)
-    chunk[12] = Field(12, Repeated(chunk[12].value, (3, Field(5, 0))))  # null_count, as another type
+def _repeat(tree: dict[int, Field], where: str) -> dict[int, Field]:
+    groups = tree[4].value.values
+    chunks, chunk = groups[1][1].value.values, column_metadata(tree, 1)
+    if where == "statistics":
+        chunk[12] = Field(12, Repeated(chunk[12].value, (3, Field(5, 0))))  # null_count, as another type
+    elif where == "metadata":
+        chunks[0][3] = Field(12, Repeated(chunk, (5, Field(6, 0))))  # num_values
+    elif where == "chunk":
+        chunks[0] = Repeated(chunks[0], (3, groups[0][1].value.values[0][3]))  # meta_data
+    elif where == "row group":
+        groups[1] = Repeated(groups[1], (1, groups[0][1]))  # columns
+    elif where == "rows":
+        groups[1] = Repeated(groups[1], (3, Field(6, 0)))  # num_rows
+    else:
+        return Repeated(tree, (2, tree[2]) if where == "schema" else (4, Field(9, Items(12, groups[:1]))))
     return tree
 
 
-def _repeat_in_metadata(tree: dict[int, Field]) -> dict[int, Field]:
-    chunk = tree[4].value.values[1][1].value.values[0]
-    chunk[3] = Field(12, Repeated(chunk[3].value, (5, Field(6, 0))))  # num_values
-    return tree
-
-
-def _repeat_in_chunk(tree: dict[int, Field]) -> dict[int, Field]:
-    chunks = tree[4].value.values[1][1].value.values
-    chunks[0] = Repeated(chunks[0], (3, tree[4].value.values[0][1].value.values[0][3]))  # meta_data
-    return tree
-
-
-def _repeat_in_row_group(tree: dict[int, Field]) -> dict[int, Field]:
-    row_groups = tree[4].value.values
-    row_groups[1] = Repeated(row_groups[1], (1, row_groups[0][1]))  # columns
-    return tree
-
-
-def _repeat_rows(tree: dict[int, Field]) -> dict[int, Field]:
-    row_groups = tree[4].value.values
-    row_groups[1] = Repeated(row_groups[1], (3, Field(6, 0)))  # num_rows
-    return tree
-
-
-def _repeat_schema(tree: dict[int, Field]) -> dict[int, Field]:
-    return Repeated(tree, (2, tree[2]))
-
-
-def _repeat_row_groups(tree: dict[int, Field]) -> dict[int, Field]:
-    return Repeated(tree, (4, Field(9, Items(12, tree[4].value.values[:1]))))
-
-
-@pytest.mark.parametrize(
-    "repeat",
-    [
-        _repeat_in_statistics, _repeat_in_metadata, _repeat_in_chunk, _repeat_in_row_group, _repeat_rows,
-        _repeat_schema, _repeat_row_groups,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("where", ["statistics", "metadata", "chunk", "row group", "rows", "schema", "row groups"])
 @pytest.mark.parametrize("others", [1, 60])
-def test_a_field_that_occurs_twice_is_damage(repeat: Any, others: int, tmp_path: Path) -> None:
+def test_a_field_that_occurs_twice_is_damage(where: str, others: int, tmp_path: Path) -> None:
     """Readers differ in which one they believe: rows that another reader returns would be skipped."""
     path = write(tmp_path / "x.parquet", {"x": [1, None, 3, 4]}, rows_per_group=1)
     for i in range(others):
         shutil.copy(path, tmp_path / f"{i}.parquet")
-    replace_footer(path, encode(repeat(decode(read_footer(path)))))
+    replace_footer(path, encode(_repeat(decode(read_footer(path)), where)))
     with pytest.raises(FormatError, match=r"x\.parquet: .* occurs twice"):
         bp.plan(tmp_path, "x IS NULL")
     plan = bp.plan(tmp_path, "x IS NULL", skip_corrupt=True)

@@ -199,16 +199,11 @@ def test_equal_configurations_make_equal_keys() -> None:
     assert made(**same) == made(**again)
     assert hash(made(**same)) == hash(made(**again))
     assert made() == Keys.from_kms(None, kms.client)
-    others = [
-        made(**{**same, "key_access_token": "u"}),
-        made(**{**same, "kms_instance_url": "b"}),
-        made(**{**same, "custom_kms_conf": {"x": "1"}}),
-        made(Kms().client, **same),
-        Keys.from_kms(pe.KmsConnectionConfig(**same), kms.client, cache_lifetime=timedelta(1)),
-        Keys.from_kms(pe.KmsConnectionConfig(**same), kms.client, read_kms_url=True),
-        Keys.from_kms(pe.KmsConnectionConfig(**same), kms.client, aad_prefix=b"p"),
-    ]
-    assert all(made(**same) != other for other in others)
+    for other in ({"key_access_token": "u"}, {"kms_instance_url": "b"}, {"custom_kms_conf": {"x": "1"}}):
+        assert made(**same) != made(**{**same, **other})
+    assert made(**same) != made(Kms().client, **same)
+    for options in ({"cache_lifetime": timedelta(1)}, {"read_kms_url": True}, {"aad_prefix": b"p"}):
+        assert made() != kms_keys(kms, **options)
 
 
 @pytest.mark.parametrize(

@@ -195,17 +195,3 @@ def test_a_value_of_another_width_or_sign_is_found(tmp_path: Path, searched: lis
     assert bp.read_table(tmp_path, "n = 7").num_rows == 4
     assert bp.read_table(tmp_path, "n = 9").num_rows == 0
     assert 0 in searched
-
-
-def test_text_and_bytes_of_one_column(tmp_path: Path, searched: list[int | None]) -> None:
-    path = tmp_path / "x.parquet"
-    table = pa.table(
-        {"t": ["", "é", "ab", None], "b": [b"\xff", b"", None, b"ab"], "u": pa.array([b"x" * 16] * 4, pa.uuid())}
-    )
-    pq.write_table(table, path, use_dictionary=False, write_statistics=False)
-    assert bp.read_table(path, "t = ''").num_rows == 1
-    assert bp.read_table(path, "t = 'é'").num_rows == 1
-    assert bp.read_table(path, bp.Eq("b", b"ab")).num_rows == 1
-    assert bp.read_table(path, bp.Eq("u", table["u"][0].as_py())).num_rows == 4
-    assert bp.read_table(path, bp.Eq("b", b"abc")).num_rows == 0
-    assert 0 in searched

@@ -126,25 +126,22 @@ def test_longer_encodings_of_a_number_are_read() -> None:
 
 
 def test_structs_that_differ_in_a_type_are_not_equal() -> None:
-    """At the top, in nested structs and in lists."""
-    pairs: list[tuple[ThriftStruct, ThriftStruct]] = []
-    for kinds_of_field in ((thrift.I32, thrift.I64), (thrift.TRUE, thrift.I32)):
-        left, right = ThriftStruct(), ThriftStruct()
-        left.put(1, kinds_of_field[0], 1)
-        right.put(1, kinds_of_field[1], 1)
-        pairs.append((left, right))
-    left, right = ThriftStruct(), ThriftStruct()
-    left.put(1, thrift.LIST, ThriftList(thrift.LIST, thrift.I32, [1]))
-    right.put(1, thrift.LIST, ThriftList(thrift.LIST, thrift.I64, [1]))
-    pairs.append((left, right))
-    for one, other in pairs:
+    def struct_of(kind: int, value: Any) -> ThriftStruct:
+        made = ThriftStruct()
+        made.put(1, kind, value)
+        return made
+
+    def in_list(kind: int) -> ThriftStruct:
+        return struct_of(thrift.LIST, ThriftList(thrift.LIST, kind, []))
+
+    for one, other in (
+        (struct_of(thrift.I32, 1), struct_of(thrift.I64, 1)),
+        (struct_of(thrift.TRUE, 1), struct_of(thrift.I32, 1)),
+        (in_list(thrift.I32), in_list(thrift.I64)),
+    ):
         assert not one == other  # noqa: SIM201 (both operators are meant)
         assert one != other
-        above, below = ThriftStruct(), ThriftStruct()
-        above.put(1, thrift.STRUCT, one)
-        below.put(1, thrift.STRUCT, other)
-        assert above != below
-    assert ThriftList(thrift.LIST, thrift.I32, []) != ThriftList(thrift.LIST, thrift.I64, [])
+        assert struct_of(thrift.STRUCT, one) != struct_of(thrift.STRUCT, other)
 
 
 def test_fields_are_read_and_set_by_name() -> None:
