@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,39 +181,6 @@ def test_a_moved_page_is_an_error(algorithm: Algorithm) -> None:
     for data in swapped:
         with pytest.raises(bp.EncryptionError):
             decrypted(data, 4, algorithm)
-
-
-@BOTH
-def test_wrong_lengths_are_an_error(algorithm: Algorithm) -> None:
-    def chunk(header: bytes, *following: bytes) -> bytes:
-        return CIPHER.encrypt(header, Module.DATA_PAGE_HEADER, 0) + b"".join(following)
-
-    body = CIPHER.encrypt(b"data", Module.DATA_PAGE, 0)
-    cases = [
-        b"\xff\xff\xff\xff" + os.urandom(60),
-        b"\xff\xff\xff\x7f" + os.urandom(60),
-        bytes(64),
-        chunk(page(0, values=2, size=2**31 - 1), body),
-        chunk(page(0, values=2, size=-1), body),
-        chunk(page(0, values=2, size=3), body),
-        chunk(page(0, values=2, size=0)),
-        chunk(page(0, values=-1, size=len(body)), body),
-        chunk(page(3, values=2, size=len(body), more=levels(len(body) + 1, 0)), body),
-        chunk(page(3, values=2, size=len(body), more=levels(-5, 7)), body),
-        chunk(page(0, values=2, size=len(body), without=5), body),
-        chunk(page(2, values=2, size=len(body)), body),
-        chunk(b"", body),
-        chunk(b"\x19\xfc\xff\xff\xff\xff\x0f", body),
-        chunk(page(1, size=0), chunk(page(1, size=0))) * 50,
-    ]
-    for data in cases:
-        with pytest.raises(ENCRYPTION_OR_FORMAT_ERROR):
-            decrypt_chunk(data, CIPHER, algorithm, 2, bytearray(), dictionary=False)
-
-
-def levels(definition: int, repetition: int) -> dict[int, Field]:
-    details = {1: 2, 2: 0, 3: 2, 4: 0, 5: definition, 6: repetition}
-    return {8: Field(STRUCT, {field_id: Field(I32, value) for field_id, value in details.items()})}
 
 
 def java_page(

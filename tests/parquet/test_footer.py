@@ -73,19 +73,6 @@ def test_a_schema_that_begins_like_another_is_its_own(tmp_path: Path) -> None:
         ]
 
 
-def test_char_and_collation_metadata_is_a_trait(tmp_path: Path) -> None:
-    row = (
-        '{"type":"struct","fields":[{"name":"c","type":"string","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
-    )
-    key = {"org.apache.spark.version": "4.3.0", "org.apache.spark.sql.parquet.row.metadata": row}
-    altered = write(tmp_path / "a.parquet", pa.table({"c": ["x"]}).replace_schema_metadata(key))
-    plain = write(tmp_path / "b.parquet", pa.table({"c": ["x"]}))
-    first, second = footers([altered, plain])
-    assert first.profile.traits.has_padded_or_collated_text
-    assert not second.profile.traits.has_padded_or_collated_text
-    assert first.profile is not second.profile
-
-
 def test_key_values_that_are_no_text_are_empty(tmp_path: Path) -> None:
     """As fastparquet 0.8 writes them."""
     path = write(tmp_path / "x.parquet", pa.table({"c": [1]}).replace_schema_metadata({"text": "a"}), bloom=["c"])

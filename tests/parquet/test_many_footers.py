@@ -190,28 +190,6 @@ def test_extents_follow_the_first_page_of_the_first_chunk(
     require_equal_extents([footer] * MANY)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_damaged_footers_are_never_parsed_together(seed: int) -> None:
-    """Damaged footers are parsed alone, which raises their errors; and their neighbours are unaffected."""
-    rng = random.Random(seed)
-    whole = [footer_bytes(rng) for _ in range(3 * MANY)]
-
-    def damage(raw: bytes) -> bytes:
-        at = rng.randrange(len(raw))
-        kind = rng.randrange(4)
-        if kind == 0:
-            return raw[:at]
-        if kind == 1:
-            return raw[:at] + raw[at + rng.randrange(1, 9) :]
-        if kind == 2:
-            return raw[:at] + rng.randbytes(rng.randrange(1, 9)) + raw[at:]
-        return raw[:at] + bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])]) + raw[at + 1 :]
-
-    raws = [damage(raw) if rng.random() < 0.5 else raw for raw in whole]
-    assert require_equal(raws) >= MANY
-    require_equal_columns([footer for raw in raws if isinstance(footer := alone(raw), Footer)])
-
-
 def test_the_first_damaged_file_of_many_is_reported(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i:03}.parquet" for i in range(2 * MANY)]
     for i, path in enumerate(paths):
