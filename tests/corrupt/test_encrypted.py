@@ -310,28 +310,6 @@ def test_removed_encryption_is_an_error_for_strict_keys(tmp_path: Path) -> None:
     assert bp.plan(file.path, "c = 8", keys=KEYS).kept == 1
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *(("bloom_filter_offset", value) for value in (3, -1, 1 << 40, 4)),
-        *(("bloom_filter_length", value) for value in (40, 1, 1 << 30)),
-    ],
-)
-def test_filter_offsets_outside_the_file_keep_row_groups(field: str, value: int, tmp_path: Path) -> None:
-    file = write_encrypted(tmp_path / "x.parquet")
-    tree, _ = read_struct(file.footer.raw, FileMetaData)
-    cipher = file.footer.chunk_cipher(1, 0)
-    assert cipher is not None
-    metadata = file.footer.chunk_metadata(1, 0)
-    setattr(metadata, field, value)
-    tree.row_groups[1].columns[0].encrypted_column_metadata = encrypted(metadata, cipher)
-    write_footer(file, tree)
-    plan = bp.plan(file.path, "a = 7", keys=KEYS)
-    assert plan.kept == 1
-    assert plan.skipped["bloom"] == GROUPS - 1
-    assert len(plan.errors) == (field == "bloom_filter_length" or value >= 0)
-
-
 def test_random_changes_lose_no_row(tmp_path: Path) -> None:
     """With and without the keys, a plan raises an error or keeps the row group that held the value."""
     generator = random.Random(7)

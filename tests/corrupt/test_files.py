@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,29 +71,3 @@ def test_a_missing_path_and_an_empty_directory_are_errors(function: Callable[[An
     (tmp_path / "empty").mkdir()
     with pytest.raises(bp.PlanError, match="no data files"):
         function(tmp_path / "empty")
-
-
-@pytest.mark.parametrize(
-    "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
-)
-def test_an_encrypted_file_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
-    path = parquet_testing_dir / f"{name}.parquet.encrypted"
-    code = f"""
-import bloomparquet as bp
-def lookup(path): return bp.plan(path, "double_field = 1.5D", on_filter_error="fail")
-def probe(path): return bp.probe(path, column="double_field", value=1.5)
-plan = bp.plan({str(path)!r}, "double_field = 1.5D")
-assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1), plan
-for function in (lookup, bp.inspect, bp.read_table, probe):
-    try:
-        function({str(path)!r})
-    except bp.EncryptionError as error:
-        assert {path.name!r} in str(error) and "encrypted" in str(error), error
-    else:
-        raise SystemExit("no error")
-print("survived")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(bp.__file__).parent.parent, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr

@@ -15,14 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.values.encoding import encode_values, parquet_family
-from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.query.domains import arrow_family
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
-from tests.support.parquet_table import parquet_table
 
 _EVERY_TYPE = {
     "boolean": pa.array([True]),
@@ -163,17 +160,6 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
         path = write(tmp_path / "int.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, **options)
         assert pq.read_metadata(path).schema.column(0).physical_type == ("INT32" if precision <= 9 else "INT64")
         check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
-
-
-@pytest.mark.parametrize("wider", [4, 9, 16])
-def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
-    """Writers may use more bytes than the precision needs. The file's type_length decides."""
-    traits = parquet_table(bp.plan(write(tmp_path / "x.parquet", {"x": [1]}))).profiles[0].traits
-    node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
-    encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
-    assert encoded is not None
-    assert encoded.hashes is not None
-    assert encoded.hashes.tolist() == xxh64_bytes([(-123).to_bytes(wider, "big", signed=True)]).tolist()
 
 
 @pytest.mark.parametrize(

@@ -245,19 +245,3 @@ def test_too_many_pages_are_an_error(algorithm: Algorithm, monkeypatch: pytest.M
     with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
         decrypted(encrypted, 5, algorithm)
     assert len(encrypt_chunk(plain[: len(plain) * 4 // 5], CIPHER, algorithm).pages) == 4
-
-
-@pytest.mark.parametrize(
-    "plain",
-    [
-        page(1, b"index"),
-        page(9, b"unknown"),
-        page(0, b"data", 1) + page(2, b"dictionary", 1),
-        page(2, b"dictionary", 1) * 2,
-        page(0, b"data", 1)[:-1],
-        page(0, b"data", 1, size=-4),
-    ],
-)
-def test_encrypting_other_bytes_is_an_error(plain: bytes) -> None:
-    with pytest.raises(bp.FormatError):
-        encrypt_chunk(plain, CIPHER, GCM)

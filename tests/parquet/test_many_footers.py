@@ -88,27 +88,6 @@ def require_equal_columns(footers: Sequence[Footer]) -> None:
             assert columns.deprecated[is_read].tolist() == alone.deprecated[is_read].tolist()
 
 
-def require_equal_extents(footers: Sequence[Footer]) -> int:
-    """Assert that each extent that is read of many footers is what it is of each footer alone. Gives their number."""
-    count = 0
-    for profile in {id(footer.profile): footer.profile for footer in footers}.values():
-        some = [footer for footer in footers if footer.profile is profile]
-        expected = [extent_alone(footer, i) for footer in some for i in range(len(footer.rows))]
-        for extent, alone in zip(read_extents(some).tolist(), expected, strict=True):
-            if extent != [-1, -1]:
-                assert alone is not None
-                assert tuple(extent) == alone or alone[0] == -1  # many at once, a stored -1 is no offset
-                count += 1
-    return count
-
-
-def extent_alone(footer: Footer, row_group: int) -> tuple[int, int] | None:
-    try:
-        return footer.extent(row_group)
-    except BloomParquetError:
-        return None
-
-
 def fields_alone(footer: Footer, row_group: int, leaf: int) -> ChunkFields | None:
     try:
         return footer.read_chunk(row_group, leaf)
@@ -130,7 +109,6 @@ def test_footers_of_one_writer_are_parsed_together(monkeypatch: pytest.MonkeyPat
     assert len(alone) < len(raws)
     require_equal(raws)
     require_equal_columns(parsed)
-    assert require_equal_extents(parsed) == 2 * len(raws)
 
 
 def test_footers_of_several_schemas_are_parsed_together() -> None:
@@ -161,7 +139,6 @@ def test_numbers_of_every_length_are_read_together() -> None:
         raws.append(encode(tree))
     assert require_equal(raws) >= 2 * MANY
     require_equal_columns([parse_footer(raw) for raw in raws])
-    assert require_equal_extents([parse_footer(raw) for raw in raws]) >= 2 * MANY
 
 
 @pytest.mark.parametrize(
@@ -187,7 +164,6 @@ def test_extents_follow_the_first_page_of_the_first_chunk(
     footer = parse_footer(encode(tree))
     expected = [start, -1 if start < 0 else size]
     assert read_extents([footer] * MANY).tolist() == [expected] * MANY * len(footer.rows)
-    require_equal_extents([footer] * MANY)
 
 
 def test_the_first_damaged_file_of_many_is_reported(tmp_path: Path) -> None:

@@ -144,13 +144,6 @@ def test_many_filters_at_once_check_like_each_alone(counts: list[int], listed: l
     assert check_blocks(fetched, block_mask(hashes)).tolist() == [each.check(hashes).tolist() for each in filters]
 
 
-def test_a_block_fails_if_one_word_fails() -> None:
-    (mask,) = block_mask(values(0, 1))
-    lacking = np.broadcast_to(mask, (8, 8)) * (1 - np.eye(8, dtype=np.uint32))
-    assert check_blocks(mask, mask)
-    assert not check_blocks(lacking, mask).any()
-
-
 # --- memory
 
 
