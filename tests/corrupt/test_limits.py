@@ -14,6 +14,7 @@ from bloomparquet.parquet.metadata import column_chunks as chunks
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
 from bloomparquet.parquet.thrift.template import compile_template
+from tests.fuzz.mutate import varint
 from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
 from tests.support.files import write
 
@@ -25,14 +26,6 @@ LIST, STRUCT, BINARY, TRUE = 9, 12, 8, 1
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return write(tmp_path / "t" / "x.parquet", VALUES, ["id"], rows_per_group=100)
-
-
-def varint(number: int) -> bytes:
-    encoded = b""
-    while number >= 0x80:
-        encoded += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return encoded + bytes([number])
 
 
 def with_field_15(value: bytes) -> Callable[[bytes], bytes]:

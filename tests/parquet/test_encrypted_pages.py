@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.encryption import modules as crypto
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module
 from bloomparquet.parquet.pages import headers as pages
@@ -233,15 +232,3 @@ def test_index_pages_are_left_out() -> None:
 
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, GCM))
     assert decrypted(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
-
-
-@pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
-def test_too_many_pages_are_an_error(algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = page(0, b"x", 1) * 5
-    encrypted = encrypt_chunk(plain, CIPHER, algorithm).data
-    monkeypatch.setattr(crypto, "MAX_ORDINAL", 3)
-    with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
-        encrypt_chunk(plain, CIPHER, algorithm)
-    with pytest.raises(bp.EncryptionError, match="from 0 to 3"):
-        decrypted(encrypted, 5, algorithm)
-    assert len(encrypt_chunk(plain[: len(plain) * 4 // 5], CIPHER, algorithm).pages) == 4

@@ -170,18 +170,6 @@ def test_chunks_of_different_forms_are_read(tmp_path: Path) -> None:
         assert fields.min_value == (statistics[6].value if 6 in statistics else None)
 
 
-def test_the_extent_of_a_row_group_covers_its_pages(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": list(range(4000)), "s": ["a"] * 4000}, ["x"], rows_per_group=1000)
-    (footer,) = footers([path])
-    ends = [sum(footer.extent(i)) for i in range(4)]
-    starts = [footer.extent(i)[0] for i in range(4)]
-    assert starts[0] == 4
-    assert all(end <= start for end, start in zip(ends, starts[1:], strict=False))
-    theirs = pq.read_metadata(path)
-    for i in range(4):
-        assert footer.extent(i)[1] == sum(theirs.row_group(i).column(j).total_compressed_size for j in range(2))
-
-
 @pytest.mark.parametrize("others", [0, 80, 400])
 def test_a_number_of_another_type_is_left_out(others: int, tmp_path: Path) -> None:
     """As pyarrow and Spark leave it out: what they do not believe proves nothing."""
