@@ -24,14 +24,9 @@ def read_tails(
     storage: Storage, files: Sequence[FileInfo], count: ReadCount
 ) -> Iterator[list[tuple[FileInfo, bytes | BloomParquetError]]]:
     """Each file's footer with its trailer, or the error of the file. In batches."""
-    position = 0
+    file = iter(files)
     for tails in read_file_tails(storage, files, _tail_size, count):
-        batch = files[position : position + len(tails)]
-        yield [
-            (file, tail.end[-tail.size :] if isinstance(tail, FileTail) else tail)
-            for file, tail in zip(batch, tails, strict=True)
-        ]
-        position += len(tails)
+        yield [(next(file), tail.end[-tail.size :] if isinstance(tail, FileTail) else tail) for tail in tails]
 
 
 def _tail_size(file: FileInfo, end: bytes) -> int:

@@ -101,9 +101,7 @@ class Template:
                     values[slot] = raw
             if segment.has_string:
                 start = position
-                position += varint(match[match.re.groups])
-                if position > len(buffer):
-                    return None
+                position += varint(match[match.re.groups])  # beyond the buffer, nothing matches the struct's end
                 if values is not None and segment.string_slot is not None:
                     values[segment.string_slot] = buffer[start:position]
             elif segment.has_names:
