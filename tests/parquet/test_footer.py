@@ -181,9 +181,12 @@ def test_a_number_of_another_type_is_left_out(others: int, tmp_path: Path) -> No
         chunk = column_metadata(tree, 1)
         chunk[12].value[3] = Field(5, 0)  # null_count
         chunk[BLOOM_LENGTH] = Field(6, chunk[BLOOM_LENGTH].value)
+        tree[4].value.values[1][6] = Field(5, 7)  # total_compressed_size
 
     edit_footer(path, change)
-    fields = footers([path])[0].read_chunk(1, 0)
+    (footer,) = footers([path])
+    fields = footer.read_chunk(1, 0)
+    assert [size is None for size in footer.sizes] == [False, True, False, False]
     assert (fields.nulls, fields.bloom_length, fields.values) == (None, None, 1)
     kept = [group.index for group in bp.plan(tmp_path, "x IS NULL").kept_row_groups() if group.path == path]
     assert kept == [1]
