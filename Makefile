@@ -116,7 +116,7 @@ $(MATRIX:%=$(VENV)-%/.stamp): $(VENV)-%/.stamp: $(VENV)/.made
 	@echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES))')" > "$$($(VENV)-$*/bin/python $(PACKAGES))/venv.pth"
 	@touch $@
 
-# TARGET: one of tests/fuzz, or hypothesis; all of tests/fuzz if empty. SECONDS and EXECUTIONS: the most for each target.
+# TARGET: one of tests/fuzz; all if empty. SECONDS and EXECUTIONS: the most for each target.
 TARGET  ?=
 SECONDS ?= 60
 EXECUTIONS ?= -1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite(  # their helpers assert
     "tests.support.expressions",
@@ -34,7 +34,6 @@ _health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.functio
 _common = {"deadline": None, "suppress_health_check": _health, "print_blob": True}
 settings.register_profile("ci", max_examples=50, derandomize=True, **_common)  # cases are equal if imports are
 settings.register_profile("long", max_examples=5_000, **_common)  # each run has new cases
-settings.register_profile("found", phases=(Phase.explicit, Phase.reuse), **_common)  # what `make fuzz` found
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,14 +57,6 @@ def test_a_truncated_file_is_an_error(function: Callable[[Any], Any], tmp_path: 
             function(tmp_path / "cut.parquet")
 
 
-def test_a_file_without_its_beginning_is_an_error(tmp_path: Path) -> None:
-    whole = Path(write(tmp_path / "x.parquet", {"x": list(range(1000))}, ["x"])).read_bytes()
-    (tmp_path / "tail.parquet").write_bytes(whole[-500:])
-    with pytest.raises(bp.BloomParquetError, match=r"tail\.parquet"):
-        bp.inspect(tmp_path / "tail.parquet")
-    assert bp.plan(tmp_path / "tail.parquet", "x = 5").kept == 1
-
-
 def test_one_bad_file_among_good_ones_is_named(function: Callable[[Any], Any], tmp_path: Path) -> None:
     for i in range(3):
         write(tmp_path / f"{i}.parquet", {"x": [1]}, ["x"])
@@ -81,35 +71,3 @@ def test_a_missing_path_and_an_empty_directory_are_errors(function: Callable[[An
     (tmp_path / "empty").mkdir()
     with pytest.raises(bp.PlanError, match="no data files"):
         function(tmp_path / "empty")
-
-
-@pytest.mark.parametrize(
-    "name", ["uniform_encryption", "encrypt_columns_and_footer_bloom_filter", "encrypt_columns_plaintext_footer"]
-)
-def test_an_encrypted_file_without_keys_is_an_error(name: str, parquet_testing_dir: Path) -> None:
-    path = parquet_testing_dir / f"{name}.parquet.encrypted"
-    code = f"""
-import bloomparquet as bp
-def lookup(path): return bp.plan(path, "double_field = 1.5D", on_filter_error="fail")
-def probe(path): return bp.probe(path, column="double_field", value=1.5)
-plan = bp.plan({str(path)!r}, "double_field = 1.5D")
-assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1), plan
-for function in (lookup, bp.inspect, bp.read_table, probe):
-    try:
-        function({str(path)!r})
-    except bp.EncryptionError as error:
-        assert {path.name!r} in str(error) and "encrypted" in str(error), error
-    else:
-        raise SystemExit("no error")
-print("survived")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(bp.__file__).parent.parent, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "survived\n"), done.stderr
-
-
-def test_errors_have_our_base_class() -> None:
-    for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
-        assert issubclass(kind, bp.BloomParquetError)
-    assert issubclass(bp.OptionError, ValueError)

@@ -129,16 +129,6 @@ def test_a_header_that_claims_two_gibibytes_allocates_nothing(tmp_path: Path) ->
     assert peak < 2_000_000
 
 
-def test_a_bitset_in_the_footer_keeps_its_row_group(tmp_path: Path) -> None:
-    path = without_length(write_file(tmp_path))
-    offset, _ = filter_offset(path)
-    footer_at = Path(path).stat().st_size - 8 - int.from_bytes(Path(path).read_bytes()[-8:-4], "little")
-    room = (footer_at - offset - 16) // 32 * 32
-    assert bp.plan(with_header(path, header(room)), "x = 31").errors == ()
-    path = without_length(write_file(tmp_path / "more"))
-    assert len(bp.plan(with_header(path, header(room + 64)), "x = 31").errors) == 1
-
-
 def test_a_filter_in_murmur3_layout_keeps_its_row_group(tmp_path: Path, parquet_testing_dir: Path) -> None:
     old = (parquet_testing_dir / "bloom_filter.bin").read_bytes()
     path = without_length(write_file(tmp_path))

@@ -11,13 +11,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
-from bloomparquet.parquet.metadata.chunk_fields import SLOTS
-from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, DecodeBudget, TemplatePool
+from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
 from bloomparquet.parquet.metadata.footer import Footer, parse_footer
-from bloomparquet.parquet.thrift.reader import CompactReader, read_struct
-from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.template import compile_template
-from bloomparquet.parquet.thrift.writer import write_struct
+from tests.fuzz.mutate import varint
 from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
 from tests.support.files import write
 
@@ -29,14 +26,6 @@ LIST, STRUCT, BINARY, TRUE = 9, 12, 8, 1
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return write(tmp_path / "t" / "x.parquet", VALUES, ["id"], rows_per_group=100)
-
-
-def varint(number: int) -> bytes:
-    encoded = b""
-    while number >= 0x80:
-        encoded += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return encoded + bytes([number])
 
 
 def with_field_15(value: bytes) -> Callable[[bytes], bytes]:
@@ -82,23 +71,6 @@ def test_a_footer_of_too_many_values_keeps_its_file(name: str, path: str) -> Non
         bp.plan(path, "id = 7", on_filter_error="fail")
 
 
-def test_realistic_amounts_of_key_value_metadata_are_read(path: str) -> None:
-    pairs = {f"key {i}": "value" * 20 for i in range(5_000)}
-    table = pa.table(VALUES).replace_schema_metadata(pairs)
-    write(Path(path), table, ["id"], rows_per_group=100)
-    assert bp.plan(path, "id = 7").kept == 1
-    assert parse_footer(read_footer(path)).key_values["key 4999"] == "value" * 20
-
-
-def test_a_schema_of_too_many_columns_is_an_error(path: str) -> None:
-    element = b"\x15\x02\x25\x02\x18\x00" + b"\xa5\x02" * 6 + b"\x00"
-    elements = b"\x48\x00\x15" + varint(2 * MANY) + b"\x00" + element * MANY
-    replace_footer(path, b"\x15\x02\x19\xfc" + varint(MANY + 1) + elements + b"\x16\x02\x19\x0c\x00")
-    (error,) = bp.plan(path).errors
-    assert isinstance(error, bp.LimitError)
-    assert "more than 1,048,576 values" in str(error)
-
-
 def test_wide_tables_are_read(tmp_path: Path) -> None:
     table = pa.table({f"column_{i}": [i] for i in range(20_000)})
     path = write(tmp_path / "wide.parquet", table)
@@ -132,18 +104,6 @@ def test_chunks_of_many_forms_are_read(path: str, monkeypatch: pytest.MonkeyPatc
         assert bp.plan(path, "id = 7").kept == 1
 
 
-def test_templates_and_full_decoding_agree(path: str) -> None:
-    raw, starts = read_footer(path), [offsets[0] for offsets in footer_of(path).chunks]
-    templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
-    for start in starts:
-        decoded: list[object] = [None] * len(SLOTS)
-        end = chunks._decode(raw, start, decoded)
-        assert end == templates.skip(raw, start, DecodeBudget(1))
-        matched: list[object] = [None] * len(SLOTS)
-        assert templates._match(raw, start, matched) == end
-        assert decoded == matched
-
-
 def test_too_many_chunks_of_distinct_forms_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("_MAX_LEARNED", 0), ("_MAX_STEPWISE", 4), ("_STEPWISE_PER_COLUMN", 1)):
         monkeypatch.setattr(chunks, name, value)
@@ -162,21 +122,6 @@ def test_a_chunk_of_too_many_fields_is_an_error(kind: int, path: str) -> None:
     raw = b"\x26\x08\x1c\x15\x02" + one * 100_000 + b"\x00\x00"
     with pytest.raises(bp.LimitError, match="more than 8,192 values"):
         ChunkTemplates(TemplatePool(fixed_width=True), ("id",)).read(raw, 0)
-
-
-def test_a_long_chunk_makes_no_template() -> None:
-    raw = b"\x26\x08\x1c\x15\x02\x19\xf5" + varint(2_000) + b"\x00" * 2_000 + b"\x36\x0e\x00\x00"
-    templates = ChunkTemplates(TemplatePool(fixed_width=True), ("id",))
-    for _ in range(3):
-        assert templates.read(raw, 0).values == 7
-    assert templates._known == ()
-
-
-def test_structs_to_rewrite_have_no_limit() -> None:
-    raw = bytes([0x19, 0xF5]) + varint(MANY) + b"\x02" * MANY + b"\x00"
-    assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
-    with pytest.raises(bp.LimitError):
-        CompactReader(raw).read_struct(ThriftStruct)
 
 
 def test_columns_of_one_type_share_their_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.metadata import file_of, footer_of
 from tests.fuzz.mutate import change_some, change_thrift, join, split
 from tests.fuzz.oracle import Answer, Oracle, Values
-from tests.fuzz.target import TALLY, Target
+from tests.fuzz.target import Target
 from tests.support.core import Field, decode, encode, plan_with
 
 _ROWS = 12
@@ -117,7 +117,6 @@ def _compare(path: str, first: int, random: Random) -> None:
     answers = _oracle.answers(questions) if values is not None else None
     if answers is None:  # pyarrow would end this process too
         return
-    TALLY.predicates += sum(each.readable for each in answers)
     for (where, _, is_read), answer in zip(questions, answers, strict=True):
         assert not answer.lost, answer.lost
         if is_read:

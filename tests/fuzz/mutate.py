@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.support.core import Field, Items, decode_first, encode
 
@@ -25,7 +25,6 @@ NUMBERS = sorted(
 _INTEGERS = (4, 5, 6)
 _BINARY, _LIST, _SET, _STRUCT = 8, 9, 10, 12
 _KINDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
-_DEPTH = 8
 
 
 def change_bytes(data: bytes, random: Random) -> bytes:
@@ -165,42 +164,6 @@ def varint(number: int) -> bytes:
     return bytes(out) + bytes([number])
 
 
-class _ProtobufField(NamedTuple):
-    """A field of a protobuf message: its tag, and the positions of it, of its value, and of its end."""
-
-    tag: int
-    start: int
-    value: int
-    end: int
-
-
-def _field_at(data: bytes, start: int, end: int, position: int) -> _ProtobufField:
-    """The field that has `position` in it, of the message between `start` and `end`. ValueError if that is none."""
-    field = None
-    at = start
-    while at < end:
-        first = at
-        try:
-            tag, at = _varint_at(data, at)
-            value = at
-            if tag & 7 == 0:
-                _, at = _varint_at(data, at)
-            elif tag & 7 == 2:
-                size, value = _varint_at(data, at)
-                at = value + size
-            else:
-                at += {1: 8, 5: 4}[tag & 7]
-        except (IndexError, KeyError) as error:
-            raise ValueError(tag) from error
-        if at > end or tag >> 3 == 0:
-            raise ValueError("the message is truncated")
-        if first <= position < at:
-            field = _ProtobufField(tag, first, value, at)
-    if field is None:
-        raise ValueError("the message is empty")
-    return field
-
-
 def _varint_at(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while (byte := data[at]) > 127:
@@ -210,45 +173,54 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int]:
     return number | byte << shift, at + 1
 
 
-def _fields_around(data: bytes, position: int) -> list[_ProtobufField]:
-    """The fields that have `position` in them, the outermost first."""
-    fields = [_field_at(data, 0, len(data), position)]
-    with suppress(ValueError):
-        while len(fields) < _DEPTH and fields[-1].tag & 7 == 2 and position >= fields[-1].value:
-            fields.append(_field_at(data, fields[-1].value, fields[-1].end, position))
+def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
+    """The tags and values of a protobuf message. Raises LookupError if it is none."""
+    fields: list[tuple[int, int | bytes]] = []
+    at = 0
+    while at < len(data):
+        tag, at = _varint_at(data, at)
+        value: int | bytes
+        if tag & 7 == 0:
+            value, at = _varint_at(data, at)
+        else:
+            size, at = _varint_at(data, at) if tag & 7 == 2 else ({1: 8, 5: 4}[tag & 7], at)
+            value, at = data[at : at + size], at + size
+        if at > len(data) or tag >> 3 == 0:
+            raise IndexError(at)
+        fields.append((tag, value))
     return fields
 
 
+def _encoded(tag: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(tag) + varint(value & (1 << 64) - 1)
+    return varint(tag) + (varint(len(value)) if tag & 7 == 2 else b"") + value
+
+
 def _protobuf(data: bytes, random: Random) -> bytes:
-    """Change one field of a protobuf message: one of those at a random byte."""
-    fields = _fields_around(data, random.randrange(len(data)))
-    if random.random() < 0.25:
-        del fields[random.randrange(len(fields)) + 1 :]
-    tag, start, value, end = fields.pop()
+    """Change one field of a protobuf message, or of a message in it. Larger fields are changed more often."""
+    fields = _fields(data)
+    weights = [len(_encoded(*each)) for each in fields]
+    (at,) = random.choices(range(len(fields)), weights)
+    tag, value = fields[at]
+    new = [(tag, value)]
     choice = random.randrange(8)
+    if isinstance(value, bytes) and random.random() < 0.75:
+        with suppress(LookupError):  # it may be a text
+            new, choice = [(tag, _protobuf(value, random))], 8
     if choice == 0:
-        new = b""
+        new = []
     elif choice == 1:
-        new = data[start:end] * random.choice((2, 3, 21))
+        new *= random.choice((2, 3, 21))
     elif choice == 2:
-        new = varint(random.randrange(1, 20) << 3 | tag & 7) + data[start + len(varint(tag)) : end]
+        new = [(random.randrange(1, 20) << 3 | tag & 7, value)]
     elif choice == 3:
-        other = _fields_around(data, random.randrange(len(data)))[-1]
-        new = data[other.start : other.end]
-    elif tag & 7 == 0:
-        number, _ = _varint_at(data, value)
-        number = random.choice((random.choice(NUMBERS), number + 1, number - 1, number * 2, random.randrange(20)))
-        new = varint(tag) + varint(number & (1 << 64) - 1)
-    else:
-        new = _sized(tag & ~7 | 2, change_bytes(data[value:end], random))
-    for outer in reversed(fields):
-        new = _sized(outer.tag, data[outer.value : start] + new + data[end : outer.end])
-        _, start, _, end = outer
-    return data[:start] + new + data[end:]
-
-
-def _sized(tag: int, value: bytes) -> bytes:
-    return varint(tag) + varint(len(value)) + value
+        new = [random.choice(fields)]
+    elif choice < 8 and isinstance(value, int):
+        new = [(tag, random.choice((random.choice(NUMBERS), value + 1, value - 1, value * 2, random.randrange(20))))]
+    elif choice < 8 and isinstance(value, bytes):
+        new = [(tag & ~7 | 2, change_bytes(value, random))]
+    return b"".join(_encoded(*each) for each in [*fields[:at], *new, *fields[at + 1 :]])
 
 
 change_protobuf = change_some(_protobuf)

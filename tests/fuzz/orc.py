@@ -22,19 +22,13 @@ from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Codec, Compression
-from bloomparquet.orc.file_tail import Tail, _tail_size, parse_tail
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import (
     BLOOM_FILTER_UTF8,
     ROW_INDEX,
-    StripeId,
-    _locate_indexes,
-    _parse_filters,
-    _parse_row_index,
 )
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.varint import read_varint
 from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.mutate import change_bytes, change_protobuf, join, split
@@ -46,7 +40,6 @@ from tests.support.orc_forged import row_index_entry
 _ROWS = 10  # of a row group
 _PARTS = 7
 _LIMIT = 1 << 20
-_HASHES = np.array([0, 7, 1 << 63], np.uint64)
 _TEXTS = (
     "c0 = 7", "c0 > 3 AND c0 < 9", "c0 = 'v'", "c0 = DATE '1970-01-05'", "c0 = TIMESTAMP '1970-01-01 00:00:01'",
     "c0 IS NULL", "c0 = 2.5D", "c0 IN (1, 2) OR c0 = 1.25BD",
@@ -151,34 +144,6 @@ def _run_orc(data: bytes) -> None:
         path.unlink()
 
 
-def _run_tail(data: bytes) -> None:
-    """Parse what a plan may parse of a file: its tail, and the statistics and filters of its first stripes."""
-    content, _ = _file(data)
-    file = FileInfo("x.orc", len(content), 1)
-    with suppress(BloomParquetError):
-        tail = parse_tail(file, content[-_tail_size(file, content) :])
-        for stripe in range(min(len(tail.stripes), 2)):
-            _parse_stripe(tail, stripe, content)
-
-
-def _parse_stripe(tail: Tail, number: int, content: bytes) -> None:
-    for column in range(min(len(tail.types), 3)):
-        with suppress(BloomParquetError):
-            tail.stripe_statistics(number, column)
-    stripe = tail.stripes[number]
-    footer = content[stripe.footer_offset : stripe.footer_offset + stripe.footer_length]
-    indexes = _locate_indexes(tail, StripeId(0, number), footer)
-    for (kind, column), stream in indexes.streams.items():
-        assert stripe.offset <= stream.offset <= stream.offset + stream.length <= stripe.offset + stripe.index_length
-        raw = content[stream.offset : stream.offset + stream.length]
-        with suppress(BloomParquetError):
-            if kind == ROW_INDEX:
-                assert len(_parse_row_index(indexes, column, raw)) == indexes.row_groups
-            else:
-                for each in _parse_filters(indexes, column, raw):
-                    assert each.check(_HASHES).shape == _HASHES.shape
-
-
 def _change_orc(data: bytes, random: Random) -> bytes:
     pieces = split(data, _PARTS)
     at = random.randrange(_PARTS)
@@ -226,6 +191,5 @@ def _stream_seeds() -> list[bytes]:
 
 TARGETS = [
     Target("orc", _seeds, _run_orc, _change_orc, seconds=4.0, max_bytes=2048),
-    Target("tail", _seeds, _run_tail, _change_orc, max_bytes=1024),
     Target("streams", _stream_seeds, _run_streams, change_bytes, max_bytes=512),
 ]

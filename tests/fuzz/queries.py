@@ -1,28 +1,19 @@
-"""Targets: the text of `where`, and the frames of the planner process."""
+"""Target: the text of `where`."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
-from unittest.mock import patch
 
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError, PlanError
-from bloomparquet.query import literals
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.predicate import Predicate, to_sql
 from bloomparquet.query.sql.parse import parse_where
-from pyspark_bloomparquet.jar.planner_worker import Worker
-from pyspark_bloomparquet.jar.protocol import VERSION, read_frame, write_frame
 from tests.fuzz.files import TABLE
 from tests.fuzz.folder import folder
-from tests.fuzz.mutate import change_json, change_some
+from tests.fuzz.mutate import change_some
 from tests.fuzz.target import Target
 
 _TOKENS = (
@@ -106,92 +97,6 @@ def _change_text(data: bytes, random: Random) -> bytes:
     return b" ".join(words)
 
 
-@cache
-def _listing() -> bytes:
-    path = _file()
-    status = path.stat()
-    numbers = status.st_size.to_bytes(8, "big") + (status.st_mtime_ns // 1_000_000).to_bytes(8, "big")
-    return numbers + str(path).encode() + b"\0"
-
-
-def _leaf(op: str, column: str, **more: Any) -> dict[str, Any]:
-    return {"op": op, "column": column.split("."), **more}
-
-
-def frame_seeds() -> list[bytes]:
-    leaves = [
-        _leaf("=", "x", type="int64", value=14), _leaf("starts with", "s", type="string", value="v"),
-        _leaf("in", "s", type="string", values=["v3", None, {"base64": "djM="}]),
-        _leaf("is null", "n.u"), _leaf("<=>", "x", type="decimal", value="14.0"),
-        _leaf("<", "t", type="timestamp", value=10**15), _leaf("=", "s", type="string", value="v3", case="lower"),
-        _leaf(">=", "i", type="float", value="NaN"), _leaf("contains", "l", type="int32", values=[1], part="element"),
-        _leaf("=", "x", type="date", value=3, variant={"path": "$.a", "type": "date"}),
-        {"op": "opaque", "sql": "f(x)", "reason": "FUNCTION"}, _leaf("=", "x", type="binary", value="djM="),
-    ]  # fmt: skip
-    base = {
-        "id": 1, "version": VERSION, "format": "parquet", "files": 1, "listing": "", "revision": 0,
-        "readerTypes": [[["x"], "bigint"], [["s"], "string"], [["n", "u"], "int"]], "caseSensitive": False,
-        "timeZone": "Europe/Berlin", "offsets": [[0, 3600000]], "options": {}, "explain": False, "table": None,
-    }  # fmt: skip
-    iceberg = {
-        "kind": "iceberg", "location": "", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}],
-        "nameMapping": [{"field-id": 1, "names": ["x", "s"]}],
-    }  # fmt: skip
-    metadata = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "x"}
-    renamed = {"name": "s", "type": "long", "nullable": True, "metadata": metadata}
-    delta = {"kind": "delta", "location": "", "fields": [renamed], "mapping": "name"}
-    tables = {0: iceberg, 6: delta}
-    trees = [*leaves, {"and": leaves[:3]}, {"or": [leaves[3], {"not": leaves[1]}]}, {"and": []}]
-    return [
-        json.dumps({**base, "predicate": tree, "explain": i % 2 == 0, "table": tables.get(i)}).encode()
-        for i, tree in enumerate(trees)
-    ]
-
-
-_ZONES = {"Europe/Berlin", "America/New_York"}
-_worker = Worker(io.BytesIO())
-
-
-def plan_of(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """The planner's answer to a request about a sound file. An input chooses neither paths nor names of code nor
-    storages: they would be opened and imported."""
-    if not request.get("listing"):
-        request["listing"] = hashlib.sha256(_listing()).hexdigest()
-    if isinstance(request.get("version"), int):
-        request["version"] = VERSION
-    given = request.get("options")
-    given = given if isinstance(given, dict) else {}
-    request["options"] = {"cache": "false", **{key: given[key] for key in given if key == "onFilterError"}}
-    request["storages"] = {}
-    request["execution"] = None
-    if isinstance(request.get("table"), dict):
-        request["table"]["location"] = str(_file().parent)
-    answer, result, _ = _worker._plan(request, _listing())
-    return answer, result
-
-
-def _run_frames(data: bytes) -> None:
-    """A frame of these bytes, and the request of this JSON for a plan of a sound file."""
-    with suppress(BloomParquetError):
-        read_frame(io.BytesIO(data))
-    frame = None
-    with suppress(BloomParquetError):
-        frame = read_frame(io.BytesIO(len(data).to_bytes(4, "big") + data + bytes(4)))
-    if frame is None:
-        return
-    request, _ = frame
-    # The hint for an unknown zone compares its name with all names, which takes as long as fifty plans.
-    with patch.object(literals, "available_timezones", lambda: _ZONES):
-        answer, result = plan_of(request)
-    stream = io.BytesIO()
-    write_frame(stream, {"id": request.get("id"), **answer}, result)
-    stream.seek(0)
-    assert read_frame(stream) is not None
-    assert "error" in answer or "unknown" in answer or "unplanned" in answer or len(result) % 8 == 0
-    error = answer.get("error", "")
-    assert not error.startswith(("InputTimeoutError", "MemoryError", "AssertionError", "RecursionError")), error
-
-
 TARGETS = [
     Target(
         "where",
@@ -201,5 +106,4 @@ TARGETS = [
         max_bytes=512,
         seconds=4.0,
     ),
-    Target("frames", frame_seeds, _run_frames, change_json, max_bytes=2048),
 ]

@@ -55,16 +55,6 @@ class Find:
     report: str
 
 
-@dataclass
-class Tally:
-    """Counts of the round trips of this process."""
-
-    predicates: int = 0
-
-
-TALLY = Tally()
-
-
 class InputTimeoutError(BaseException):
     """An input took too long."""
 

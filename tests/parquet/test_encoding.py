@@ -15,15 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_bytes
 from bloomparquet.parquet.metadata.footer import parse_footer
-from bloomparquet.parquet.values import encoding
-from bloomparquet.parquet.values.encoding import encode_values, parquet_family
-from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
+from bloomparquet.parquet.values.encoding import parquet_family
 from bloomparquet.query.domains import arrow_family
 from tests.support.core import kept_indexes, read_footer
 from tests.support.files import write
-from tests.support.parquet_table import parquet_table
 
 _EVERY_TYPE = {
     "boolean": pa.array([True]),
@@ -60,51 +56,23 @@ def _integers(bits: int, *, signed: bool) -> list[int]:
 
 def _decimals(precision: int, scale: int) -> list[Decimal]:
     largest = 10**precision - 1
-    unscaled = [
-        largest,
-        -largest,
-        0,
-        1,
-        -1,
-        largest // 2,
-        -(largest // 3),
-        *(largest // 31 * i - i for i in range(1, 30)),
-    ]
+    spread = (largest // 31 * i - i for i in range(1, 30))
+    unscaled = [largest, -largest, 0, 1, -1, largest // 2, -(largest // 3), *spread]
     exact = [Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)) for number in dict.fromkeys(unscaled)]
     return [value for value in exact if abs(value) <= abs(exact[0])]
 
 
-def _timestamps() -> list[dt.datetime]:
-    edges = [
-        dt.datetime(1970, 1, 1),
-        dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
-        dt.datetime(1900, 1, 3),
-        dt.datetime(9999, 12, 31),
-    ]
-    return edges + [dt.datetime(1990, 1, 1) + dt.timedelta(days=37 * i, hours=i, milliseconds=7 * i) for i in range(40)]
-
-
-MICROS = [moment + dt.timedelta(microseconds=i + 1) for i, moment in enumerate(_timestamps()[:-1])]
-NANOS = [np.datetime64(moment, "ns") + np.timedelta64(i, "ns") for i, moment in enumerate(_timestamps()[4:])]
+EDGES = [dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(1900, 1, 3)]
+MOMENTS = [dt.datetime(1990, 1, 1) + dt.timedelta(days=37 * i, hours=i, milliseconds=7 * i) for i in range(40)]
+MILLIS = [*EDGES, dt.datetime(9999, 12, 31), *MOMENTS]
+MICROS = [moment + dt.timedelta(microseconds=i + 1) for i, moment in enumerate(MILLIS[:-1])]
+NANOS = [np.datetime64(moment, "ns") + np.timedelta64(i, "ns") for i, moment in enumerate(MOMENTS)]
 TIMES = [dt.time(i % 24, 7 * i % 60, 11 * i % 60, 1000 * (37 * i % 1000)) for i in range(40)]
 DAYS = [dt.date(1582, 10, 15), dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(9999, 12, 31)] + [
     dt.date(2001, 2, 3) + dt.timedelta(days=97 * i) for i in range(40)
 ]
-STRINGS = [
-    "",
-    " ",
-    "a",
-    "A",
-    "ä",
-    "a\u0308",
-    "測試",
-    "😀",
-    "\0",
-    "a\0",
-    "doing ",
-    "x" * 5000,
-    *(f"BINARY测试_{i}" for i in range(40)),
-]
+TEXTS = ["", " ", "a", "A", "ä", "a\u0308", "測試", "😀", "\0", "a\0", "doing ", "x" * 5000]
+STRINGS = TEXTS + [f"BINARY测试_{i}" for i in range(40)]
 FLOATS = [0.0, 1.5, -1.5, math.inf, -math.inf, *(i + 0.25 for i in range(40))]
 UUIDS = [uuid.UUID(int=i * 0x0123456789ABCDEF0123456789 + 1) for i in range(40)]
 
@@ -115,8 +83,6 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     "float64": ([*FLOATS, 0.1, 1.7976931348623157e308, 5e-324, 2.0**53], pa.float64(), {}),
     "float16": (list(FLOATS), pa.float16(), {}),
     "string": (STRINGS, pa.string(), {}),
-    "large_string": (STRINGS, pa.large_string(), {}),
-    "string_view": (STRINGS, pa.string_view(), {}),
     "dictionary": (STRINGS, pa.dictionary(pa.int32(), pa.string()), {}),
     "plain_string": (STRINGS, pa.string(), {"use_dictionary": False}),
     "binary": ([value.encode() for value in STRINGS] + [b"\xff", b"\xff\x00", bytes(300)], pa.binary(), {}),
@@ -125,16 +91,12 @@ CASES: dict[str, tuple[list[Any], pa.DataType, dict[str, Any]]] = {
     "date32": (DAYS, pa.date32(), {}),
     "date64": (DAYS, pa.date64(), {}),
     "time32_ms": (TIMES, pa.time32("ms"), {}),
-    "time64_us": (
-        [time.replace(microsecond=time.microsecond + i) for i, time in enumerate(TIMES)],
-        pa.time64("us"),
-        {},
-    ),
+    "time64_us": ([time.replace(microsecond=i) for i, time in enumerate(TIMES)], pa.time64("us"), {}),
     "time64_ns": (TIMES, pa.time64("ns"), {}),
-    "timestamp_ms": (_timestamps(), pa.timestamp("ms"), {}),
+    "timestamp_ms": (MILLIS, pa.timestamp("ms"), {}),
     "timestamp_us": (MICROS, pa.timestamp("us"), {}),
     "timestamp_ns": (NANOS, pa.timestamp("ns"), {}),
-    "timestamp_ms_utc": ([moment.replace(tzinfo=UTC) for moment in _timestamps()], pa.timestamp("ms", "UTC"), {}),
+    "timestamp_ms_utc": ([moment.replace(tzinfo=UTC) for moment in MILLIS], pa.timestamp("ms", "UTC"), {}),
     "timestamp_us_utc": ([moment.replace(tzinfo=UTC) for moment in MICROS], pa.timestamp("us", "UTC"), {}),
     "timestamp_us_zone": (
         [moment.replace(tzinfo=BERLIN) for moment in MICROS],
@@ -194,60 +156,24 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
     path = write(tmp_path / "fixed.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, write_statistics=False)
     check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
     if precision <= 18:
-        path = write(
-            tmp_path / "int.parquet",
-            {"x": array},
-            ["x"],
-            rows_per_group=PER_GROUP,
-            write_statistics=False,
-            store_decimal_as_integer=True,
-        )
+        options = {"write_statistics": False, "store_decimal_as_integer": True}
+        path = write(tmp_path / "int.parquet", {"x": array}, ["x"], rows_per_group=PER_GROUP, **options)
         assert pq.read_metadata(path).schema.column(0).physical_type == ("INT32" if precision <= 9 else "INT64")
         check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None)
-
-
-@pytest.mark.parametrize("precision", [19, 20, 21, 28, 38])
-def test_a_decimal_is_hashed_at_the_files_width(precision: int, tmp_path: Path) -> None:
-    """From DataFusion's tests: 500 and -500 are in the last row group."""
-    groups = [[-100, 100, 200], [-300, 300, 400], [-500, 500, 600]]
-    values = [Decimal(value) for group in groups for value in group]
-    array = pa.array(values, pa.decimal128(precision, 2))
-    path = write(tmp_path / "x.parquet", {"x": array}, ["x"], rows_per_group=3, write_statistics=False)
-    for value in (Decimal(500), Decimal("500.00"), Decimal("-5e2"), 500, -500, 500.0):
-        assert 2 in kept_indexes(bp.plan(path, bp.Eq("x", value)))
-    assert kept_indexes(bp.plan(path, bp.Eq("x", Decimal(500)))) == {2}
-
-
-@pytest.mark.parametrize("wider", [4, 9, 16])
-def test_a_decimal_wider_than_its_precision_is_found(wider: int, tmp_path: Path) -> None:
-    """Writers may use more bytes than the precision needs. The file's type_length decides."""
-    traits = parquet_table(bp.plan(write(tmp_path / "x.parquet", {"x": [1]}))).profiles[0].traits
-    node = SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", wider, Annotation("DECIMAL", precision=5, scale=2))
-    encoded = encode_values(LeafColumn(0, ("x",), node, False), [Decimal("-1.23")], traits, "UTC")
-    assert encoded is not None
-    assert encoded.hashes is not None
-    assert encoded.hashes.tolist() == xxh64_bytes([(-123).to_bytes(wider, "big", signed=True)]).tolist()
 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (pa.int32(), 2**31),
-        (pa.int32(), Decimal("1.5")),
-        (pa.int64(), -(2**63) - 1),
-        (pa.uint64(), -1),
-        (pa.float32(), 0.1),
-        (pa.float64(), 10**400),
-        (pa.float16(), 70000.0),
-        (pa.decimal128(5, 2), Decimal("1.005")),
-        (pa.decimal128(5, 2), math.inf),
+        (pa.int32(), 2**31), (pa.int32(), Decimal("1.5")), (pa.int64(), -(2**63) - 1), (pa.uint64(), -1),
+        (pa.float32(), 0.1), (pa.float64(), 10**400), (pa.float16(), 70000.0),
+        (pa.decimal128(5, 2), Decimal("1.005")), (pa.decimal128(5, 2), math.inf),
         (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
         (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)),
-        (pa.time32("ms"), dt.time(1, 1, 1, 1)),
-        (pa.binary(3), b"ab"),
+        (pa.time32("ms"), dt.time(1, 1, 1, 1)), (pa.binary(3), b"ab"),
     ],
     ids=str,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("statistics", [True, False])
 def test_a_value_that_the_column_cannot_hold_matches_nothing(
     kind: pa.DataType, value: Any, statistics: bool, tmp_path: Path
@@ -265,19 +191,6 @@ def test_a_value_that_the_column_cannot_hold_matches_nothing(
     assert bp.plan(path, bp.NotEq("x", value)).kept == 1
     assert bp.plan(path, bp.In("x", [value, one])).kept == 1
     assert bp.read_table(path, bp.NotEq("x", value)).num_rows == 2
-
-
-def test_a_family_without_an_encoding_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A default would hash wrong bytes, or order values wrongly."""
-    monkeypatch.setattr(encoding, "parquet_family", lambda node: "duration")
-    int32, fixed = SchemaNode("x", "OPTIONAL", "INT32"), SchemaNode("x", "OPTIONAL", "FIXED_LEN_BYTE_ARRAY", 4)
-    for node in (int32, fixed):
-        with pytest.raises(TypeError, match="no encoding of duration values is known"):
-            encoding._order_keys(LeafColumn(0, ("x",), node, False), [bytes(4)])
-    with pytest.raises(TypeError, match="no encoding of duration values is known"):
-        encoding._hash(fixed, "other", np.array([1]))
-    with pytest.raises(TypeError, match="no encoding of duration values is known"):
-        encoding._integer_range(SchemaNode("x", "OPTIONAL", "DOUBLE"), stored=True)
 
 
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))

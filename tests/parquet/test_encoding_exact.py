@@ -20,7 +20,6 @@ from bloomparquet.parquet.values.encoding import (
     bounds_of,
     encode_point,
     encode_values,
-    float_dtype,
     has_order,
     narrow_range,
     parquet_family,
@@ -213,12 +212,6 @@ def test_unknown_bytes_give_no_evidence(column: LeafColumn, value: Any, traits: 
     assert encode_point(column, value, traits, zone) is None
 
 
-def test_the_order_of_a_column_is_kept_for_files_with_the_same_text_only() -> None:
-    for _ in range(2):
-        assert encode_values(TEXT, ["a"], SPARK, None) is not None
-        assert encode_values(TEXT, ["a"], PADDED, None) is None
-
-
 def test_literals_of_another_kind_are_errors() -> None:
     for column in (INT32, INT96):
         with pytest.raises(PlanError, match=r"column 'x\.y'"):
@@ -230,13 +223,6 @@ def test_points_are_in_the_unit_of_the_column() -> None:
     assert encode_point(UINT32, -1, SPARK, None) == Point(0, -1)
     assert encode_point(decimal(FIXED, 2, 1), Decimal("1.285"), SPARK, None) == Point(127, 1)
     assert encode_point(INT96, SECOND, SPARK, "UTC") is None
-
-
-@pytest.mark.parametrize("length", [None, 0])
-def test_a_fixed_decimal_without_a_length_gives_no_evidence(length: int | None) -> None:
-    column = decimal(FIXED, 0, length)
-    assert encode_values(column, [1], SPARK, None) is None
-    assert encode_point(column, 1, SPARK, None) is None
 
 
 def bounds(column: LeafColumn, low: bytes | None, high: bytes | None, traits: WriterTraits, *, old: bool) -> Any:
@@ -328,12 +314,6 @@ def test_a_file_may_mix_old_and_new_bounds() -> None:
     decoded = bounds_of(TEXT, SPARK, chunks)
     assert decoded is not None
     assert decoded.known.tolist() == [False, True]
-
-
-def test_floats_are_stored_in_the_width_of_the_column() -> None:
-    assert [float_dtype(each.node).str for each in (leaf("FLOAT"), leaf("DOUBLE"), FLOAT16)] == ["<f4", "<f8", "<f2"]
-    with pytest.raises(TypeError, match="no floating-point encoding is known for column y"):
-        float_dtype(INT32.node)
 
 
 def test_the_range_of_narrow_integers() -> None:

@@ -26,36 +26,15 @@ _OTHER = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="  # 44 by
 
 DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "not JSON": (lambda it: b"kf", "the key metadata is not JSON; expected the output of a KMS's tools"),
-    "empty": (lambda it: b"", "the key metadata is not JSON"),
-    "no UTF-8": (lambda it: b'{"keyMaterialType":"\xff"}', "the key metadata is not JSON"),
-    "cut": (lambda it: json.dumps(it)[:-1].encode(), "the key metadata is not JSON"),
     "deep": (lambda it: b"[" * 100_000, "the key metadata is not JSON"),
-    "a list": (lambda it: [it], "the key metadata is not a JSON object"),
     "huge": (lambda it: {**it, "x": "y" * (1 << 20)}, r"the key metadata has \d+ bytes; expected at most 1048576"),
     "no type": (lambda it: {**it, "keyMaterialType": None}, "has the keyMaterialType none; expected PKMT1"),
     "another type": (lambda it: {**it, "keyMaterialType": "PKMT2"}, "has the keyMaterialType 'PKMT2'; expected PKMT1"),
-    "a long type": (lambda it: {**it, "keyMaterialType": "x" * 9999}, "keyMaterialType 'x{100}…'; expected PKMT1"),
-    "no key": (lambda it: {**it, "wrappedDEK": None}, "wrappedDEK of the key material is missing; expected a str"),
     "a number": (lambda it: {**it, "masterKeyID": 7}, "masterKeyID of the key material is a int; expected a str"),
-    "no truth": (
-        lambda it: {**it, "doubleWrapping": "yes"},
-        "doubleWrapping of the key material is a str; expected a bool",
-    ),
-    "nowhere": (
-        lambda it: {**it, "internalStorage": None},
-        "internalStorage of the key material is missing; expected a bool",
-    ),
     "no base64": (lambda it: {**it, "wrappedDEK": "!" * 60}, "wrappedDEK in the key material is not base64"),
-    "no ASCII": (lambda it: {**it, "wrappedDEK": "\udc80" * 60}, "wrappedDEK in the key material is not base64"),
-    "no ID": (lambda it: {**it, "keyEncryptionKeyID": "*"}, "keyEncryptionKeyID in the key material is not base64"),
     "short": (lambda it: {**it, "wrappedDEK": "AAAA"}, "wrappedDEK has 3 bytes; a wrapped key has 44"),
     "replaced": (lambda it: {**it, "wrappedDEK": _OTHER}, "wrappedDEK cannot be decrypted with the key-encryption key"),
-    "another ID": (
-        lambda it: {**it, "keyEncryptionKeyID": "AAAA"},
-        "wrappedDEK cannot be decrypted with the key-encryption",
-    ),
     "another KEK": (lambda it: {**it, "wrappedKEK": _OTHER}, "the KMS did not unwrap a key with master key 'footer'"),
-    "another master": (lambda it: {**it, "masterKeyID": "m\n"}, r"the KMS did not unwrap a key with master key 'm\\n'"),
 }
 
 
@@ -133,15 +112,10 @@ def test_keys_are_those_of_the_current_file(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda file: file.unlink(), "the file's key material should be in {material}, which is missing"),
-        (lambda file: file.write_bytes(b""), "{material} is not JSON"),
         (lambda file: file.write_bytes(b"{"), "{material} is not JSON"),
-        (lambda file: file.write_bytes(b"7"), "{material} is not a JSON object"),
         (lambda file: file.write_bytes(b"{}"), "the key material file of {path} has no 'footerKey'"),
-        (lambda file: file.write_bytes(b'{"footerKey":{}}'), "file of {path} has no 'footerKey'"),
-        (lambda file: file.write_bytes(b'{"footerKey":"{"}'), "the key material file of {path} is not JSON"),
         (lambda file: file.write_bytes(b'{"footerKey":"{}"}'), "file of {path} has the keyMaterialType none"),
         (lambda file: (file.unlink(), file.mkdir()), "{material} is not a file"),
-        (lambda file: (file.unlink(), file.mkdir(), (file / "a").touch()), "{material} is not a file"),
     ],
 )
 def test_a_damaged_key_material_file_is_named(tmp_path: Path, change: Callable[[Path], Any], message: str) -> None:
@@ -175,10 +149,3 @@ def test_key_material_files_are_read_from_any_storage(tmp_path: Path, memory: An
         EncryptionError, match=r"should be in /?data/_KEY_MATERIAL_FOR_a b\.parquet\.json, which is missing"
     ):
         key_material.read_external(storage, inner)
-
-
-def test_key_material_of_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kms = Kms()
-    write_with_material_file(kms, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert bp.read_table("a.parquet", keys=kms_keys(kms)).equals(TABLE)

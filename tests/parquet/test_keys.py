@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import pickle
 import sys
@@ -44,19 +43,12 @@ def test_a_given_key_is_not_retrieved() -> None:
     ("columns", "column", "key"),
     [
         ({"a": ONE}, ("a",), ONE),
-        ({"a": ONE}, ("a", "b"), ONE),
         ({"a.b": ONE}, ("a", "b", "c"), ONE),
-        ({"a": ONE, "a.b": TWO}, ("a", "b"), TWO),
         ({"a.b": TWO, "a": ONE}, ("a", "b"), TWO),
-        ({"a": ONE, "a.b": TWO}, ("a", "c"), ONE),
-        ({("a", "b"): ONE}, ("a", "b", "c"), ONE),
         ({"a.b": ONE}, ("a.b",), ONE),
         ({"a.b": ONE, ("a", "b"): TWO}, ("a", "b"), TWO),
-        ({("a", "b"): TWO, "a.b": ONE}, ("a", "b"), TWO),
         ({"a.b": ONE, ("a", "b"): TWO}, ("a.b",), ONE),
-        ({"a.b": ONE, "a": TWO}, ("a.b",), ONE),
         ({"list": ONE}, ("list", "list", "element"), ONE),
-        ({"": ONE}, ("",), ONE),
     ],
 )
 def test_the_innermost_name_decides_the_key(columns: Any, column: Any, key: bytes) -> None:
@@ -97,12 +89,8 @@ def test_any_bytes_of_a_key_size_are_a_key(kind: Callable[[bytes], bytes]) -> No
     [
         ({"footer": "0123456789abcdef"}, "the footer key is a str; expected bytes"),
         ({"footer": ONE[:-1]}, "the footer key has 15 bytes; expected 16, 24 or 32"),
-        ({"footer": b""}, "the footer key has 0 bytes"),
-        ({"footer": memoryview(THREE * 2).cast("I")}, "the footer key has 64 bytes"),
-        ({"columns": {"a": ONE * 3}}, "the key of column a has 48 bytes; expected 16, 24 or 32"),
         ({"columns": {("a", "b"): None}}, "the key of column a.b is a NoneType; expected bytes"),
         ({"columns": {ONE: "a"}}, "columns has a key for a bytes; expected a column's name, or its path"),
-        ({"columns": {(): ONE}}, "columns has a key for a tuple; expected a column's name, or its path"),
         ({"columns": {(ONE,): ONE}}, "columns has a key for a tuple"),
         ({"columns": [("a", ONE)]}, "columns is a list; expected a mapping of column names to keys"),
         ({"retriever": ONE}, "retriever is a bytes; expected a function of key metadata to key"),
@@ -119,25 +107,14 @@ def test_an_invalid_key_is_rejected_and_not_shown(arguments: dict[str, Any], mes
     ("retrieve", "message"),
     [
         (lambda metadata: None, "what the retriever returned for the footer key is a NoneType; expected bytes"),
-        (lambda metadata: ONE.decode(), "is a str; expected bytes"),
         (lambda metadata: ONE + b"!", "has 17 bytes; expected 16, 24 or 32"),
         (lambda metadata: {b"": b""}[ONE], "the footer key could not be retrieved: the retriever raised KeyError"),
-        (lambda metadata: int(ONE.hex() + "x"), "the retriever raised ValueError"),
-        (lambda metadata: Path(ONE.decode()).read_bytes(), "the retriever raised FileNotFoundError"),
     ],
 )
 def test_errors_of_retrievers_do_not_show_their_text(retrieve: Callable[[bytes], bytes], message: str) -> None:
     with pytest.raises(EncryptionError, match=message) as caught:
         file_keys(retriever=retrieve).footer_key(b"metadata")
     assert not reveals(full_text(caught.value), *ALL)
-
-
-def test_an_encryption_error_of_a_retriever_shows_its_text() -> None:
-    def retrieve(metadata: bytes) -> bytes:
-        raise EncryptionError("the vault is closed on Sundays")
-
-    with pytest.raises(EncryptionError, match="the key of column a could not be retrieved: the vault is closed"):
-        file_keys(retriever=retrieve).column_key(("a",), b"")
 
 
 def test_a_retriever_may_depend_on_the_file() -> None:
@@ -155,15 +132,6 @@ def test_a_retriever_may_depend_on_the_file() -> None:
     # An error of reading beside the file is not wrapped.
     with pytest.raises(ConnectionResetError):
         keys.for_file(LocalStorage(), "/d/a.parquet").footer_key(b"gone")
-
-
-def test_revealed_keys_are_found() -> None:
-    assert reveals(f"{ONE!r} {TWO.hex()} {list(THREE)} {base64.b64encode(ONE).decode()}", ONE) == [
-        "text",
-        "repr",
-        "base64",
-    ]
-    assert [reveals(text, TWO) for text in (TWO.hex().upper(), str(list(TWO)), "")] == [["hex"], ["numbers"], []]
 
 
 def test_no_text_and_no_pickle_contains_keys() -> None:
@@ -202,15 +170,9 @@ def test_keys_with_equal_content_are_equal() -> None:
     assert same() == same()
     assert hash(same()) == hash(same())
     assert Keys(columns={"a": ONE, "b": TWO}) == Keys(columns={"b": TWO, "a": ONE})
-    others = [
-        Keys(TWO, {"a": TWO, "b": THREE}, retriever=retrieve, aad_prefix=b"p"),
-        Keys(ONE, {"a": TWO, "b": TWO}, retriever=retrieve, aad_prefix=b"p"),
-        Keys(ONE, {"a": TWO}, retriever=retrieve, aad_prefix=b"p"),
-        Keys(ONE, {"a": TWO, "b": THREE}, retriever=lambda metadata: ONE, aad_prefix=b"p"),
-        Keys(ONE, {"a": TWO, "b": THREE}, retriever=retrieve),
-        None,
-    ]
-    assert all(same() != other for other in others)
+    for other in ({"footer": TWO}, {"columns": {"a": TWO}}, {"retriever": len}, {"aad_prefix": b"q"}):
+        one = {"footer": ONE, "columns": {"a": TWO, "b": THREE}, "retriever": retrieve, "aad_prefix": b"p"}
+        assert same() != Keys(**{**one, **other})  # type: ignore[arg-type]
 
     class WithoutHash:
         __hash__ = None  # type: ignore[assignment]
@@ -259,16 +221,11 @@ def test_a_provider_in_another_form_is_rejected(provider: str) -> None:
     ("text", "function", "message"),
     [
         ("def events(): pass", "evnts", "has no evnts; did you mean 'events'?"),
-        ("def events(): pass", "events.of", "has no events.of"),
         ("def events(): pass", "events", "returned a NoneType; expected bloomparquet.Keys"),
-        ("def events(): return KEY", "events", "returned a bytes; expected bloomparquet.Keys"),
         ("events = Keys(KEY)", "events", "is a Keys; expected a function"),
         ("def events(): raise ValueError(KEY)", "events", "raised ValueError; call it in Python to see why"),
-        ("def events(of): return Keys(KEY)", "events", "raised TypeError"),
-        ("def events(): return Keys(KEY[:5])", "events", "raised OptionError"),
         ("raise RuntimeError(KEY)", "events", "importing keys_of_.* raised RuntimeError"),
         ("import no_module_of_this_name", "events", "there is no module no_module_of_this_name"),
-        ("1 +", "events", "importing keys_of_.* raised SyntaxError"),
     ],
 )
 def test_errors_of_providers_do_not_show_their_text(
@@ -278,8 +235,3 @@ def test_errors_of_providers_do_not_show_their_text(
     with pytest.raises(OptionError, match=f"key provider '{name}:{function}'.*{message}") as caught:
         load_keys(f"{name}:{function}")
     assert not reveals(full_text(caught.value), *ALL)
-
-
-def test_a_missing_provider_module_is_named() -> None:
-    with pytest.raises(OptionError, match=r"'no_such\.keys:f' cannot be imported: there is no module no_such"):
-        load_keys("no_such.keys:f")

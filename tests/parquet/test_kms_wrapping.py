@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from functools import partial
@@ -23,32 +22,8 @@ from tests.support.kms_files import (
     Clock,
     answering,
     kms_keys,
-    material_path,
     new_material,
-    write_with_material_file,
 )
-
-
-@pytest.mark.parametrize("bits", [128, 192, 256])
-@pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
-def test_pyarrow_unwraps_our_keys(tmp_path: Path, bits: int, double: bool) -> None:
-    kms = Kms()
-    path = write_with_material_file(kms, tmp_path)
-    material_file = material_path(path)
-    # Wrap the keys of pyarrow's file again: pyarrow can still read the file.
-    unwrapper = kms_keys(kms).for_file(LocalStorage(), path)
-    wrapping = KeyWrapper(None, kms.client, configuration(double_wrapping=double, data_key_length_bits=bits))
-    again = {}
-    for reference, text in json.loads(material_file.read_text()).items():
-        metadata = {"keyMaterialType": "PKMT1", "internalStorage": False, "keyReference": reference}
-        key = unwrapper.footer_key(json.dumps(metadata).encode())
-        again[reference] = wrapping.wrap(key, "mine", is_footer=reference == "footerKey").decode()
-        assert again[reference] != text
-    material_file.write_text(json.dumps(again))
-    kms.calls.clear()
-    assert Writer(kms).read(path).equals(TABLE)
-    assert set(kms.calls) == {("unwrap", "mine")}
-    assert bp.read_table(path, keys=kms_keys(kms)).equals(TABLE)
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, None], ids=["columns", "uniform"])
@@ -144,20 +119,6 @@ def test_contradictory_configurations_are_rejected(options: Any, error: Any, mes
     encryption = pe.EncryptionConfiguration("footer", **{"uniform_encryption": True, **options})
     with pytest.raises(error, match=message):
         KeyWrapper(None, Kms().client, encryption)
-
-
-def test_the_configuration_is_pyarrows() -> None:
-    with pytest.raises(OptionError, match="encryption_config is a dict; expected pyarrow"):
-        KeyWrapper(None, Kms().client, {})
-    uniform = KeyWrapper(
-        None, Kms().client, configuration(plaintext_footer=True, encryption_algorithm="AES_GCM_CTR_V1")
-    )
-    # As in pyarrow, uniform encryption encrypts the footer.
-    assert (uniform.uniform, uniform.plaintext_footer, uniform.counter_mode_pages) == (True, False, True)
-    columns = KeyWrapper(None, Kms().client, configuration(COLUMNS, footer="f", plaintext_footer=True))
-    assert (columns.uniform, columns.plaintext_footer, columns.counter_mode_pages) == (False, True, False)
-    assert columns.footer_key == "f"
-    assert uniform.master_keys([("id",)]) == {}
 
 
 def test_columns_have_the_master_keys_of_their_names() -> None:

@@ -21,7 +21,6 @@ from bloomparquet.parquet.metadata.chunk_fields import NO_FIELDS, ChunkColumns, 
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates
 from bloomparquet.parquet.metadata.footer import Footer, parse_alike, parse_footer
 from bloomparquet.parquet.metadata.read_column import read_column, read_extents
-from bloomparquet.planning.index.cache import process_cache
 from tests.support.core import Field, column_metadata, decode, encode
 
 MANY = 64
@@ -89,27 +88,6 @@ def require_equal_columns(footers: Sequence[Footer]) -> None:
             assert columns.deprecated[is_read].tolist() == alone.deprecated[is_read].tolist()
 
 
-def require_equal_extents(footers: Sequence[Footer]) -> int:
-    """Assert that each extent that is read of many footers is what it is of each footer alone. Gives their number."""
-    count = 0
-    for profile in {id(footer.profile): footer.profile for footer in footers}.values():
-        some = [footer for footer in footers if footer.profile is profile]
-        expected = [extent_alone(footer, i) for footer in some for i in range(len(footer.rows))]
-        for extent, alone in zip(read_extents(some).tolist(), expected, strict=True):
-            if extent != [-1, -1]:
-                assert alone is not None
-                assert tuple(extent) == alone or alone[0] == -1  # many at once, a stored -1 is no offset
-                count += 1
-    return count
-
-
-def extent_alone(footer: Footer, row_group: int) -> tuple[int, int] | None:
-    try:
-        return footer.extent(row_group)
-    except BloomParquetError:
-        return None
-
-
 def fields_alone(footer: Footer, row_group: int, leaf: int) -> ChunkFields | None:
     try:
         return footer.read_chunk(row_group, leaf)
@@ -131,7 +109,6 @@ def test_footers_of_one_writer_are_parsed_together(monkeypatch: pytest.MonkeyPat
     assert len(alone) < len(raws)
     require_equal(raws)
     require_equal_columns(parsed)
-    assert require_equal_extents(parsed) == 2 * len(raws)
 
 
 def test_footers_of_several_schemas_are_parsed_together() -> None:
@@ -162,7 +139,6 @@ def test_numbers_of_every_length_are_read_together() -> None:
         raws.append(encode(tree))
     assert require_equal(raws) >= 2 * MANY
     require_equal_columns([parse_footer(raw) for raw in raws])
-    assert require_equal_extents([parse_footer(raw) for raw in raws]) >= 2 * MANY
 
 
 @pytest.mark.parametrize(
@@ -188,29 +164,6 @@ def test_extents_follow_the_first_page_of_the_first_chunk(
     footer = parse_footer(encode(tree))
     expected = [start, -1 if start < 0 else size]
     assert read_extents([footer] * MANY).tolist() == [expected] * MANY * len(footer.rows)
-    require_equal_extents([footer] * MANY)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_damaged_footers_are_never_parsed_together(seed: int) -> None:
-    """Damaged footers are parsed alone, which raises their errors; and their neighbours are unaffected."""
-    rng = random.Random(seed)
-    whole = [footer_bytes(rng) for _ in range(3 * MANY)]
-
-    def damage(raw: bytes) -> bytes:
-        at = rng.randrange(len(raw))
-        kind = rng.randrange(4)
-        if kind == 0:
-            return raw[:at]
-        if kind == 1:
-            return raw[:at] + raw[at + rng.randrange(1, 9) :]
-        if kind == 2:
-            return raw[:at] + rng.randbytes(rng.randrange(1, 9)) + raw[at:]
-        return raw[:at] + bytes([rng.choice([0, 0x7F, 0x80, 0xFF, rng.randrange(256)])]) + raw[at + 1 :]
-
-    raws = [damage(raw) if rng.random() < 0.5 else raw for raw in whole]
-    assert require_equal(raws) >= MANY
-    require_equal_columns([footer for raw in raws if isinstance(footer := alone(raw), Footer)])
 
 
 def test_the_first_damaged_file_of_many_is_reported(tmp_path: Path) -> None:
@@ -225,21 +178,3 @@ def test_the_first_damaged_file_of_many_is_reported(tmp_path: Path) -> None:
         bp.plan(tmp_path, "id = 7")
     plan = bp.plan(tmp_path, "id = 100", skip_corrupt=True)
     assert (plan.total, plan.kept, plan.footer_reads.requests) == (2 * MANY - 2, 1, 2 * MANY + 2)  # two for: no ORC
-
-
-def test_a_plan_is_the_same_whether_footers_are_parsed_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(4)
-    for i in range(2 * MANY):
-        table = pa.table({name: [_COLUMNS[name][1](rng) for _ in range(9)] for name in "is"})
-        pq.write_table(table, tmp_path / f"{i}.parquet", row_group_size=3)
-    wheres = ["i = -1", "i IS NULL", "s = 'x'", "i > 5 AND s IS NOT NULL", "i IN (0, 7)"]
-
-    def kept() -> list[Any]:
-        process_cache.clear()
-        return [[(group.path, group.index) for group in bp.plan(tmp_path, where).kept_row_groups()] for where in wheres]
-
-    together = kept()
-    monkeypatch.setattr(footers, "MANY", 10**9)
-    assert kept() == together

@@ -29,6 +29,7 @@ from bloomparquet.parquet.thrift.definitions import (
     SchemaElement,
 )
 from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.struct import BINARY
 from bloomparquet.parquet.thrift.writer import write_struct
 from tests.support.core import read_footer
 from tests.support.page_files import SEED, flat_table, footer_of, nested_table, reader_of, taken
@@ -131,6 +132,13 @@ def test_an_index_must_cover_the_chunk(locations: list[tuple[int, int, int]]) ->
         parse_offset_index(offset_index(locations), 4, 30, 7)
 
 
+def test_a_number_of_an_index_must_be_an_integer() -> None:
+    index, _ = read_struct(offset_index([(4, 16, 0), (20, 10, 3)]), OffsetIndex)
+    index.page_locations[1].put(PageLocation.first_row_index.id, BINARY, b"3")
+    with pytest.raises(bp.FormatError, match="has a field of another type"):
+        parse_offset_index(write_struct(index), 4, 30, 7)
+
+
 def test_an_index_gives_extents_and_rows() -> None:
     start, end, first_row = parse_offset_index(offset_index([(4, 16, 0), (20, 10, 3)]), 4, 30, 7)
     assert [start.tolist(), end.tolist(), first_row.tolist()] == [[4, 20], [20, 30], [0, 3, 7]]
@@ -213,16 +221,16 @@ def test_pages_must_add_up(values: int, rows: int, message: str) -> None:
 
 def test_another_page_than_the_found_one_is_an_error() -> None:
     """The file changed, or the index is wrong."""
-    data, raw = forged([page(1, list(range(15))), page(1, list(range(15)))], 30)
+    data, raw = forged([page(1, list(range(10)))] * 3, 30)
     column = find_column(parse_footer(raw), 0, 0, lambda start, end: data[start:end])
     assert column is not None
     for changed in (
-        forged([page(1, list(range(14))), page(1, list(range(16)))], 30)[0],
-        forged([page(2, list(range(15))), page(2, list(range(15)))], 30)[0],
+        forged([page(1, list(range(size))) for size in (9, 11, 10)], 30)[0],
+        forged([page(2, list(range(10)))] * 3, 30)[0],
         data[:60],
     ):
         with pytest.raises(bp.FormatError):
-            read_rows(column, np.array([20]), lambda start, end, changed=changed: changed[start:end])
+            read_rows(column, np.array([5, 12]), lambda start, end, changed=changed: changed[start:end])
 
 
 def test_a_page_of_lists_must_have_as_many_rows_as_it_claims(tmp_path: Path) -> None:

@@ -150,18 +150,6 @@ def test_most_pages_are_read_whole(tmp_path: Path) -> None:
     assert len(half) == 2_000
 
 
-def test_a_dictionary_of_most_bytes_is_read_with_the_whole_column(tmp_path: Path) -> None:
-    """One page of many would need the dictionary, which has most of the bytes."""
-    path = tmp_path / "a.parquet"
-    table = pa.table({"a": np.arange(6_000) % 3_000 * 7_919})
-    pq.write_table(table, path, compression="none", data_page_size=500, write_batch_size=500)
-    footer, read = footer_of(path), reader_of(path)
-    pages = find_column(footer, 0, 0, read)
-    assert pages is not None
-    assert len(pages.chunks[0].start) > 10
-    assert read_rows(pages, np.array([5_000]), read) is None
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.decimal128(9, 2)])
 def test_values_of_a_dictionary_have_the_type_of_the_column(kind: pa.DataType, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"

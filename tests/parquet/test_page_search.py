@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.pages import places, search
+from bloomparquet.parquet.pages import search
 from bloomparquet.parquet.pages.headers import DATA_PAGE, DATA_PAGE_V2, PLAIN, RLE, Page
-from bloomparquet.parquet.pages.image import index_extents
 from bloomparquet.parquet.pages.places import find_pages
 from bloomparquet.parquet.pages.search import PlainValues, rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
@@ -196,32 +195,3 @@ def test_a_value_of_another_width_or_sign_is_found(tmp_path: Path, searched: lis
     assert bp.read_table(tmp_path, "n = 7").num_rows == 4
     assert bp.read_table(tmp_path, "n = 9").num_rows == 0
     assert 0 in searched
-
-
-def test_text_and_bytes_of_one_column(tmp_path: Path, searched: list[int | None]) -> None:
-    path = tmp_path / "x.parquet"
-    table = pa.table(
-        {"t": ["", "é", "ab", None], "b": [b"\xff", b"", None, b"ab"], "u": pa.array([b"x" * 16] * 4, pa.uuid())}
-    )
-    pq.write_table(table, path, use_dictionary=False, write_statistics=False)
-    assert bp.read_table(path, "t = ''").num_rows == 1
-    assert bp.read_table(path, "t = 'é'").num_rows == 1
-    assert bp.read_table(path, bp.Eq("b", b"ab")).num_rows == 1
-    assert bp.read_table(path, bp.Eq("u", table["u"][0].as_py())).num_rows == 4
-    assert bp.read_table(path, bp.Eq("b", b"abc")).num_rows == 0
-    assert 0 in searched
-
-
-def test_a_footer_that_only_pyarrow_accepts_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The columns are then read whole."""
-    path = tmp_path / "x.parquet"
-    pq.write_table(flat_table(ROWS), path, write_page_index=True)
-    footer = footer_of(path)
-    assert len(index_extents(footer, 0, 0)) == 1
-
-    def refuse(*_: Any) -> Any:
-        raise bp.FormatError("another form")
-
-    monkeypatch.setattr(places, "read_numbers", refuse)
-    assert index_extents(footer, 0, 0) == []
-    assert not places.has_page_index(footer)

@@ -155,19 +155,6 @@ def test_a_union_without_a_single_known_member_says_nothing(logical: dict[int, F
     assert schema.leaves[0].node.annotation == Annotation("OTHER")
 
 
-def test_everything_below_a_repeated_node_is_repeated() -> None:
-    schema, _ = parse_schema(
-        footer(
-            element("root", children=1),
-            element("l", repetition=2, children=1),
-            element("s", repetition=1, children=1),
-            element("x", type=1),
-        )
-    )
-    assert schema.leaves[0].repeated
-    assert schema.leaves[0].path == ("l", "s", "x")
-
-
 @pytest.mark.parametrize(
     ("elements", "message"),
     [
@@ -177,8 +164,9 @@ def test_everything_below_a_repeated_node_is_repeated() -> None:
         ([element("root", children=1), element("x", type=77)], "physical type 77"),
         ([element("root", children=1), element("x", type=1, repetition=9)], "repetition 9"),
         ([element("root", children=2**31 - 1), element("x", type=1)], "more children"),
+        ([element("root", children=-1), element("x", type=1)], "not negative"),
     ],
-    ids=["none", "too few", "too many", "type", "repetition", "huge"],
+    ids=["none", "too few", "too many", "type", "repetition", "huge", "negative"],
 )
 def test_elements_that_form_no_tree_are_an_error(elements: list[dict[int, Field]], message: str) -> None:
     with pytest.raises(FormatError, match=message):
@@ -188,8 +176,3 @@ def test_elements_that_form_no_tree_are_an_error(elements: list[dict[int, Field]
 def test_a_very_deep_schema_is_an_error() -> None:
     with pytest.raises(LimitError, match="deeper"):
         parse_schema(footer(*(element("g", children=1) for _ in range(5000)), element("x", type=1)))
-
-
-def test_a_negative_number_of_children_is_an_error() -> None:
-    with pytest.raises(FormatError):
-        parse_schema(footer(element("root", children=-1), element("x", type=1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -97,28 +96,6 @@ def test_every_way_of_inserting_sets_the_same_bits(n_blocks: int, count: int) ->
 # --- false is a proof
 
 
-@given(block_counts, hash_lists)
-def test_an_inserted_value_checks_true(n_blocks: int, hashes: Hashes) -> None:
-    assert filled(n_blocks, hashes).check(hashes).all()
-
-
-@given(block_counts, hash_lists, hash_lists)
-def test_later_inserts_keep_earlier_values(n_blocks: int, first: Hashes, second: Hashes) -> None:
-    made = filled(n_blocks, first)
-    made.insert(second)
-    assert made.check(first).all()
-    assert made.to_bytes() == filled(n_blocks, np.concatenate([second, first])).to_bytes()
-
-
-@given(block_counts, hash_lists)
-def test_bytes_give_the_same_filter(n_blocks: int, hashes: Hashes) -> None:
-    data = filled(n_blocks, hashes).to_bytes()
-    assert len(data) == 32 * n_blocks
-    read = SplitBlockBloomFilter.from_bytes(data)
-    assert read.check(hashes).all()
-    assert read.to_bytes() == data
-
-
 @given(st.integers(1, 40), st.integers(0, 5), hash_lists)
 def test_a_folded_filter_equals_one_of_fewer_blocks(odd: int, times: int, hashes: Hashes) -> None:
     folded = filled(odd << times, hashes).fold(times)
@@ -147,28 +124,11 @@ def test_filters_of_millions_of_blocks_have_their_values(n_blocks: int) -> None:
     assert made.blocks[-1].any()
 
 
-def test_a_filter_is_shown_by_its_size_and_bits() -> None:
-    assert repr(SplitBlockBloomFilter.from_bytes(b"\x01" * 64)) == "SplitBlockBloomFilter(n_blocks=2, bits_set=64)"
-
-
-def test_empty_filters_hold_nothing_and_full_ones_all() -> None:
-    assert not SplitBlockBloomFilter.empty(7).check(values(0, 1000)).any()
-    assert SplitBlockBloomFilter.from_bytes(b"\xff" * 32 * 7).check(values(0, 1000)).all()
-
-
 @pytest.mark.parametrize("count", [0, 1, (1 << 15) - 1, 1 << 15, (1 << 15) + 1, 100_003])
 def test_check_is_right_at_chunk_borders(count: int) -> None:
     made = filled(64, values(0, count)[::3])
     expected = check_blocks(made.blocks[block_index(values(0, count), 64)], block_mask(values(0, count)))
     assert made.check(values(0, count)).tolist() == expected.tolist()
-
-
-def test_check_gives_booleans_in_the_shape_of_the_hashes() -> None:
-    made = filled(16, values(0, 12))
-    assert made.check(values(0, 12).reshape(3, 4)).shape == (3, 4)
-    assert made.check(values(0, 12)[::-2]).all()
-    assert made.check(np.array(5, dtype=np.uint64)).shape == ()
-    assert made.check(values(0, 12)).dtype == np.bool_
 
 
 # --- many filters at once
@@ -184,37 +144,7 @@ def test_many_filters_at_once_check_like_each_alone(counts: list[int], listed: l
     assert check_blocks(fetched, block_mask(hashes)).tolist() == [each.check(hashes).tolist() for each in filters]
 
 
-@given(st.integers(0, 2**64 - 1), st.integers(1, 1 << 22))
-def test_the_block_index_is_the_scaled_upper_half(value: int, n_blocks: int) -> None:
-    (index,) = block_index(np.array([value], dtype=np.uint64), n_blocks).tolist()
-    assert index == ((value >> 32) * n_blocks) >> 32
-    assert 0 <= index < n_blocks
-
-
-@given(hash_lists)
-def test_a_mask_has_one_bit_in_every_word(hashes: Hashes) -> None:
-    masks = block_mask(hashes)
-    assert masks.shape == (len(hashes), 8)
-    assert masks.dtype == np.uint32
-    assert (np.bitwise_count(masks) == 1).all()
-
-
-def test_a_block_fails_if_one_word_fails() -> None:
-    (mask,) = block_mask(values(0, 1))
-    lacking = np.broadcast_to(mask, (8, 8)) * (1 - np.eye(8, dtype=np.uint32))
-    assert check_blocks(mask, mask)
-    assert not check_blocks(lacking, mask).any()
-
-
 # --- memory
-
-
-@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
-def test_blocks_are_checked_in_every_memory_layout(layout: Callable[[Words], Words]) -> None:
-    hashes = values(0, 40)
-    made = filled(16, hashes[::2])
-    blocks, masks = layout(made.blocks[block_index(hashes, 16)]), layout(block_mask(hashes))
-    assert check_blocks(blocks, masks).tolist() == made.check(hashes).tolist()
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4, 15, 16])
@@ -228,25 +158,6 @@ def test_unaligned_bytes_are_read(offset: int) -> None:
     read.insert(values(100, 100))
     assert read.check(values(100, 100)).all()
     assert buffer == b"\xaa" * offset + made.to_bytes() + b"\xaa" * 7
-
-
-@pytest.mark.parametrize("n_blocks", [1, 4])
-def test_blocks_may_lie_apart_from_each_other(n_blocks: int) -> None:
-    made = filled(n_blocks, values(0, 50))
-    apart = np.zeros((3 * n_blocks, 16), "<u4")[::3, ::2]
-    apart[:] = made.blocks
-    for blocks in (apart, np.asfortranarray(made.blocks)):
-        assert SplitBlockBloomFilter(blocks).to_bytes() == made.to_bytes()
-
-
-def test_only_the_first_insert_copies_the_blocks() -> None:
-    of_others = SplitBlockBloomFilter.from_bytes(bytes(64))
-    of_others.insert(values(0, 1))
-    own = SplitBlockBloomFilter.empty(2)
-    for made in (of_others, own):
-        before = made.blocks
-        made.insert(values(1, 1))
-        assert np.shares_memory(made.blocks, before)
 
 
 def test_bytes_are_shared_until_the_first_insert() -> None:
@@ -282,11 +193,6 @@ def test_a_bitset_of_partial_blocks_is_an_error(size: int) -> None:
 def test_a_block_count_out_of_range_allocates_nothing(n_blocks: int) -> None:
     with pytest.raises(LimitError, match=f"a filter of {n_blocks} blocks: expected 1 to 4194304"):
         SplitBlockBloomFilter.empty(n_blocks)
-
-
-def test_a_bitset_beyond_the_limit_is_an_error() -> None:
-    with pytest.raises(LimitError, match="4194305 blocks"):
-        SplitBlockBloomFilter.from_bytes(np.zeros((1 << 27) + 32, np.uint8).data)
 
 
 @pytest.mark.parametrize(("n_blocks", "times"), [(1, 1), (3, 1), (12, 3), (8, -1)])

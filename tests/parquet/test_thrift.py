@@ -7,20 +7,17 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.thrift import struct as thrift
-from bloomparquet.parquet.thrift.definitions import ColumnMetaData, FileMetaData, RowGroup, SchemaElement, Statistics
-from bloomparquet.parquet.thrift.numbers import read_numbers
-from bloomparquet.parquet.thrift.reader import MAX_DEPTH, CompactReader, read_struct
+from bloomparquet.parquet.thrift.definitions import ColumnMetaData, Statistics
+from bloomparquet.parquet.thrift.reader import MAX_DEPTH, read_struct
 from bloomparquet.parquet.thrift.struct import ThriftList, ThriftMap, ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
-from tests.support.core import Field, Items, decode, encode, read_footer
+from tests.support.core import Field, decode, encode, read_footer
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 _scalars: dict[int, st.SearchStrategy[Any]] = {
@@ -81,53 +78,9 @@ def test_a_written_struct_is_read_again(tree: ThriftStruct) -> None:
     assert again == tree
     assert stop == 6 + len(raw)
     assert write_struct(again) == raw
-
-
-def numbers_of(tree: ThriftStruct) -> dict[int, Any]:
-    """What :func:`read_numbers` gives for a struct."""
-    numbers: dict[int, Any] = {}
-    for field_id, kind in tree.kinds.items():
-        value = tree[field_id]
-        if kind in thrift.INTEGERS:
-            numbers[field_id] = value
-        elif kind == thrift.STRUCT:
-            numbers[field_id] = numbers_of(value)
-        elif kind in thrift.LISTS and value.kind == thrift.STRUCT:
-            numbers[field_id] = list(map(numbers_of, value))
-        else:
-            numbers[field_id] = None
-    return numbers
-
-
-@given(structs())
-def test_numbers_are_those_of_the_whole_struct(tree: ThriftStruct) -> None:
-    raw = write_struct(tree)
-    assert read_numbers(b"before" + raw + b"behind", 6) == (numbers_of(tree), 6 + len(raw))
     for end in range(len(raw)):
         with pytest.raises(bp.FormatError):
-            read_numbers(raw[:end])
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_give_numbers_or_an_error_of_ours(raw: bytes) -> None:
-    try:
-        tree, stop = read_struct(raw, ThriftStruct)
-    except bp.BloomParquetError:
-        with pytest.raises(bp.FormatError):
-            read_numbers(raw)
-        return
-    assert read_numbers(raw) == (numbers_of(tree), stop)
-
-
-@pytest.mark.parametrize("opening", [b"\x1c", b"\x19\x1c", b"\x1b\x01\x5c\x02", b"\x19\x19"])
-def test_numbers_in_deep_structs_are_an_error(opening: bytes) -> None:
-    with pytest.raises(bp.FormatError, match=r"type \d+ at level 16"):
-        read_numbers(opening * 100_000)
-
-
-def test_a_list_cannot_claim_more_numbers_than_bytes() -> None:
-    with pytest.raises(bp.FormatError, match="end inside"):
-        read_numbers(b"\x19\xf5" + b"\xff" * 9 + b"\x01" + bytes(100))
+            read_struct(raw[:end], ThriftStruct)
 
 
 def test_each_type_has_the_bytes_of_the_specification() -> None:
@@ -158,12 +111,6 @@ def test_each_type_has_the_bytes_of_the_specification() -> None:
     assert read_struct(expected, ThriftStruct) == (tree, len(expected))
 
 
-@pytest.mark.parametrize("bits", [0x7FF0000000000001, 0x7FF8DEADBEEF0001, 0xFFF8000000000000, 0x8000000000000000])
-def test_doubles_keep_every_bit(bits: int) -> None:
-    raw = b"\x17" + bits.to_bytes(8, "little") + b"\x19\x27" + bits.to_bytes(8, "little") * 2 + b"\x00"
-    assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
-
-
 @pytest.mark.parametrize("order", [(3, 1, 2), (40, 3), (2, -1)])
 def test_fields_in_any_order_are_written_in_ascending_order(order: tuple[int, ...]) -> None:
     raw = encode({number: Field(thrift.I32, 7 * number) for number in order})
@@ -179,25 +126,22 @@ def test_longer_encodings_of_a_number_are_read() -> None:
 
 
 def test_structs_that_differ_in_a_type_are_not_equal() -> None:
-    """At the top, in nested structs and in lists."""
-    pairs: list[tuple[ThriftStruct, ThriftStruct]] = []
-    for kinds_of_field in ((thrift.I32, thrift.I64), (thrift.TRUE, thrift.I32)):
-        left, right = ThriftStruct(), ThriftStruct()
-        left.put(1, kinds_of_field[0], 1)
-        right.put(1, kinds_of_field[1], 1)
-        pairs.append((left, right))
-    left, right = ThriftStruct(), ThriftStruct()
-    left.put(1, thrift.LIST, ThriftList(thrift.LIST, thrift.I32, [1]))
-    right.put(1, thrift.LIST, ThriftList(thrift.LIST, thrift.I64, [1]))
-    pairs.append((left, right))
-    for one, other in pairs:
+    def struct_of(kind: int, value: Any) -> ThriftStruct:
+        made = ThriftStruct()
+        made.put(1, kind, value)
+        return made
+
+    def in_list(kind: int) -> ThriftStruct:
+        return struct_of(thrift.LIST, ThriftList(thrift.LIST, kind, []))
+
+    for one, other in (
+        (struct_of(thrift.I32, 1), struct_of(thrift.I64, 1)),
+        (struct_of(thrift.TRUE, 1), struct_of(thrift.I32, 1)),
+        (in_list(thrift.I32), in_list(thrift.I64)),
+    ):
         assert not one == other  # noqa: SIM201 (both operators are meant)
         assert one != other
-        above, below = ThriftStruct(), ThriftStruct()
-        above.put(1, thrift.STRUCT, one)
-        below.put(1, thrift.STRUCT, other)
-        assert above != below
-    assert ThriftList(thrift.LIST, thrift.I32, []) != ThriftList(thrift.LIST, thrift.I64, [])
+        assert struct_of(thrift.STRUCT, one) != struct_of(thrift.STRUCT, other)
 
 
 def test_fields_are_read_and_set_by_name() -> None:
@@ -213,19 +157,6 @@ def test_fields_are_read_and_set_by_name() -> None:
     assert set(metadata) == {ColumnMetaData.num_values.id, ColumnMetaData.path_in_schema.id}
     with pytest.raises(AttributeError):
         metadata.bloom_offset = 7  # type: ignore[attr-defined]
-
-
-def test_nested_structs_have_their_definitions() -> None:
-    raw = write_struct(FileMetaData(row_groups=[RowGroup(num_rows=5)], schema=[SchemaElement(name=b"x")]))
-    metadata, _ = read_struct(raw, FileMetaData)
-    assert metadata.row_groups[0].num_rows == 5
-    assert metadata.schema[0].name == b"x"
-
-
-def test_fields_outside_the_definition_survive() -> None:
-    metadata = ColumnMetaData(num_values=3)
-    metadata.put(60, thrift.BINARY, b"later")
-    assert write_struct(read_struct(write_struct(metadata), ColumnMetaData)[0]) == write_struct(metadata)
 
 
 def test_a_missing_required_field_is_an_error() -> None:
@@ -253,7 +184,7 @@ def test_a_field_of_another_type_is_an_error(field_id: int, kind: int, value: An
     [
         (b"", "end inside"),
         (b"\x15", "end inside"),
-        (b"\x15\x80", "byte 1: the bytes end inside"),
+        (b"\x15\x80", "byte 2: the bytes end inside"),
         (b"\x15\x02", "end inside"),
         (b"\x15\x02\x05\x02\x04\x00", "occurs twice"),
         (b"\x1e\x02\x00", "unknown Thrift type 14"),
@@ -281,31 +212,6 @@ def test_deep_nesting_is_an_error(opening: bytes) -> None:
     with pytest.raises(bp.LimitError, match="nests deeper"):
         read_struct(opening * 100_000, ThriftStruct)
     assert read_struct(b"\x1c" * (MAX_DEPTH - 1) + b"\0" * MAX_DEPTH, ThriftStruct)[0]
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_give_a_struct_or_an_error_of_ours(raw: bytes) -> None:
-    try:
-        tree, stop = read_struct(raw, ThriftStruct)
-    except bp.BloomParquetError:
-        return
-    assert 0 < stop <= len(raw)
-    assert read_struct(write_struct(tree), ThriftStruct)[0] == tree
-
-
-def test_reading_stops_behind_the_requested_field() -> None:
-    reader = CompactReader(encode({1: Field(thrift.I32, 1), 2: Field(thrift.I32, 2)}) + b"\xff")
-    assert dict(reader.read_struct(ThriftStruct, stop_after=1)) == {1: 1}
-    assert reader.position == 2
-
-
-def test_a_footer_by_arrow_is_rewritten_byte_for_byte(tmp_path: Path) -> None:
-    table = pa.table({"a": [1, None], "b": [["x"], []], "c": pa.array([1, 2], pa.decimal128(20, 2))})
-    pq.write_table(table, tmp_path / "a.parquet", write_page_index=True, sorting_columns=[pq.SortingColumn(0)])
-    raw = read_footer(str(tmp_path / "a.parquet"))
-    assert write_struct(read_struct(raw, ThriftStruct)[0]) == raw
-    assert encode(decode(raw)) == raw, "the tests' own encoder"
-    assert isinstance(decode(raw)[4].value, Items)
 
 
 def test_rewritten_footers_of_other_writers_are_equal(parquet_testing_dir: Path) -> None:

@@ -81,13 +81,13 @@ class FilterCiphers:
         for chunk, start, size in zip(chunks.tolist(), ranges.starts.tolist(), sizes.tolist(), strict=True):
             data = ranges.buffer[start : start + size]
             try:
-                bitsets[chunk] = self._decrypt_bitset(chunk, data) if self.encrypted[chunk] else data
+                if self.encrypted[chunk]:
+                    plain = self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET)
+                    data = np.frombuffer(plain, np.uint8)
+                bitsets[chunk] = data
             except EncryptionError as error:
                 errors[chunk] = error
         return bitsets, errors
-
-    def _decrypt_bitset(self, chunk: int, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        return np.frombuffer(self._cipher(chunk).decrypt(data.data, Module.BLOOM_FILTER_BITSET), np.uint8)
 
     def _decrypt_header(self, chunk: int, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
         """The header at the start of `data`, and the size of its module."""

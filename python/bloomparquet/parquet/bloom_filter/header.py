@@ -8,7 +8,6 @@ Source: parquet-format ``BloomFilter.md`` and ``parquet.thrift`` (BloomFilterHea
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +23,6 @@ from bloomparquet.parquet.thrift.definitions import (
 )
 from bloomparquet.parquet.thrift.reader import CompactReader
 from bloomparquet.parquet.thrift.struct import Field, ThriftStruct
-from bloomparquet.parquet.thrift.template import zigzag
 from bloomparquet.parquet.thrift.writer import write_struct
 
 MAX_HEADER_BYTES = 64
@@ -36,9 +34,6 @@ MAX_ENCRYPTED_HEADER_BYTES = 1024
 MAX_BITSET_BYTES = 128 * 1024 * 1024
 """The largest bitset that parquet-java and Arrow write or read."""
 
-# The header that known writers write: num_bytes, and three unions whose only member is an empty struct.
-_USUAL = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])(?:\x1c\x1c\0\0){3}\0")
-
 
 def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     """The size of the header at the start of `buffer` and the size of its bitset, both in bytes.
@@ -46,23 +41,6 @@ def parse_header(buffer: bytes | memoryview) -> tuple[int, int]:
     Unknown fields are skipped. Raises UnsupportedError for another algorithm, hash or compression, and for the
     deprecated Murmur3 layout; FormatError for bytes that are not a header; LimitError for a bitset that is too large.
     """
-    if (usual := _USUAL.match(buffer)) is not None:
-        size, num_bytes = usual.end(), zigzag(usual[1])
-    else:
-        size, num_bytes = _parse_any(buffer)
-    if num_bytes <= 0 or num_bytes % 32:
-        raise FormatError(
-            f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32"
-        )
-    if num_bytes > MAX_BITSET_BYTES:
-        raise LimitError(
-            f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read"
-        )
-    return size, num_bytes
-
-
-def _parse_any(buffer: bytes | memoryview) -> tuple[int, int]:
-    """The size of a header and of its bitset, whatever fields the header has."""
     reader = CompactReader(buffer)
     try:
         header = reader.read_struct(BloomFilterHeader)
@@ -73,6 +51,14 @@ def _parse_any(buffer: bytes | memoryview) -> tuple[int, int]:
     _require(header.algorithm, BloomFilterAlgorithm.BLOCK)
     _require(header.hash, BloomFilterHash.XXHASH)
     _require(header.compression, BloomFilterCompression.UNCOMPRESSED)
+    if num_bytes <= 0 or num_bytes % 32:
+        raise FormatError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; expected a positive multiple of 32"
+        )
+    if num_bytes > MAX_BITSET_BYTES:
+        raise LimitError(
+            f"the Bloom filter header claims a bitset of {num_bytes} bytes; at most {MAX_BITSET_BYTES} are read"
+        )
     return reader.position, num_bytes
 
 

@@ -67,9 +67,9 @@ _PATHS: dict[str, tuple[Field[Any], ...]] = {
     "nans": (*_STATISTICS, Statistics.nan_count),
     "bloom_offset": (_META, ColumnMetaData.bloom_filter_offset),
     "bloom_length": (_META, ColumnMetaData.bloom_filter_length),
-    "compressed_size": (_META, ColumnMetaData.total_compressed_size),
     "data_page_offset": (_META, ColumnMetaData.data_page_offset),
     "dictionary_page_offset": (_META, ColumnMetaData.dictionary_page_offset),
+    "compressed_size": (_META, ColumnMetaData.total_compressed_size),
     "deprecated_max": (*_STATISTICS, Statistics.max),
     "deprecated_min": (*_STATISTICS, Statistics.min),
     "max_value": (*_STATISTICS, Statistics.max_value),
@@ -80,14 +80,14 @@ _PATHS: dict[str, tuple[Field[Any], ...]] = {
     "key_metadata": (*_COLUMN_KEY, EncryptionWithColumnKey.key_metadata),
     "encrypted_metadata": (ColumnChunk.encrypted_column_metadata,),
 }
-"""Where each field of :class:`ChunkFields` is stored."""
+"""Where each field of :class:`ChunkFields` is stored, in its order."""
 
 
 def _slots(*names: str) -> tuple[int, ...]:
     return tuple(map(ChunkFields._fields.index, names))
 
 
-SLOTS = {tuple(each.id for each in path): slot for path, slot in zip(_PATHS.values(), _slots(*_PATHS), strict=True)}
+SLOTS = {tuple(each.id for each in path): slot for slot, path in enumerate(_PATHS.values())}
 """Position in :class:`ChunkFields` by path."""
 KINDS = {tuple(each.id for each in path): path[-1].kind for path in _PATHS.values()}
 """The Thrift type of each field by path. Like other readers, we leave out a field of another type."""
@@ -97,7 +97,6 @@ ORDERED_BOUNDS = _slots("min_value", "max_value")
 BOUNDS = DEPRECATED_BOUNDS + ORDERED_BOUNDS
 PRESENCE_ONLY = {path for path, slot in SLOTS.items() if slot in _slots("crypto", "footer_key", "column_key")}
 PATH_IN_SCHEMA = (_META.id, ColumnMetaData.path_in_schema.id)
-ENCLOSING_STRUCTS = {path[:depth] for path in SLOTS for depth in range(1, len(path))}
 NO_FIELDS = ChunkFields(*[None] * len(SLOTS))
 """The fields of a chunk that cannot be read."""
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from bloomparquet.errors import BloomParquetError, FormatError, LimitError
 from bloomparquet.parquet.metadata.chunk_fields import (
     BOUNDS,
     DEPRECATED_BOUNDS,
-    ENCLOSING_STRUCTS,
     KINDS,
     NUMBERS,
     ORDERED_BOUNDS,
@@ -38,12 +36,12 @@ from bloomparquet.parquet.metadata.chunk_fields import (
 )
 from bloomparquet.parquet.thrift.definitions import EncryptionWithColumnKey
 from bloomparquet.parquet.thrift.reader import CompactReader
-from bloomparquet.parquet.thrift.struct import STRUCT
+from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.struct_arrays import Buffer, Matches, match
 from bloomparquet.parquet.thrift.template import Template, Wanted, compile_template, zigzag
 from bloomparquet.parquet.thrift.writer import write_struct
 
-_KEPT_TEMPLATES, _KEPT_POOLED = 16, 64  # templates of a column, of a pool
+_KEPT_TEMPLATES = 64  # of a pool
 _MAX_LEARNED = 256  # templates of one pool; the files of many writers have a dozen forms
 _CHUNKS_PER_TEMPLATE = 64  # beyond that: decoding so many chunks takes as long as compiling a template
 _MAX_STEPWISE, _STEPWISE_PER_COLUMN = 1 << 15, 256  # chunks of one footer that are decoded field by field
@@ -53,7 +51,8 @@ _MANY_TO_READ = 64  # from this number of chunks on, reading them all at once ta
 MANY = 160
 """From this number of structs on, finding the ends of all at once takes less time than one after the other."""
 
-_WANTED = Wanted(SLOTS, NUMBERS, KINDS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
+_NOTHING = [None] * len(SLOTS)
+_WANTED = Wanted(SLOTS, KINDS, PRESENCE_ONLY, BOUNDS, PATH_IN_SCHEMA)
 
 
 class DecodeBudget:
@@ -93,48 +92,31 @@ class TemplatePool:
         self._stepwise += 1
         if learned is not None:
             self._learned += 1
-            self.prefer(learned[0])
+            self.templates = (learned[0], *self.templates[: _KEPT_TEMPLATES - 1])
         return learned
-
-    def prefer(self, template: Template) -> None:
-        """Try `template` first next time."""
-        others = [other for other in self.templates if other is not template]
-        self.templates = (template, *others[: _KEPT_POOLED - 1])
 
 
 class ChunkTemplates:
     """Reads the chunks of one column, with the templates of its `pool`."""
 
-    __slots__ = ("_known", "_path", "_pool")
+    __slots__ = ("_best", "_path", "_pool")
 
     def __init__(self, pool: TemplatePool, path: tuple[str, ...]) -> None:
         names = [name.encode("utf-8", "surrogateescape") for name in path]
         self._path = write_struct(EncryptionWithColumnKey(path_in_schema=names))[1:-1]  # the list alone
         self._pool = pool
-        # Templates that matched, the latest first, with the path. Replaced, never changed: threads may share it.
-        self._known: tuple[tuple[Template, bytes], ...] = ()
+        self._best: tuple[Template, bytes] | None = None  # the template that matched last, with the path
 
     def skip(self, buffer: bytes, position: int, budget: DecodeBudget) -> int:
         """The end of the chunk at `position`. FormatError if it is damaged."""
-        known = self._known
-        if known:
-            template, path = known[0]
-            end = template.skip(path, buffer, position)
-            if end is not None:
-                return end
-        for template, path in islice(self.candidates(), min(len(known), 1), None):
-            end = template.skip(path, buffer, position)
-            if end is not None:
-                self._prefer(template, path)
-                return end
-        return self._learn(buffer, position, [None] * len(SLOTS), budget)
+        return self._match(buffer, position, None, budget)
 
     def read(self, buffer: bytes, position: int) -> ChunkFields:
         """The fields of the chunk at `position`. FormatError if it is damaged."""
-        values: list[Any] = [None] * len(SLOTS)
+        values: list[Any] = _NOTHING.copy()
         self._match(buffer, position, values)
         for i in range(NUMBERS):
-            if values[i] is not None:
+            if isinstance(values[i], bytes):
                 values[i] = zigzag(values[i])
         return ChunkFields(*values)
 
@@ -211,8 +193,8 @@ class ChunkTemplates:
                 break
             read_one(int(left[0]))
             left = left[1:]
-            if self._known:
-                template, path = self._known[0]
+            if self._best is not None:
+                template, path = self._best
                 matches = match(template, path, buffer, positions[left], limits[left])
                 matched = matches.ends >= 0
                 yield template, matches, matched, left[matched]
@@ -220,60 +202,45 @@ class ChunkTemplates:
         for i in left.tolist():
             read_one(i)
 
-    def _match(self, buffer: bytes, position: int, values: list[Any]) -> int:
+    def _match(self, buffer: bytes, position: int, values: list[Any] | None, budget: DecodeBudget | None = None) -> int:
         """The end of the chunk at `position`; its fields go into `values`."""
-        for i, (template, path) in enumerate(self.candidates()):
-            end = template.read(path, buffer, position, values)
-            if end is not None:
-                if i or not self._known:
-                    self._prefer(template, path)
+        best = self._best
+        if best is not None and (end := best[0].match(best[1], buffer, position, values)) is not None:
+            return end
+        for template in self._pool.templates:
+            if values is not None:
+                values[:] = _NOTHING  # another template has set some
+            if (end := template.match(self._path, buffer, position, values)) is not None:
+                self._best = template, self._path
                 return end
-            values[:] = [None] * len(values)  # a partial match has set some
-        return self._learn(buffer, position, values)
-
-    def _learn(self, buffer: bytes, position: int, values: list[Any], budget: DecodeBudget | None = None) -> int:
-        """:meth:`_match` for a chunk of a new form."""
         learned = self._pool.learn(buffer, position)
         if learned is None:
             if budget is not None:
                 budget.take()
             return _decode(buffer, position, values)
-        template, path = learned
-        self._prefer(template, path)
-        end = template.read(path, buffer, position, values)
-        if end is None:
+        self._best = template, path = learned
+        if values is not None:
+            values[:] = _NOTHING
+        if (end := template.match(path, buffer, position, values)) is None:
             raise FormatError(f"the column chunk at byte {position} of the footer is truncated")
         return end
 
-    def candidates(self) -> Iterator[tuple[Template, bytes]]:
-        """The templates that may match, the best first, with the column's path."""
-        known = self._known
-        yield from known
-        tried = {id(template) for template, _ in known}
-        yield from ((template, self._path) for template in self._pool.templates if id(template) not in tried)
 
-    def _prefer(self, template: Template, path: bytes) -> None:
-        others = [other for other in self._known if other[0] is not template]
-        self._known = ((template, path), *others[: _KEPT_TEMPLATES - 1])
-
-
-def _decode(buffer: bytes, position: int, values: list[Any]) -> int:
+def _decode(buffer: bytes, position: int, values: list[Any] | None) -> int:
     """Decode the chunk at `position` field by field into `values`. Returns its end."""
     reader = CompactReader(buffer, position, most=_MAX_VALUES)
-    _decode_struct(reader, buffer, (), values)
+    chunk = reader.read_struct(ThriftStruct)
+    if values is not None:
+        values[:] = [_field(chunk, path) for path in SLOTS]
     return reader.position
 
 
-def _decode_struct(reader: CompactReader, buffer: bytes, path: tuple[int, ...], values: list[Any]) -> None:
-    for field_id, kind in reader.fields():
-        here = (*path, field_id)
-        if here in PRESENCE_ONLY:
-            values[SLOTS[here]] = b""
-        if kind == STRUCT and here in ENCLOSING_STRUCTS:
-            _decode_struct(reader, buffer, here, values)
-            continue
-        start = reader.position
-        value = reader.read_value(kind, depth=len(here))
-        slot = SLOTS.get(here)
-        if slot is not None and here not in PRESENCE_ONLY and kind == KINDS[here]:
-            values[slot] = buffer[start : reader.position] if slot < NUMBERS else value
+def _field(struct: ThriftStruct, path: tuple[int, ...]) -> Any:
+    for field_id in path[:-1]:
+        inner = struct.get(field_id)
+        if not isinstance(inner, ThriftStruct):
+            return None
+        struct = inner
+    if path in PRESENCE_ONLY:
+        return b"" if path[-1] in struct else None
+    return struct[path[-1]] if struct.kinds.get(path[-1]) == KINDS[path] else None

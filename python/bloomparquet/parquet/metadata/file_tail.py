@@ -24,19 +24,17 @@ def read_tails(
     storage: Storage, files: Sequence[FileInfo], count: ReadCount
 ) -> Iterator[list[tuple[FileInfo, bytes | BloomParquetError]]]:
     """Each file's footer with its trailer, or the error of the file. In batches."""
-    position = 0
+    file = iter(files)
     for tails in read_file_tails(storage, files, _tail_size, count):
-        batch = files[position : position + len(tails)]
-        yield [
-            (file, tail.end[-tail.size :] if isinstance(tail, FileTail) else tail)
-            for file, tail in zip(batch, tails, strict=True)
-        ]
-        position += len(tails)
+        yield [(next(file), tail.end[-tail.size :] if isinstance(tail, FileTail) else tail) for tail in tails]
 
 
 def _tail_size(file: FileInfo, end: bytes) -> int:
     if file.size < len(MAGIC) + TRAILER:
-        raise _not_parquet(file)
+        what = "the file is empty (0 bytes)" if file.size == 0 else f"not a Parquet file: {file.size} bytes are too few"
+        raise NotParquetError(
+            f"{file.path}: {what}; expected at least {len(MAGIC) + TRAILER} bytes with {MAGIC!r} at both ends"
+        )
     magic = end[-4:]
     if magic not in (MAGIC, ENCRYPTED_MAGIC):
         raise NotParquetError(
@@ -49,13 +47,6 @@ def _tail_size(file: FileInfo, end: bytes) -> int:
             "it is damaged or truncated"
         )
     return size
-
-
-def _not_parquet(file: FileInfo) -> NotParquetError:
-    what = "the file is empty (0 bytes)" if file.size == 0 else f"not a Parquet file: {file.size} bytes are too few"
-    return NotParquetError(
-        f"{file.path}: {what}; expected at least {len(MAGIC) + TRAILER} bytes with {MAGIC!r} at both ends"
-    )
 
 
 def to_arrow_metadata(raw: bytes) -> pq.FileMetaData:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -229,12 +228,27 @@ def read_footers(
     file that `keys` do not decrypt, and LimitError for a file whose footer has too many values. `left_out` collects the
     errors of the first kind instead, and `undecryptable` the others; the result for their files is None.
     """
+
+    def parse_or_skip(job: tuple[FileInfo, bytes | BloomParquetError, Footer | None]) -> Footer | None:
+        file, raw, parsed = job
+        try:
+            return _parse(storage, keys, file.path, raw, parsed)
+        except FormatError as error:
+            if left_out is None:
+                raise
+            left_out[file] = error
+        except (EncryptionError, LimitError) as error:
+            if undecryptable is None:
+                raise
+            undecryptable[file] = error
+        return None
+
     footers: list[Footer | None] = []
     for tails in read_tails(storage, files, count):
         plain = [raw[:-TRAILER] if isinstance(raw, bytes) and raw.endswith(MAGIC) else b"" for _, raw in tails]
         parsed = parse_alike(plain)
         jobs = [(file, raw, footer) for (file, raw), footer in zip(tails, parsed, strict=True)]
-        footers += _each(keys, partial(_parse_or_skip, storage, keys, left_out, undecryptable), jobs)
+        footers += _each(keys, parse_or_skip, jobs)
     return footers
 
 
@@ -259,27 +273,6 @@ def prefetch_keys(keys: Keys | None, footers: Sequence[Footer], leaf: int) -> li
         return None
 
     return list(_each(keys, fetch, footers))
-
-
-def _parse_or_skip(
-    storage: Storage,
-    keys: Keys | None,
-    left_out: dict[FileInfo, BloomParquetError] | None,
-    undecryptable: dict[FileInfo, BloomParquetError] | None,
-    job: tuple[FileInfo, bytes | BloomParquetError, Footer | None],
-) -> Footer | None:
-    file, raw, parsed = job
-    try:
-        return _parse(storage, keys, file.path, raw, parsed)
-    except FormatError as error:
-        if left_out is None:
-            raise
-        left_out[file] = error
-    except (EncryptionError, LimitError) as error:
-        if undecryptable is None:
-            raise
-        undecryptable[file] = error
-    return None
 
 
 def _parse(

@@ -50,16 +50,8 @@ def read_extents(footers: Sequence[Footer]) -> NDArray[np.int64]:
     return extents
 
 
-def _batches(footers: Sequence[Footer]) -> Iterator[list[int]]:
+def _batches(footers: Sequence[Footer]) -> Iterator[NDArray[np.int64]]:
     """The indexes of the `footers` without encryption, in batches of bounded size."""
-    batch: list[int] = []
-    size = 0
-    for i, footer in enumerate(footers):
-        if footer.crypto is None:
-            batch.append(i)
-            size += len(footer.raw)
-            if size > _BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
+    plain = np.array([i for i, footer in enumerate(footers) if footer.crypto is None], np.int64)
+    batch = np.cumsum([len(footers[i].raw) for i in plain]) // _BATCH_BYTES
+    return (plain[batch == number] for number in np.unique(batch))

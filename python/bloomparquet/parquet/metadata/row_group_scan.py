@@ -27,7 +27,6 @@ _ROWS, _SIZE = 0, 1
 _FIELDS = RowGroup.num_rows, RowGroup.total_compressed_size
 _WANTED = Wanted(
     {(field.id,): slot for field, slot in zip(_FIELDS, (_ROWS, _SIZE), strict=True)},
-    numbers=2,
     kinds={(field.id,): field.kind for field in _FIELDS},
 )
 _NO_SIZE = np.iinfo(np.int64).min
@@ -73,7 +72,9 @@ def _read_row_group(
     chunks: list[int] | None = None
     for field_id, kind in reader.fields():
         if field_id != RowGroup.columns.id:
-            numbers[field_id] = reader.read_value(kind)
+            value = reader.read_value(kind)
+            if _WANTED.kinds.get((field_id,), kind) == kind:
+                numbers[field_id] = value
             continue
         size, _ = reader.read_list_header()
         if size != len(templates):
@@ -85,11 +86,10 @@ def _read_row_group(
             position = template.skip(raw, position, budget)
         reader.position = position
     rows = numbers.get(RowGroup.num_rows.id)
-    if chunks is None or not isinstance(rows, int) or not 0 <= rows < 2**63:
+    if chunks is None or rows is None or not 0 <= rows < 2**63:
         raise FormatError(f"the row group that ends at byte {reader.position} lacks its columns or its row count")
-    compressed = numbers.get(RowGroup.total_compressed_size.id)
     mark = numbers.get(RowGroup.file_offset.id), numbers.get(RowGroup.ordinal.id)
-    return rows, compressed if isinstance(compressed, int) else None, chunks, mark
+    return rows, numbers.get(RowGroup.total_compressed_size.id), chunks, mark
 
 
 def scan_many(
@@ -184,11 +184,6 @@ class _ManyFooters:
 def _template_of_last_fields(buffer: bytes, position: int) -> Template | None:
     """The template of a row group's fields after its columns. None if they do not say the rows, or are damaged."""
     try:
-        reader = CompactReader(buffer, position, most=MAX_TEMPLATE_VALUES)
-        for field_id, kind in reader.fields(RowGroup.columns.id):
-            if _WANTED.kinds.get((field_id,), kind) != kind:
-                return None
-            reader.read_value(kind)
         compiled = compile_template(buffer, position, _WANTED, last_id=RowGroup.columns.id)
     except BloomParquetError:
         return None

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bloomparquet.errors import FormatError, quoted
+from bloomparquet.errors import FormatError, LimitError, quoted
 from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, PageHeader
-from bloomparquet.parquet.thrift.numbers import read_numbers
+from bloomparquet.parquet.thrift.reader import CompactReader, S
 from bloomparquet.storage.ranges import ReadBytes
 
 DATA_PAGE, _INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
@@ -124,6 +124,15 @@ def read_header(read: ReadBytes, start: int, limit: int) -> Page:
             length *= 64
 
 
+def read_fields(data: bytes, definition: type[S], position: int = 0) -> tuple[S, int]:
+    """The struct at `position` of `data`, and where it ends. FormatError if it is damaged."""
+    reader = CompactReader(data, position)
+    try:
+        return reader.read_struct(definition), reader.position
+    except LimitError as error:
+        raise FormatError(str(error)) from None
+
+
 def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -> Page:
     """The page whose header is at the start of the bytes `header` and at byte `start` of its chunk.
 
@@ -132,26 +141,26 @@ def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -
     """
     place = f"at byte {start} of the column chunk"
     try:
-        numbers, length = read_numbers(header)
+        fields, length = read_fields(header, PageHeader)
     except FormatError as error:
         raise FormatError(f"the page header {place}: {error}") from error
     body = start + length if body is None else body
     try:
-        kind, size, uncompressed_size = numbers[_TYPE], numbers[_COMPRESSED], numbers[_UNCOMPRESSED]
+        kind, size, uncompressed_size = fields[_TYPE], fields[_COMPRESSED], fields[_UNCOMPRESSED]
         values = encoding = rows = definitions = repetitions = 0
         levels = RLE
         if kind == DATA_PAGE_V2:
-            details = numbers[_V2]
+            details = fields[_V2]
             values, rows, encoding, definitions, repetitions = [details[each] for each in _V2_FIELDS]
         elif kind in (DATA_PAGE, DICTIONARY_PAGE):
-            details = numbers[_V1 if kind == DATA_PAGE else _DICTIONARY]
+            details = fields[_V1 if kind == DATA_PAGE else _DICTIONARY]
             values, encoding = details[_VALUES], details[_ENCODING]
             levels = details.get(_LEVELS, RLE) if kind == DATA_PAGE else RLE
-        crc = 0 | numbers[_CRC] if _CRC in numbers else None
+        crc = 0 | fields[_CRC] if _CRC in fields else None
         is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
-    except (LookupError, TypeError):  # None stands for a value of another type
+    except (LookupError, TypeError):
         raise FormatError(
-            f"the page header {place} lacks a required field, or has one of another type: {quoted(numbers)}"
+            f"the page header {place} lacks a required field, or has one of another type: {quoted(fields)}"
         ) from None
     page = Page(
         kind, start, body, size, uncompressed_size, crc, values, encoding, rows, definitions, repetitions, levels

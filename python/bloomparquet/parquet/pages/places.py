@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.parquet.metadata.footer import Footer
+from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, require_metadata
 from bloomparquet.parquet.pages.headers import (
     DATA_PAGE,
     DATA_PAGE_V2,
@@ -26,17 +26,16 @@ from bloomparquet.parquet.pages.headers import (
     PLAIN_DICTIONARY,
     RLE_DICTIONARY,
     Page,
+    read_fields,
     read_header,
     read_headers,
 )
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
-    ColumnMetaData,
     OffsetIndex,
     PageEncodingStats,
     PageLocation,
 )
-from bloomparquet.parquet.thrift.numbers import Numbers, read_numbers
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.ranges import ReadBytes
 
@@ -141,24 +140,23 @@ def find_pages(
     `by_index`: read the OffsetIndex instead of the headers, if there is one. None: the pages are encrypted or damaged
     or do not tell rows apart, and the chunk must be read whole. FormatError for damage.
     """
-    chunk, _ = read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))
+    chunk = _read_chunk(footer, row_group, leaf)
     rows = footer.rows[row_group]
-    if footer.crypto is not None or not _ENCRYPTED.isdisjoint(chunk):
+    if footer.crypto is not None or is_encrypted(chunk):
         return None
     try:
-        metadata = chunk[ColumnChunk.meta_data.id]
-        codec, values = metadata[ColumnMetaData.codec.id], metadata[ColumnMetaData.num_values.id]
-        data, size = metadata[ColumnMetaData.data_page_offset.id], metadata[ColumnMetaData.total_compressed_size.id]
-        dictionary = metadata.get(ColumnMetaData.dictionary_page_offset.id) or data
+        metadata = require_metadata(chunk.meta_data)
+        codec, values = metadata.codec, metadata.num_values
+        data, size = metadata.data_page_offset, metadata.total_compressed_size
+        dictionary = metadata.dictionary_page_offset or data
         start = dictionary if 0 < dictionary < data else data
-        stats = metadata.get(ColumnMetaData.encoding_stats.id) or []
-        data_pages = [each for each in stats if each.get(PageEncodingStats.page_type.id) in (DATA_PAGE, DATA_PAGE_V2)]
-        is_version_2 = {each[PageEncodingStats.page_type.id] for each in data_pages} == {DATA_PAGE_V2}
+        data_pages = [each for each in metadata.encoding_stats or () if each.page_type in (DATA_PAGE, DATA_PAGE_V2)]
+        is_version_2 = {each.page_type for each in data_pages} == {DATA_PAGE_V2}
         n_with_dictionary = _count_dictionary_pages(data_pages)
         index = _index_extent(chunk) if by_index else None
-        if min(start, size, values, rows) <= 0 or (index is not None and leaf.repeated and not is_version_2):
-            return None
-    except (LookupError, TypeError, AttributeError):  # a field is missing or of another type
+    except FormatError:  # a field is missing or of another type
+        return None
+    if min(start, size, values, rows) <= 0 or (index is not None and leaf.repeated and not is_version_2):
         return None
     if index is not None:
         located = parse_offset_index(bytes(read_exactly(read, *index)), data, start + size, rows)
@@ -180,13 +178,14 @@ def find_pages(
     return ChunkPages(leaf, codec, starts, ends, first_row, extent, encoded)
 
 
-_ENCRYPTED = frozenset({ColumnChunk.crypto_metadata.id, ColumnChunk.encrypted_column_metadata.id})
+def _read_chunk(footer: Footer, row_group: int, leaf: LeafColumn) -> ColumnChunk:
+    return read_fields(footer.raw, ColumnChunk, int(footer.chunks[row_group, leaf.index]))[0]
 
 
 def index_extent(footer: Footer, row_group: int, leaf: LeafColumn) -> tuple[int, int] | None:
     """The start and end offsets of a column chunk's OffsetIndex; None if there is none, or if the footer is damaged."""
     with suppress(FormatError):  # pyarrow may accept the footer, and then reads the whole column
-        return _index_extent(read_numbers(footer.raw, int(footer.chunks[row_group, leaf.index]))[0])
+        return _index_extent(_read_chunk(footer, row_group, leaf))
     return None
 
 
@@ -195,22 +194,16 @@ def has_page_index(footer: Footer) -> bool:
     return footer.chunks.size > 0 and index_extent(footer, 0, footer.profile.schema.leaves[0]) is not None
 
 
-def _index_extent(chunk: Numbers) -> tuple[int, int] | None:
-    start, size = chunk.get(ColumnChunk.offset_index_offset.id), chunk.get(ColumnChunk.offset_index_length.id)
-    if not (isinstance(start, int) and isinstance(size, int) and min(start, size) > 0):
-        return None
-    return start, start + size
+def _index_extent(chunk: ColumnChunk) -> tuple[int, int] | None:
+    start, size = chunk.offset_index_offset or 0, chunk.offset_index_length or 0
+    return (start, start + size) if min(start, size) > 0 else None
 
 
-def _count_dictionary_pages(data_pages: Sequence[Numbers]) -> float:
+def _count_dictionary_pages(data_pages: Sequence[PageEncodingStats]) -> float:
     """How many data pages use the dictionary, as the footer says. Writers that give the dictionary up do so once, so
     these are the first ones."""
-    counts = [
-        each.get(PageEncodingStats.count.id) or 0
-        for each in data_pages
-        if each.get(PageEncodingStats.encoding.id) in (PLAIN_DICTIONARY, RLE_DICTIONARY)
-    ]
-    return sum(counts) if data_pages else np.inf
+    dictionary = PLAIN_DICTIONARY, RLE_DICTIONARY
+    return sum(each.count for each in data_pages if each.encoding in dictionary) if data_pages else np.inf
 
 
 def parse_offset_index(
@@ -220,14 +213,14 @@ def parse_offset_index(
 
     FormatError unless its pages fill the bytes from `start` to `end` and have `rows` rows.
     """
-    locations: list[Numbers] = read_numbers(raw)[0].get(OffsetIndex.page_locations.id) or []
+    fields = PageLocation.offset, PageLocation.compressed_page_size, PageLocation.first_row_index
     try:
-        offsets, sizes, first_rows = (
-            np.array([location[each.id] for location in locations], np.int64)
-            for each in (PageLocation.offset, PageLocation.compressed_page_size, PageLocation.first_row_index)
-        )
-    except (LookupError, TypeError, OverflowError):
-        raise FormatError("a page location of the offset index lacks a field, or has one of another type") from None
+        numbers = [[page[each.id] for each in fields] for page in read_fields(raw, OffsetIndex)[0].page_locations]
+    except KeyError:
+        raise FormatError("a page location of the offset index lacks a field") from None
+    if any(type(number) is not int for page in numbers for number in page):
+        raise FormatError("a page location of the offset index has a field of another type")
+    offsets, sizes, first_rows = np.array(numbers, np.int64).reshape(-1, 3).T
     ends, first_row = offsets + sizes, np.append(first_rows, rows)
     is_filled = len(offsets) and offsets[0] == start and ends[-1] == end and (ends[:-1] == offsets[1:]).all()
     if not is_filled or (sizes <= 0).any() or first_row[0] != 0 or (np.diff(first_row) < 0).any():

@@ -35,14 +35,12 @@ Path = tuple[int, ...]
 class Wanted:
     """The values of a struct that are read: ``slots[path]`` is the position of a value in the result.
 
-    The first `numbers` values are integers, the others byte strings. A value of another Thrift
-    type than ``kinds[path]`` is not read. `presence_only`: fields that are only tested
-    for presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
+    A value of another Thrift type than ``kinds[path]`` is not read. `presence_only`: fields that are only tested for
+    presence. `one_width`: the slots of strings that have the same length in all structs, if a template is made with
     ``one_width=True``. `names`: the list of names in which structs of one template may differ; None if there is none.
     """
 
     slots: Mapping[Path, int]
-    numbers: int
     kinds: Mapping[Path, int]
     presence_only: Collection[Path] = ()
     one_width: Collection[int] = ()
@@ -73,7 +71,6 @@ class Segment:
     """A part of a template: a pattern, and after it a byte string, the list of names or the struct's end."""
 
     match: Callable[..., re.Match[bytes] | None]
-    skim: Callable[..., re.Match[bytes] | None]  # matches the same bytes; its only group is a string's length
     slots: tuple[int, ...]  # of the groups of `match`
     has_string: bool = False  # a byte string follows; the last group is its length
     string_slot: int | None = None  # if the string is wanted
@@ -88,39 +85,24 @@ class Template:
     steps: tuple[Step, ...]
     present: tuple[int, ...]  # the slots of fields that are only tested for presence
 
-    def skip(self, names: bytes, buffer: bytes, position: int) -> int | None:
-        """The end of the struct at `position`; None if it has another form. `names` is its list of names."""
-        for segment in self.segments:
-            match = segment.skim(buffer, position)
-            if match is None:
-                return None
-            position = match.end()
-            if segment.has_string:
-                position += varint(match[1])
-                if position > len(buffer):
-                    return None
-            elif segment.has_names:
-                if not buffer.startswith(names, position):
-                    return None
-                position += len(names)
-        return position
+    def match(self, names: bytes, buffer: bytes, position: int, values: list[Any] | None = None) -> int | None:
+        """The end of the struct at `position`; None if it has another form. `names` is its list of names.
 
-    def read(self, names: bytes, buffer: bytes, position: int, values: list[Any]) -> int | None:
-        """The end of the struct at `position`, like :meth:`skip`. Puts the wanted values into `values`, which are
-        garbage if the struct has another form. Integers are put there as their bytes, see :func:`zigzag`."""
+        Puts the wanted values into `values`, which are garbage if the struct has another form. Integers are put there
+        as their bytes, see :func:`zigzag`.
+        """
         for segment in self.segments:
             match = segment.match(buffer, position)
             if match is None:
                 return None
             position = match.end()
-            for slot, raw in zip(segment.slots, match.groups(), strict=False):
-                values[slot] = raw
+            if values is not None:
+                for slot, raw in zip(segment.slots, match.groups(), strict=False):
+                    values[slot] = raw
             if segment.has_string:
                 start = position
-                position += varint(match[match.re.groups])
-                if position > len(buffer):
-                    return None
-                if segment.string_slot is not None:
+                position += varint(match[match.re.groups])  # beyond the buffer, nothing matches the struct's end
+                if values is not None and segment.string_slot is not None:
                     values[segment.string_slot] = buffer[start:position]
             elif segment.has_names:
                 if not buffer.startswith(names, position):
@@ -154,7 +136,6 @@ class _Builder:
     one_width: bool
     segments: list[Segment] = field(default_factory=list)
     pattern: bytearray = field(default_factory=bytearray)
-    skimming: bytearray = field(default_factory=bytearray)
     slots: list[int] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     pending: bytearray = field(default_factory=bytearray)  # the literal of the next step
@@ -188,7 +169,6 @@ class _Builder:
             self._step(Kind.BYTES, size, slot)
         else:
             self.pattern += b"(" + _VARINT + b")"
-            self.skimming += b"(" + _VARINT + b")"
             self._step(Kind.STRING, slot=slot)
             self._close(has_string=True, string_slot=slot)
 
@@ -215,7 +195,6 @@ class _Builder:
         return Template(tuple(self.segments), tuple(self.steps), tuple(self.present)), (self.names or [b""])[0]
 
     def _add(self, pattern: bytes, slot: int | None) -> None:
-        self.skimming += pattern
         if slot is not None:
             self.slots.append(slot)
             pattern = b"(" + pattern + b")"
@@ -226,10 +205,9 @@ class _Builder:
         self.pending.clear()
 
     def _close(self, *, has_string: bool = False, string_slot: int | None = None, has_names: bool = False) -> None:
-        match, skim = _compile(bytes(self.pattern)), _compile(bytes(self.skimming))
-        self.segments.append(Segment(match, skim, tuple(self.slots), has_string, string_slot, has_names))
+        match = _compile(bytes(self.pattern))
+        self.segments.append(Segment(match, tuple(self.slots), has_string, string_slot, has_names))
         self.pattern.clear()
-        self.skimming.clear()
         self.slots.clear()
 
 

@@ -17,32 +17,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bloomparquet.errors import EncryptionError, KeyRetrievalError, MissingKeyError, OptionError, did_you_mean
 from bloomparquet.parquet.encryption.keys.material import require_key
 from bloomparquet.query.names import names_of
 
 if TYPE_CHECKING:
+    from bloomparquet.parquet.encryption.keys.kms import KmsRetriever
     from bloomparquet.query.predicate import Column
-
-    ByColumn = Mapping[str, bytes] | Mapping[Column, bytes] | Mapping[str | Column, bytes]
     from bloomparquet.storage.files import Storage
 
-
-@runtime_checkable
-class FileRetriever(Protocol):
-    """A retriever that must know the file: its key material may be in another file beside it."""
-
-    def for_file(self, storage: Storage, path: str) -> Callable[[bytes], bytes]:
-        """The retriever for the current version of the file at `path`. Reads nothing yet.
-
-        The retriever raises EncryptionError if there is no key, and the storage's OSError.
-        """
-
-
-Retriever = Callable[[bytes], bytes] | FileRetriever
-"""Maps key metadata, as stored in the file, to the key."""
+    ByColumn = Mapping[str, bytes] | Mapping[Column, bytes] | Mapping[str | Column, bytes]
+    Retriever = Callable[[bytes], bytes] | KmsRetriever
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,7 +67,7 @@ class Keys:
         if self.footer is not None:
             object.__setattr__(self, "footer", require_key(self.footer, "the footer key"))
         object.__setattr__(self, "columns", _check_columns(self.columns))
-        if retriever is not None and not callable(retriever) and not isinstance(retriever, FileRetriever):
+        if retriever is not None and not callable(retriever) and not hasattr(retriever, "for_file"):
             raise OptionError(f"retriever is a {type(retriever).__name__}; expected a function of key metadata to key")
         if aad_prefix is not None and not isinstance(aad_prefix, bytes):
             raise OptionError(f"aad_prefix is a {type(aad_prefix).__name__}; expected bytes")
@@ -152,12 +139,15 @@ class Keys:
 class FileKeys:
     """The keys of one version of one file."""
 
-    __slots__ = ("_keys", "_retrieve")
+    __slots__ = ("_is_for_file", "_keys", "_retrieve")
 
     def __init__(self, keys: Keys, storage: Storage, path: str) -> None:
         retriever = keys.retriever
         self._keys = keys
-        self._retrieve = retriever.for_file(storage, path) if isinstance(retriever, FileRetriever) else retriever
+        # A retriever that must know the file, because its key material may be in another file beside it.
+        for_file = getattr(retriever, "for_file", None)
+        self._is_for_file = for_file is not None
+        self._retrieve: Any = for_file(storage, path) if for_file else retriever
 
     @property
     def aad_prefix(self) -> bytes | None:
@@ -196,7 +186,7 @@ class FileKeys:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            if isinstance(error, OSError) and isinstance(self._keys.retriever, FileRetriever):
+            if isinstance(error, OSError) and self._is_for_file:
                 raise  # from reading key material beside the file
             raise KeyRetrievalError(
                 f"{key_name} could not be retrieved: the retriever raised {type(error).__name__}"

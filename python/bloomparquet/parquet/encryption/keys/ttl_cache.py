@@ -31,8 +31,8 @@ class _Entry(Generic[_Value]):
 class TtlCache(Generic[_Value]):
     """At most `size` values by key. Drops the least recently used values, and those that have expired.
 
-    An EncryptionError is cached too, for `error_lifetime`: a plan may ask again for each of thousands of files.
-    Several threads may share one cache.
+    An EncryptionError is cached too, for `error_lifetime`: a plan may ask again for each of thousands of files. After
+    another exception, or an interrupt, the next thread makes the value. Several threads may share one cache.
     """
 
     def __init__(self, size: int, *, error_lifetime: timedelta = timedelta()) -> None:
@@ -58,7 +58,12 @@ class TtlCache(Generic[_Value]):
             self._drop(now)
         with entry.lock:
             if entry.outcome is None:
-                return self._make(key, entry, make)
+                try:
+                    entry.outcome = (make(),)
+                except EncryptionError as error:
+                    entry.made = monotonic()  # count from now: the request may have taken long
+                    entry.outcome = str(error)  # only the text: an exception holds the variables of its frames
+                    raise
         if isinstance(entry.outcome, str):
             raise EncryptionError(entry.outcome)
         return entry.outcome[0]
@@ -74,18 +79,3 @@ class TtlCache(Generic[_Value]):
         if entry.outcome is None:
             return False
         return now - entry.made >= (min(lifetime, self._error_lifetime) if isinstance(entry.outcome, str) else lifetime)
-
-    def _make(self, key: Hashable, entry: _Entry[_Value], make: Callable[[], _Value]) -> _Value:
-        try:
-            value = make()
-        except Exception as error:  # after an interrupt, the next thread makes the value
-            entry.made = monotonic()  # count from now: the request may have taken long
-            # Keep only the text: an exception holds the local variables of its frames.
-            entry.outcome = str(error) if isinstance(error, EncryptionError) else f"it raised {type(error).__name__}"
-            if not isinstance(error, EncryptionError):
-                with self._lock:
-                    if self._entries.get(key) is entry:
-                        del self._entries[key]
-            raise
-        entry.outcome = (value,)
-        return value
