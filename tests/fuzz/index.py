@@ -19,9 +19,8 @@ import numpy as np
 import xxhash
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.bit_slices import DamagedSliceError
 from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
-from bloomparquet.planning.evidence.section_source import _RecordsInMemory
+from bloomparquet.planning.evidence.section_source import DamagedFileError, _RecordsInMemory
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import forget_indexes
@@ -201,7 +200,7 @@ def _contents(raw: bytes, number: int) -> dict[str, Any]:
             arrays[f"nulls {key}"], arrays[f"offset {key}"] = column.counts.nulls, column.filters.offset
     for name in _one_of(list(file.tiles), number):
         slices = file.tile(name)
-        with suppress(DamagedSliceError):
+        with suppress(DamagedFileError):
             for _, answers in slices.ask(np.arange(_SLICES)[:, np.newaxis] % slices.layout.n_slices, ReadCount()):
                 arrays[f"tile {name}"] = answers
     return {name: array.tolist() for name, array in arrays.items()}

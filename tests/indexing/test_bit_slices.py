@@ -19,12 +19,11 @@ from bloomparquet.parquet.bloom_filter.split_block import (
 from bloomparquet.planning.evidence import bit_slices
 from bloomparquet.planning.evidence.bit_slices import (
     SLICES_PER_ROW,
-    Bits,
     BitSlices,
-    DamagedSliceError,
     SliceLayout,
     transpose,
 )
+from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError
 from bloomparquet.storage.files import ReadCount
 
 COUNTS = [*range(1, 18), 63, 64, 65, 511, 513, 2048, 2049, 4088, 4089, 4097, 4161, 8192, 8193]
@@ -128,11 +127,11 @@ def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> Non
     for at in random.permutation(len(flat))[:200].tolist():
         changed = np.uint8(1 << random.integers(0, 8))
         flat[at] ^= changed
-        with pytest.raises(DamagedSliceError):
+        with pytest.raises(DamagedFileError):
             ask_all(SEED)
         flat[at] ^= changed
     ask_all(SEED)
-    with pytest.raises(DamagedSliceError):
+    with pytest.raises(DamagedFileError):
         ask_all(SEED + 1)
 
 

@@ -105,14 +105,15 @@ def test_a_failed_build_removes_the_directory_that_it_made(root: Path, tmp_path:
     assert sorted(os.listdir(root)) == [f"{number}.parquet" for number in range(4)]
 
 
-def test_a_build_survives_the_removal_of_its_empty_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, left = locks.create_locked, iter(range(3))
+def test_a_build_whose_empty_directory_is_removed_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = locks.create_locked
 
     def create_locked(path: str, mode: int) -> FileIO:
-        if next(left, None) is not None and path.endswith(".building"):
-            os.rmdir(os.path.dirname(path))
+        os.rmdir(os.path.dirname(path))
         return original(path, mode)
 
     monkeypatch.setattr(locks, "create_locked", create_locked)
+    with pytest.raises(bp.FileBusyError, match="another process"):
+        bp.build_index(root)
+    monkeypatch.undo()
     assert bp.build_index(root).files == 4
-    assert next(left, None) is None

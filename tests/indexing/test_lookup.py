@@ -15,7 +15,6 @@ from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import read_manifest
 from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
 from bloomparquet.storage.open import open_storage
-from bloomparquet.storage.ranges import read_extents
 from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
 from tests.support.traced_memory import memory_left_behind
 
@@ -219,21 +218,6 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         index = Looks(LOCAL, f"{tmp_path}/{name}/", tmp_path / "to" / "a").look()
         assert index is not None
         assert index.root == f"{tmp_path}/"
-
-
-@pytest.mark.parametrize("other", ["longer than the first", ""])
-def test_a_manifest_that_is_replaced_while_it_is_read_is_not_damaged(
-    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = put_index(tmp_path / "_bloomparquet_index", "the first")
-
-    def replaced_before(*arguments: Any) -> Any:
-        monkeypatch.undo()
-        put_index(directory, other)
-        return read_extents(*arguments)
-
-    monkeypatch.setattr("bloomparquet.planning.index.manifest.read_extents", replaced_before)
-    assert Looks(LOCAL, f"{tmp_path}/").name() == other
 
 
 def test_an_index_elsewhere_is_opened_for_each_access_to_the_data(tmp_path: Path) -> None:

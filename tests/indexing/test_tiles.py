@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.planning.evidence.bit_slices import DamagedSliceError
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.tiles import Tile, TiledFilters
 from bloomparquet.storage.files import ReadCount
 
@@ -134,8 +134,7 @@ def test_filters_are_put_together_by_chunk(seed: int) -> None:
 @pytest.mark.parametrize(
     ("error", "is_damaged", "text"),
     [
-        (DamagedSliceError(), True, "a part of the index cannot be used, its checksum does not match; "),
-        (DamagedSliceError("slice 3"), True, "a part of the index cannot be used (slice 3); "),
+        (DamagedFileError("slice 3"), True, "a part of the index cannot be used (slice 3); "),
         (OSError("no disk"), False, "a part of the index cannot be used (no disk); "),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from bloomparquet.storage.staleness import is_unchanged, may_be_cached
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
 """A segment's filters are in memory while it is made."""
-_BATCH_BYTES = 1 << 20
 CHANGED = "changed while it was read"
 _NO_TIME = "it has no modification time after 1970, by which plans would know that it did not change"
 
@@ -163,23 +162,10 @@ def _write_file(target: Target, contents: SegmentContents) -> SegmentEntry:
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
-        for batch in _batches(pieces):
-            output.write(batch)
+        for piece in pieces:
+            output.write(piece)
         output.commit()
     return SegmentEntry(name, size, contents.files, contents.row_groups, start_bytes)
-
-
-def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Join small `pieces`: each write is a system call."""
-    small: list[bytes | memoryview] = []
-    size = 0
-    for piece in pieces:
-        if size + len(piece) > _BATCH_BYTES and small:
-            yield b"".join(small)
-            small, size = [], 0
-        small.append(piece)
-        size += len(piece)
-    yield b"".join(small)
 
 
 def why_left_out(file: FileInfo) -> str:

@@ -21,17 +21,6 @@ Booleans = NDArray[np.bool_]
 _ARRAYS = ("lower", "upper", "known")
 
 
-class NoFilters:
-    """The filters of n chunks that have none."""
-
-    def __init__(self, n: int) -> None:
-        self.present = self.in_index = np.zeros(n, np.bool_)
-        self.errors: dict[int, BloomParquetError] = {}
-
-    def check(self, question: Question) -> tuple[Booleans, int]:
-        return np.ones(len(question.chunks), np.bool_), 0
-
-
 class JoinedFilters:
     """The filters of the chunks ``at[i]`` of ``filters[i]``, one piece after another."""
 

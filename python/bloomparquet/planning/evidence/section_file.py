@@ -31,8 +31,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, SliceLayout
-from bloomparquet.planning.evidence.section_source import DamagedFileError, Source
+from bloomparquet.planning.evidence.bit_slices import BitSlices, SliceLayout
+from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError, Source
 from bloomparquet.storage.files import ReadCount
 
 log = logging.getLogger("bloomparquet.index")

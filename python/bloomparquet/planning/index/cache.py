@@ -35,10 +35,9 @@ from bloomparquet.planning.evidence.cache_directory import (
 )
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.index_parts import opened_indexes
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.parts import Kept, PartKind, PartT, ReadFiles, Search
+from bloomparquet.planning.index.parts import Kept, PartKind, PartT, ReadFiles, Search, forget_opened, open_index
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import clear_in_children, new_lock
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
@@ -117,8 +116,8 @@ class PlanCache:
                 return table
         search, kept = Search[PartT](files), list[Kept[PartT]]()
         if index is not None:
-            indexed = opened_indexes.open(kind, index, storage, keys, reads)
-            search.take(indexed.parts, *indexed.find(files))
+            indexed = open_index(kind, index, storage, keys, reads)
+            search.take(indexed.parts, *indexed.positions.find(files))
         with self._lock:
             in_memory = [each for each in reversed(self._parts) if each.scope == scope]
         disk = self._disk if _is_shareable(storage, files, keys) else None
@@ -163,7 +162,7 @@ class PlanCache:
             for path in chain.from_iterable(each.segments for each in dropped):
                 with suppress(OSError):
                     path.unlink()
-        opened_indexes.clear()
+        forget_opened()
 
     def clear(self) -> None:
         """Drop everything from memory."""
@@ -171,6 +170,7 @@ class PlanCache:
             self._parts.clear()
             self._selections.clear()
             self._with_index.clear()
+        forget_opened()
 
     def _use(self, selections: list[_Selected], selected: _Selected) -> None:
         """Mark one of `selections` and its parts as the last used ones."""

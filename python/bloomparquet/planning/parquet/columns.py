@@ -18,8 +18,10 @@ from bloomparquet.parquet.values.encoding import (
     narrow_range,
     parquet_family,
 )
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.interface import ChunkFilters, Counts
-from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds, join_counts
+from bloomparquet.planning.evidence.joined import JoinedFilters, join_bounds, join_counts
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
@@ -92,8 +94,9 @@ class ColumnChunks:
         members: NDArray[np.int64],
     ) -> ColumnChunks:
         """See :class:`bloomparquet.planning.evidence.interface.Chunks`."""
+        none = [FilterStore(TiledFilters.none(len(piece.members))) for piece in pieces]
         expressions = {
-            name: JoinedFilters([piece.expressions.get(name, NoFilters(len(piece.members))) for piece in pieces], at)
+            name: JoinedFilters([each.expressions.get(name, no) for each, no in zip(pieces, none, strict=True)], at)
             for name in sorted({name for piece in pieces for name in piece.expressions})
         }
         return ColumnChunks(

@@ -23,7 +23,6 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter,
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, READY, UNREAD, UNUSABLE, FilterFacts
 from bloomparquet.storage.files import ReadCount, Storage
@@ -375,24 +374,6 @@ class ParquetFilters(FilterStore):
             self._facts = replace(facts, errors={**facts.errors, **worded})
         for chunk, error in worded.items():
             self._warn(self._files[self._file[chunk]].path, error)
-
-
-class ExpressionFilters(FilterStore):
-    """The filters of an expression of a column. Only an index has them."""
-
-    def __init__(self, tiled: TiledFilters) -> None:
-        self.filled = np.zeros(len(tiled.tile), np.bool_)
-        super().__init__(tiled)
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        return self.in_index
-
-    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
-        return iter(())  # nothing can be read: what is not in a tile might match
-
-    def _probe(self, question: Question) -> NDArray[np.bool_]:
-        raise AssertionError("no filter was loaded")
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:

@@ -23,13 +23,14 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.metadata.read_column import read_extents
 from bloomparquet.parquet.values.encoding import parquet_family, parquet_type
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.extract import extract_column, footer_error
-from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
+from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.families import ColumnType
 from bloomparquet.query.names import dotted_name, fold
@@ -214,7 +215,7 @@ class RowGroups:
         leaf, file = profile.schema.leaves[key[1]], self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
         locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
-        expressions = {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}
+        expressions = {case: FilterStore(tiled) for case, tiled in arrays.expressions.items()}
         filters = ParquetFilters(locations, arrays)
         return PartChunks(leaf, profile, members, arrays.bounds, arrays.counts, filters, expressions)
 
@@ -247,9 +248,7 @@ class RowGroups:
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offset of each row group in its file, and the length of its column chunks in bytes."""
         extents = self.arrays.extents
-        if len(missing := row_groups[extents[row_groups, 0] == _NOT_COMPUTED]) >= _MANY_EXTENTS:
-            self._read_extents(missing)
-        for row_group in row_groups[extents[row_groups, 0] == _NOT_COMPUTED].tolist():
+        for row_group in self._read_extents(row_groups):
             file = int(self.file[row_group])
             try:
                 extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
@@ -260,23 +259,23 @@ class RowGroups:
 
     def fill_extents(self) -> None:
         """Compute all extents that footers in memory give. Errors are raised when a plan keeps the row group."""
-        missing = np.flatnonzero(self.arrays.extents[:, 0] == _NOT_COMPUTED)
         has_footer = np.array([footer is not None for footer in self._footers], np.bool_)
-        missing = missing[has_footer[self.file[missing]]]
-        if len(missing) >= _MANY_EXTENTS:
-            self._read_extents(missing)
-        for row_group in missing[self.arrays.extents[missing, 0] == _NOT_COMPUTED].tolist():
+        for row_group in self._read_extents(np.flatnonzero(has_footer[self.file])):
             with suppress(FormatError):
                 self.extents_of(np.array([row_group]))
 
-    def _read_extents(self, row_groups: NDArray[np.int64]) -> None:
-        """Compute the extents of `row_groups` that can be read many at once."""
-        files = np.unique(self.file[row_groups])
-        footers = self.read_footers(files.tolist())
-        for profile in np.unique(self.arrays.profile[files]).tolist():
-            (of_profile,) = np.nonzero(self.arrays.profile[files] == profile)
-            members = np.isin(self.file, files[of_profile])
-            self.arrays.extents[members] = read_extents([footers[i] for i in of_profile.tolist()])
+    def _read_extents(self, row_groups: NDArray[np.int64]) -> list[int]:
+        """Compute the extents of `row_groups` that can be read many at once. Returns the others."""
+        extents = self.arrays.extents
+        missing = row_groups[extents[row_groups, 0] == _NOT_COMPUTED]
+        if len(missing) >= _MANY_EXTENTS:
+            files = np.unique(self.file[missing])
+            footers = self.read_footers(files.tolist())
+            for profile in np.unique(self.arrays.profile[files]).tolist():
+                (some,) = np.nonzero(self.arrays.profile[files] == profile)
+                extents[np.isin(self.file, files[some])] = read_extents([footers[i] for i in some.tolist()])
+            missing = missing[extents[missing, 0] == _NOT_COMPUTED]
+        return list(missing.tolist())
 
     @property
     def footers(self) -> Sequence[Footer]:
