@@ -21,7 +21,7 @@ from bloomparquet.planning.parquet.row_groups import RowGroups
 from tests.reading.test_file_changes import ERRORS, changing_when_planned
 from tests.support import changes
 from tests.support.files import write
-from tests.support.index import assert_same_plans, outcome, plan_by, segments
+from tests.support.index import assert_same_plans, outcome, plan_by
 
 READS: dict[str, Any] = {
     "table": lambda dataset, where: bp.read_table(dataset, where, columns=["id", "v"]),
@@ -213,18 +213,6 @@ def test_a_remote_index_that_is_replaced_while_it_is_believed(
     assert len(logged) == len(set(logged))
 
 
-def test_a_refresh_keeps_segments_that_are_still_right(tmp_path: Path) -> None:
-    for i in range(4):
-        numbers(tmp_path / f"{i}.parquet", 100 * i)
-    bp.build_index(tmp_path)
-    (first,) = segments(tmp_path)
-    numbers(tmp_path / "4.parquet", 400)
-    numbers(tmp_path / "0.parquet", 1)
-    bp.refresh_index(tmp_path)
-    assert first in segments(tmp_path)
-    assert_same_plans(tmp_path, "x = 4", "x = 5", "x = 404", "y IN (3, 303, 404)", indexed=5)
-
-
 def random_file(random: Random, path: Path) -> None:
     values = [random.choice([None, *range(60)]) for _ in range(random.choice([0, 1, 3, 8, 20]))]
     table = {"x": pa.array(values, random.choice([pa.int64(), pa.int32()])), "y": pa.array(map(str, values))}
@@ -240,7 +228,7 @@ def test_random_steps_of_files_and_index_lose_no_row(tmp_path: Path, monkeypatch
     random = Random(3)
     indexed = 0
     random_file(random, tmp_path / "p=0" / "0.parquet")
-    for _ in range(40):
+    for _ in range(25):
         monkeypatch.setattr(build, "MOST_ROW_GROUPS", random.choice([1, 3, 9, 8192]))
         number = random.randrange(9)
         path = tmp_path / f"p={number % 2}" / f"{number}.parquet"
@@ -262,4 +250,4 @@ def test_random_steps_of_files_and_index_lose_no_row(tmp_path: Path, monkeypatch
         assert_same_plans(tmp_path, *wheres, strict=False)
         assert_same_plans(some, *wheres, strict=False)
         indexed += plan_by("auto", tmp_path, wheres[0], strict=False).indexed
-    assert indexed > 40
+    assert indexed > 25

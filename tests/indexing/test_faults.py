@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import subprocess
@@ -195,50 +194,11 @@ def test_the_index_changes_between_manifest_and_segments(
     assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
 
 
-def test_an_index_that_cannot_be_looked_at_is_not_taken_for_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(root)
-    original = os.stat
-
-    def fail(path: Any, *args: Any, **options: Any) -> os.stat_result:
-        if str(path).endswith(DIRECTORY):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-        return original(path, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", fail)
-        with pytest.raises(OSError, match="Input/output error"):
-            bp.drop_index(root)
-    assert indexed_files(root) == 3
-    assert bp.drop_index(root)
-    assert not bp.drop_index(root)
-
-
 def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
     unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
     with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):
         bp.build_index(root.name, filesystem=unknown)
     assert not (root / DIRECTORY).exists()
-
-
-@needs_root
-def test_a_full_disk_leaves_the_old_index(root: Path, tmp_path: Path) -> None:
-    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=256k", "tmpfs") as small:
-        index, filler = small / "index", small / "filler"
-        bp.build_index(root, to=index)
-        before = {path.name: path.read_bytes() for path in index.iterdir()}
-        write_file(root, 3)
-        for free_pages in (0, 1):  # the segment does not fit, or the manifest
-            with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-                while file.write(bytes(4096)):
-                    pass
-            os.truncate(filler, filler.stat().st_size - free_pages * 4096)
-            with pytest.raises(OSError, match="No space left on device") as caught:
-                bp.refresh_index(root, to=index)
-            assert caught.value.errno == errno.ENOSPC
-            assert {path.name: path.read_bytes() for path in index.iterdir()} == before
-        assert kept(root, 1, index=index) == kept(root, 1, index="off")
-        filler.unlink()
-        assert bp.refresh_index(root, to=index).files == 4
 
 
 @pytest.fixture(params=[True, False], ids=["with an index", "without"])

@@ -7,16 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
 import pytest
 
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import read_manifest
 from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
-from bloomparquet.storage.open import open_storage
 from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
-from tests.support.traced_memory import memory_left_behind
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -79,14 +74,6 @@ def test_an_index_in_the_bucket_of_the_data_has_its_options(
     else:
         assert lookup.open_directory(location, data) == (data, expected)
         assert not opened
-
-
-def test_an_index_in_the_bucket_of_the_data_is_found(tmp_path: Path) -> None:
-    bucket = ArrowStorage(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()), "s3://bucket")
-    put_index(tmp_path / "bucket" / "index", "in the bucket", root="bucket/data/")
-    index = Looks(bucket, "bucket/data/", "s3://bucket/index/").look()
-    assert index is not None
-    assert (index.storage, index.directory, index.root) == (bucket, "bucket/index", "bucket/data/")
 
 
 @pytest.mark.parametrize(
@@ -226,51 +213,3 @@ def test_an_index_elsewhere_is_opened_for_each_access_to_the_data(tmp_path: Path
     others = ArrowStorage(ROOTED, REMOTE.key, ("s3://bucket", "other credentials"))
     first, second = (Looks(storage, f"{tmp_path}/", tmp_path / "to") for storage in (REMOTE, others))
     assert first.look() is first.look() is not second.look()
-
-
-def test_the_indexes_that_were_looked_at_last_are_remembered(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookup, "_REMEMBERED", 2)
-    looks = {name: Looks(REMOTE, f"{tmp_path}/{name}/") for name in "abc"}
-    for name in looks:
-        put_index(tmp_path / name / "_bloomparquet_index", name)
-
-    def is_read(name: str) -> bool:
-        before = looks[name].reads.requests
-        assert looks[name].name() == name
-        return looks[name].reads.requests > before
-
-    assert [is_read(name) for name in "abab"] == [True, True, False, False]
-    clock.now += 60
-    assert is_read("a")  # so `b` is the oldest
-    assert is_read("c")
-    assert [is_read(name) for name in "acb"] == [False, False, True]
-
-
-def test_a_manifest_that_cannot_be_read_leaves_no_memory_behind(
-    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_index(tmp_path, "x" * 100_000)
-    memory.pipe("/index/_manifest.json", (tmp_path / "_manifest.json").read_bytes())
-    storage, directory = open_storage("memory://index")
-
-    def refuse(_: Any, size: int = -1) -> bytes:
-        raise PermissionError(13, "not any more")
-
-    def fail() -> None:
-        with pytest.raises(PermissionError):
-            read_manifest(storage, directory, ReadCount())
-
-    assert read_manifest(storage, directory, ReadCount()) is not None
-    monkeypatch.setattr(type(memory.open("/index/_manifest.json")), "read", refuse)
-    assert memory_left_behind(fail) < 1 << 16
-
-
-def test_forgotten_indexes_are_looked_at_again(tmp_path: Path) -> None:
-    looks = Looks(REMOTE, f"{tmp_path}/")
-    assert looks.name() is None
-    put_index(tmp_path / "_bloomparquet_index", "new")
-    assert looks.name() is None
-    forget_indexes()
-    assert looks.name() == "new"

@@ -96,25 +96,3 @@ def test_an_index_that_could_not_be_read_is_read_by_a_later_plan(
     whole = text if str(directory) in text else f"{directory}: {text}"
     assert logged(caplog) == [("WARNING", f"{whole}; plans do not use the index")]
     assert looks.name() == "sound"
-
-
-@BOTH
-def test_an_index_that_vanished_after_an_error_is_missing(
-    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not still unreadable."""
-    directory = put_index(tmp_path / "index", root=f"{tmp_path}/")
-    looks = Looks(storage, f"{tmp_path}/", directory)
-
-    def fail(*_: Any) -> Any:
-        raise OSError("it failed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lookup, "stat_manifest", fail)
-        patch.setattr(lookup, "read_manifest", fail)
-        assert looks.look() is None
-    shutil.rmtree(directory)
-    clock.now += 60
-    logged(caplog)
-    assert looks.look() is None
-    assert logged(caplog) == [missing(storage, tmp_path, directory)]

@@ -14,7 +14,6 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.storage.open import open_storage
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server
 
@@ -87,19 +86,6 @@ def test_an_index_in_the_bucket_is_written_with_the_options_of_the_data(s3: S3Se
     assert (plan.indexed, plan.kept) == (3, 0)
     with pytest.raises(bp.OptionError, match="inside the data"):
         bp.build_index("s3://bucket/u", to="s3://bucket/u/index", filesystem=options)
-
-
-@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_endpoints_of_the_environment_are_other_storages(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = []
-    for endpoint in (None, "http://127.0.0.1:1", "http://127.0.0.1:2"):
-        if endpoint is not None:
-            monkeypatch.setenv(name, endpoint)
-        keys.append(open_storage("s3://bucket/t?region=us-east-1")[0].key)
-        keys.append(open_storage("s3://bucket/t", {"region": "us-east-1"})[0].key)
-    assert len(set(keys)) == len(keys)
-    given = "s3://bucket/t?region=us-east-1&endpoint_override=127.0.0.1:3"
-    assert open_storage(given)[0].key == given.replace("/t?", "?")
 
 
 def test_a_glob_does_not_find_the_files_of_an_index(root: Path) -> None:

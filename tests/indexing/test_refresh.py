@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import bloomparquet as bp
 from tests.support.files import write
-
-
-def test_a_refresh_indexes_the_new_version_of_a_file(tmp_path: Path) -> None:
-    for i in range(4):
-        write(tmp_path / f"{i}.parquet", {"x": [10 * i, 10 * i + 9]}, ["x"])
-    assert bp.build_index(tmp_path).files == 4
-    for version in range(3):
-        write(tmp_path / "2.parquet", {"x": [version, 100 + version]}, ["x"])
-        stale = bp.plan(tmp_path, f"x = {100 + version}")
-        assert (stale.kept, stale.indexed) == (1, 3)
-        bp.refresh_index(tmp_path)
-        plan = bp.plan(tmp_path, f"x = {100 + version}")
-        assert (plan.kept, plan.indexed, plan.filter_reads.requests) == (1, 4, 0)
-    assert bp.read_table(tmp_path, "x = 102")["x"].to_pylist() == [102]
-    bp.drop_index(tmp_path)
-    assert not os.path.exists(tmp_path / "_bloomparquet_index")
-    assert bp.plan(tmp_path, "x = 102").indexed == 0
 
 
 def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 
-from bloomparquet.planning.evidence.section_source import DamagedFileError, MappedSource, OpenSource
-from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.manifest import Manifest
 from bloomparquet.storage.files import ReadCount
 from tests.support.index_lookups import LOCAL, REMOTE, Looks, logged, put_index, replace_file
 
@@ -48,17 +44,3 @@ def test_reads_of_segments_are_counted(tmp_path: Path, caplog: pytest.LogCapture
     assert (reads.requests, reads.bytes) == (5 + 3 * 2, 7 + sum(starts))
     assert len(logged(caplog)) == 1
     assert segments[0].section("more")[""].tolist() == list(range(9))
-
-
-@pytest.mark.parametrize(("read_bytes", "kind"), [(-1, MappedSource), (0, OpenSource)])
-def test_large_local_segments_are_mapped(
-    read_bytes: int, kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`read_bytes`: relative to the size of the segment."""
-    directory = put_index(tmp_path, segments=1)
-    (entry,) = Manifest.from_bytes("", (directory / "_manifest.json").read_bytes()).segments
-    monkeypatch.setattr(lookup, "_READ_BYTES", entry.bytes + read_bytes)
-    path = f"{directory}/0.segment"
-    assert isinstance(lookup._source(LOCAL, path, entry), kind)
-    with pytest.raises(DamagedFileError, match=f"it has {entry.bytes} bytes; expected {entry.bytes + 1}"):
-        lookup._source(LOCAL, path, dataclasses.replace(entry, bytes=entry.bytes + 1))

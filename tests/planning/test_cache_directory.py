@@ -12,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.cache_directory import CacheDirectory, default_directory, open_cache_file
+from bloomparquet.planning.evidence.cache_directory import default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
@@ -31,7 +30,6 @@ from tests.support.disk_cache import (
     use_disk,
 )
 from tests.support.files import write
-from tests.support.parquet_table import parquet_table
 
 
 def test_cache_files_are_readable_by_the_owner_only(data: Path, directory: Path) -> None:
@@ -86,19 +84,6 @@ def test_least_recently_used_cache_files_are_removed_first(tmp_path: Path, direc
     bp.plan(write(tmp_path / "data4" / "x.parquet", {"x": [2]}), "x = 3")
     process_cache.persist()
     assert not cache_files(directory)
-
-
-def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
-    bp.plan(data, "x = 31")
-    restart()
-    table = parquet_table(bp.plan(data, "x = 31"))
-    bitsets = 40 * int(table.cached_columns()[0, 0].filters.facts.num_bytes[0])
-    assert bitsets < table.cached_bytes < bitsets + 64 * 1024
-    small = PlanCache(memory_bytes=1)
-    for path in ("0.parquet", "1.parquet"):
-        one = bp.Dataset.open(data / path)
-        plan_dataset(one, None, PlanOptions(cache=small))
-    assert len(small._parts) == 1
 
 
 def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
@@ -209,39 +194,9 @@ def test_only_cache_files_are_removed(data: Path, directory: Path) -> None:
     assert not any(path.exists() for path in ours)
 
 
-def test_directory_named_like_a_cache_file_stays(data: Path, directory: Path) -> None:
-    opened = bp.Dataset.open(data)
-    expected = uncached(opened, "x = 31")
-    assert summary(bp.plan(opened, "x = 31")) == expected
-    restart()
-    (entry,) = cache_files(directory)
-    entry.unlink()
-    entry.mkdir()
-    (entry / "something").touch()
-    assert summary(bp.plan(opened, "x = 31")) == expected
-    restart()
-    assert (entry / "something").exists()
-
-
 def test_default_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert default_directory() == Path("/somewhere/bloomparquet")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_directory() == Path("/home/someone/.cache/bloomparquet")
-
-
-def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:
-    def usage() -> int:
-        return sum(path.stat().st_size for path in cache.directory.glob("*.columns"))
-
-    section = {"table": {"x": np.zeros(1000, np.uint8)}}
-    cache = CacheDirectory(tmp_path, 1 << 20)
-    for i, name in enumerate(("old", "new")):
-        assert cache.write(cache.path(name), section)
-        os.utime(cache.path(name), (i + 1, i + 1))
-    _put(cache.path("foreign"), b"not a cache file" * 100)
-    os.utime(cache.path("foreign"), (0, 0))
-    cache.max_bytes = usage() - 1
-    cache.evict()
-    assert {path.stem for path in cache.directory.iterdir()} == {"foreign", "new"}

@@ -26,7 +26,6 @@ from tests.support.disk_cache import (
     restart,
     summary,
     uncached,
-    use_disk,
 )
 from tests.support.files import write
 
@@ -148,19 +147,6 @@ def test_footer_read_later_must_match_the_cache_file(data: Path, directory: Path
         bp.plan(opened, "y = 1")
 
 
-def test_footer_of_a_changed_file_is_not_cached(data: Path, directory: Path) -> None:
-    opened = bp.Dataset.open(data)
-    bp.plan(opened, "x = 31")
-    restart()
-    os.utime(data / "3.parquet", ns=(0, 5))  # it may no longer be the listed file
-    for _ in range(2):
-        with pytest.raises(bp.FileChangedError, match=r"3\.parquet"):
-            bp.plan(opened, "y = 1")
-    process_cache.persist()
-    (entry,) = cache_files(directory)
-    assert len(open_cache_file(entry).sections) == 2
-
-
 def test_files_without_a_durable_identity_are_not_stored(tmp_path: Path, directory: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [2]}, ["x"])
     given = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
@@ -194,19 +180,6 @@ def test_evidence_stays_with_its_file_beside_uncached_files(tmp_path: Path, dire
         forget()
         plan = bp.plan(tmp_path / "data" / "1.parquet", "x = 3")
         assert plan.kept == 1
-
-
-def test_plans_without_a_directory_are_not_stored(data: Path, directory: Path) -> None:
-    use_disk(None)
-    bp.plan(data, "x = 31")
-    use_disk(directory)
-    process_cache.persist()
-    assert not cache_files(directory)
-    part = [str(data / "1.parquet"), str(data / "2.parquet")]
-    for paths in (part, data):
-        assert bp.plan(paths, "x = 31").requests == 0
-        process_cache.persist()
-        assert len(cache_files(directory)) == 1  # of all files, which were read together
 
 
 def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> None:

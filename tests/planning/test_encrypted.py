@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +12,7 @@ import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.planning.parquet import filters, folded_filters
-from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
@@ -192,19 +189,6 @@ def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Rea
     assert bp.plan(path, "id = 9").kept == 1
 
 
-def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.parquet")
-    monkeypatch.setattr(filters, "RESIDENT_BYTES", 0)
-    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 0)
-    monkeypatch.setattr(LocalStorage, "batch_bytes", 600)
-    for _ in range(2):
-        assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
-        assert bp.plan(path, "id IN (7, 9, 11)", keys=KEYS).skipped["bloom"] >= GROUPS - 1
-        for value in range(0, 2 * GROUPS * ROWS, 301):
-            even = value // 2 * 2
-            assert bp.read_table(path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
-
-
 def test_encrypted_and_plaintext_files_in_one_data_set(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", first=0)
     write(tmp_path / "b.parquet", None, first=GROUPS * ROWS)
@@ -260,28 +244,6 @@ def test_a_file_profile_holds_no_secrets(tmp_path: Path) -> None:
     for footer in (encrypted, plain):
         assert footer.profile.skeleton.startswith(plain.raw[:80])
         assert b"nobody may know" not in footer.profile.skeleton
-
-
-def test_no_process_crashes_over_a_missing_column_key(tmp_path: Path) -> None:
-    """pyarrow does: the first subprocess shows that it still crashes."""
-    path = write(tmp_path / "x.parquet", plaintext_footer=True)
-    touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
-    ours = f"""
-import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
-path, keys = {str(path)!r}, bp.Keys({FOOTER!r})
-assert bp.plan(path, "id = 7").kept == bp.plan(path, "id = 7", keys=keys).kept == {GROUPS}
-assert bp.read_table(path, "at = 8", columns=["at"], keys=keys).num_rows == 1
-for keys in (None, keys):
-    try:
-        bp.inspect(path, keys=keys)
-    except bp.EncryptionError:
-        print("an error")
-"""
-    for code, survives in ((touch, False), (ours, True)):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (done.returncode == 0) == survives, done.stderr
-    assert done.stdout == "an error\n" * 2
 
 
 def test_published_files_are_read_with_their_keys(parquet_testing_dir: Path) -> None:

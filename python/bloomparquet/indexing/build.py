@@ -17,12 +17,12 @@ from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.located_index import LocatedIndex, locate_index
 from bloomparquet.indexing.parquet import PARQUET
 from bloomparquet.indexing.segment import (
-    CHANGED,
     MOST_ROW_GROUPS,
     BuildReport,
     EvidenceReader,
     SegmentWriter,
     Target,
+    are_unchanged,
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -34,7 +34,6 @@ from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, co
 from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.ranges import in_threads
 from bloomparquet.storage.staleness import is_unchanged, wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
 
@@ -310,11 +309,9 @@ def _read_unchanged(
     try:
         return reader.read_files(storage, files, report)
     except (FileNotFoundError, FileChangedError):
-        are_same = list(in_threads(storage.threads, partial(is_unchanged, storage), files))
+        are_same = are_unchanged(storage, files, report)
         if all(are_same):
             raise
-    gone = [file for file, is_same in zip(files, are_same, strict=True) if not is_same]
-    report.left_out.update((file.path, CHANGED) for file in gone)
     others = [file for file, is_same in zip(files, are_same, strict=True) if is_same]
     return _read_unchanged(storage, others, report, reader)
 

@@ -70,9 +70,8 @@ class FilterSet:
 
 def stored_filters(table: RowGroups, chunks: PartChunks, reads: ReadCount) -> Filters:
     """The usable filters in the files, by chunk. An unusable filter is left to plans, which report it."""
-    for some, bitsets in chunks.filters.read_all(table.storage, reads):
-        for chunk, bits in zip(some, bitsets, strict=True):
-            yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
+    for chunk, bits in chunks.filters.read_all(table.storage, reads):
+        yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
 
 
 def made_filters(

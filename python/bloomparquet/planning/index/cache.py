@@ -30,7 +30,6 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.cache_directory import (
     CacheDirectory,
     code_fingerprint,
-    errors_logged,
     open_cache_file,
 )
 from bloomparquet.planning.evidence.section_source import DamagedFileError
@@ -75,7 +74,6 @@ class PlanCache:
         self._selections: list[_Selected] = []  # likewise; without an index
         self._with_index: WeakKeyDictionary[OpenIndex, list[_Selected]] = WeakKeyDictionary()  # its files stay open
         self._disk: CacheDirectory | None = None
-        self._warned: set[Path] = set()
         self._lock = new_lock()
         self._persisting = new_lock()
         clear_in_children(self)  # parts have locks of their own
@@ -127,7 +125,7 @@ class PlanCache:
             for each in search.search(self._segments(kind, scope, disk, storage, files, keys, stored)):
                 kept.append(each)
                 for path in each.segments:
-                    with errors_logged(disk, self._warned), suppress(FileNotFoundError):
+                    with disk.errors_logged(), suppress(FileNotFoundError):
                         os.utime(path)  # the least recently used segments are removed first
         kept = search.drop_small(kept)
         if len(search.missing) or not files:
@@ -149,7 +147,7 @@ class PlanCache:
             for kept in parts:
                 if kept.is_worth_storing(disk.directory):
                     self._store(disk, kept)
-            with errors_logged(disk, self._warned):
+            with disk.errors_logged():
                 disk.evict()
 
     def forget(self, is_read_by: Callable[[Storage], bool]) -> None:
@@ -256,12 +254,12 @@ class PlanCache:
     ) -> Iterator[Kept[PartT]]:
         """The segments of the data set that `files` belong to, except the `known` ones; last used first."""
         paths: list[Path] = []
-        with errors_logged(disk, self._warned):
+        with disk.errors_logged():
             paths = disk.latest(segment_prefix(kind.format, storage, files), _SEARCHED_SEGMENTS)
         for path in paths:
             if path in known:
                 continue
-            with errors_logged(disk, self._warned), suppress(FileNotFoundError):
+            with disk.errors_logged(), suppress(FileNotFoundError):
                 try:
                     part = kind.read_segment(open_cache_file(path), storage, "", ReadCount())
                     assert isinstance(part.files, StoredFiles)
@@ -277,7 +275,7 @@ class PlanCache:
         part = kept.part
         amount = part.read_amount
         listing = Listing(part.storage, part.files)
-        with errors_logged(disk, self._warned):
+        with disk.errors_logged():
             path = disk.path(segment_prefix(kept.kind.format, part.storage, part.files) + listing.digest)
             if listing.storable and disk.write(path, kept.kind.to_sections(part, listing)):
                 kept.segments.add(path)

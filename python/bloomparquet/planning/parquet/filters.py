@@ -107,30 +107,23 @@ class ParquetFilters(FilterStore):
             self._read_headers(storage, np.flatnonzero(self._facts.state == UNREAD), count)
             return int(self._facts.num_bytes[self._facts.state == READY].sum())
 
-    def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
-        """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
-        out: they need the whole column to be judged."""
+    def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Each chunk whose filter can be used, and its bitset. Filters without a set bit are left out: they need the
+        whole column to be judged."""
         self.measure(storage, count)
         facts = self._facts  # no lock: an interrupted caller may keep this generator, for example in a traceback
-        resident = np.flatnonzero((facts.state == READY) & (facts.resident_at >= 0))
-        others = np.flatnonzero((facts.state == READY) & (facts.resident_at < 0))
-        yield self._with_bits(
-            resident, facts.resident.view(np.uint8).reshape(-1), facts.resident_at[resident] * BYTES_PER_BLOCK
-        )
+        ready, is_resident = np.flatnonzero(facts.state == READY), facts.resident_at[facts.state == READY] >= 0
+        others = ready[~is_resident]
         batch = np.cumsum(facts.num_bytes[others]) // storage.batch_bytes
-        for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
+        for some in (ready[is_resident], *np.split(others, np.flatnonzero(np.diff(batch)) + 1)):
+            if not len(some):
+                continue
             with self._lock:
                 buffer, starts = self._bitsets(storage, some, count)
-            yield self._with_bits(some, buffer, starts)
-
-    def _with_bits(
-        self, chunks: NDArray[np.int64], buffer: NDArray[np.uint8], starts: NDArray[np.int64]
-    ) -> tuple[list[int], list[NDArray[np.uint8]]]:
-        """The `chunks` whose bitset has a set bit, and these bitsets. Bitset i begins at ``starts[i]`` of `buffer`."""
-        extents = zip(chunks.tolist(), starts.tolist(), self._facts.num_bytes[chunks].tolist(), strict=True)
-        bitsets = {chunk: buffer[start : start + size] for chunk, start, size in extents}
-        some = {chunk: bits for chunk, bits in bitsets.items() if self._facts.state[chunk] == READY and bits.any()}
-        return list(some), list(some.values())
+            for chunk, start, size in zip(some.tolist(), starts.tolist(), facts.num_bytes[some].tolist(), strict=True):
+                bits = buffer[start : start + size]
+                if self._facts.state[chunk] == READY and bits.any():
+                    yield chunk, bits
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""
@@ -275,10 +268,8 @@ class ParquetFilters(FilterStore):
         chunks, last, hashes = question.chunks, question.last, question.hashes
         facts = self._facts
         num_bytes = facts.num_bytes[chunks]
-        if facts.resident_at[chunks[0]] >= 0:
-            buffer, starts = facts.resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * facts.resident_at[chunks]
-        else:
-            buffer, starts = self._bitsets(question.storage, chunks, question.reads)
+        buffer, starts = self._bitsets(question.storage, chunks, question.reads)
+        if facts.resident_at[chunks[0]] < 0:
             facts = self._record_bits(chunks[any_set(buffer, starts, num_bytes)])
             is_usable = facts.not_empty[chunks] & (facts.state[chunks] == READY)
             (new,) = np.nonzero(is_usable & ~facts.folded.present[chunks])
@@ -348,12 +339,11 @@ class ParquetFilters(FilterStore):
     def _bitsets(
         self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Reads those that are not resident;
-        of several chunks, none is."""
-        at, sizes = self._facts.resident_at[chunks[0]], self._facts.num_bytes[chunks]
-        if at >= 0 and len(chunks) == 1:
-            blocks = self._facts.resident[at : at + sizes[0] // BYTES_PER_BLOCK]
-            return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
+        """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Either all of the chunks are
+        resident, or none is and they are read."""
+        resident_at, sizes = self._facts.resident_at[chunks], self._facts.num_bytes[chunks]
+        if resident_at[0] >= 0:
+            return self._facts.resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * resident_at
         stored = self._stored_bytes(chunks)
         ranges = read_ranges(storage, self._files, self._file[chunks], self._facts.bitset_at[chunks], stored, count)
         if not self._ciphers.encrypted[chunks].any():
