@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,3 +119,13 @@ def test_a_build_whose_empty_directory_is_removed_is_refused(root: Path, monkeyp
         bp.build_index(root)
     monkeypatch.undo()
     assert bp.build_index(root).files == 4
+
+
+def test_a_read_only_directory_names_another_place(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, **_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY in Python, --to") as caught:
+        bp.build_index(root)
+    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(root / "_bloomparquet_index"))

@@ -115,38 +115,10 @@ def test_a_file_that_was_short_while_it_was_read_is_left_out(tmp_path: Path, mon
     assert (info.files, dict(info.left_out)) == (2, {str(path): "changed while it was read"})
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_a_file_that_got_shorter_does_not_end_a_build(tmp_path: Path, rows: int) -> None:
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.parquet", {"x": range(1_000)}, [])
-    dataset = bp.Dataset.open(tmp_path, partitioned=False)
-    write(tmp_path / "a.parquet", {"x": pa.array(range(rows), pa.int64())}, [])
-    info = bp.build_index(dataset)
-    assert (info.files, list(info.left_out)) == (1, [str(tmp_path / "a.parquet")])
-    assert bp.read_table(tmp_path, "x = 0").num_rows == 1 + rows
-
-
 def test_another_process_replaces_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process remembers the old index, and nobody tells it of the new one."""
     monkeypatch.setattr(commit, "forget_indexes", lambda: None)
     test_each_plan_uses_the_index_as_it_is_then(tmp_path)
-
-
-def test_a_copied_index_is_used_for_the_copied_files_only(tmp_path: Path) -> None:
-    """Files of equal names, sizes and times, but of other rows, are planned from their footers."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    numbers(one / "0.parquet", 0)
-    numbers(other / "0.parquet", 1)
-    status = (one / "0.parquet").stat()
-    os.utime(other / "0.parquet", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert (other / "0.parquet").stat().st_size == status.st_size
-    bp.build_index(one)
-    shutil.copytree(one / "_bloomparquet_index", other / "_bloomparquet_index")
-    assert_same_plans(other, "x = 4", "x = 5", "y = 7", indexed=0)
-    assert bp.read_table(other, "x = 5")["x"].to_pylist() == [5]
-    one.rename(tmp_path / "moved")
-    moved = tmp_path / "moved"
-    assert_same_plans(moved, "x = 4", "x = 5", indexed=1 if status.st_ctime_ns else 0)
 
 
 def test_links_lead_to_the_file_that_is_read(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import read_manifest
-from tests.support.file_systems import mounted, needs_root
 from tests.support.files import write
 from tests.support.kill import every_point, killed_at
 
@@ -169,55 +164,8 @@ def test_segments_that_are_gone_are_not_committed(root: Path) -> None:
     assert set(os.listdir(root / DIRECTORY)) == before
 
 
-@pytest.mark.parametrize("change", [build, refresh, drop])
-def test_the_index_changes_between_manifest_and_segments(
-    root: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build(root)
-    for number in range(2):
-        write_file(root, number)  # so that a refresh makes the segment anew
-    before = kept(root, 2, index="off")
-    read = read_manifest
-
-    def read_then_change(*arguments: Any) -> Any:
-        monkeypatch.undo()
-        manifest = read(*arguments)
-        change(root)
-        return manifest
-
-    forget_indexes()
-    old = set((root / DIRECTORY).glob("*.segment"))
-    monkeypatch.setattr(lookup, "read_manifest", read_then_change)
-    assert kept(root, 2) == before
-    assert not any(path.exists() for path in old)
-    assert kept(root, 2) == before
-    assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
-
-
 def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
     unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
     with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):
         bp.build_index(root.name, filesystem=unknown)
     assert not (root / DIRECTORY).exists()
-
-
-@pytest.fixture(params=[True, False], ids=["with an index", "without"])
-def read_only(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Iterator[Path]:
-    if request.param:
-        build(root)
-    with mounted(tmp_path / "read only", "--bind", str(root)) as folder:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield folder
-
-
-@needs_root
-def test_a_read_only_directory_names_another_place(read_only: Path, tmp_path: Path) -> None:
-    before = {str(path) for path in read_only.rglob("*")}
-    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY in Python, --to") as caught:
-        build(read_only)
-    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(read_only / DIRECTORY))
-    assert {str(path) for path in read_only.rglob("*")} == before
-    assert bp.build_index(read_only, to=tmp_path / "index").files == 3
-    for number in range(3):
-        plan = bp.plan(str(read_only), f"x = '{value_of(number)}'", index=tmp_path / "index")
-        assert (plan.indexed, plan.kept) == (3, 1)

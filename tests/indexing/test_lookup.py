@@ -46,20 +46,14 @@ def test_location_says_which_index_is_used(storage: Storage, tmp_path: Path, mon
     ("location", "key", "expected"),
     [
         ("s3://bucket/index", "s3://bucket", "bucket/index"),
-        ("s3a://bucket/a/b%20c", "s3://bucket", "bucket/a/b c"),
-        ("s3://user:word@bucket/index", "s3://bucket", "bucket/index"),
-        ("s3://bucket/index", "s3://bucket?region=x?y", "bucket/index"),
+        ("s3a://user:word@bucket/a/b%20c", "s3://bucket?region=x?y", "bucket/a/b c"),
         ("s3://bucket", "s3://bucket", "bucket"),
-        ("s3://bucket/a://b", "s3://bucket", "bucket/a://b"),
         ("gs://bucket/a@b", "gs://bucket", "bucket/a@b"),
         ("hdfs://node:9000/index", "hdfs://node:9000", "/index"),
         ("s3://bucket/index?region=eu", "s3://bucket", None),  # options of its own
         ("s3://other/index", "s3://bucket", None),
-        ("gs://bucket/index", "s3://bucket", None),
         ("memory://bucket/index", "memory://bucket", None),
         ("/bucket/index", "s3://bucket", None),
-        ("/bucket/index", "/bucket/index://", None),
-        ("s3", "s3://", None),
     ],
 )
 def test_an_index_in_the_bucket_of_the_data_has_its_options(
@@ -86,10 +80,8 @@ def test_an_index_in_the_bucket_of_the_data_has_its_options(
         ("data/", "./data/p=1/", "./data/"),
         ("data/", "CWD/data/p=1/", "CWD/data/"),
         ("CWD/data/", "data/p=1/", "data/"),
-        ("CWD/data/", "CWD/data//p=1/", "CWD/data//"),
         ("CWD/data/", "CWD/data/p=1/../q=2/", "CWD/data/p=1/../"),
         ("./", "", ""),
-        ("/", "", "/"),
         ("/", "data/", "/"),
         (None, "CWD/", "CWD/"),
         (None, "CWD/data/p=1/", "CWD/"),
@@ -112,11 +104,8 @@ def test_an_index_serves_the_directories_below_its_root(
 @pytest.mark.parametrize(
     ("covered", "root", "expected"),
     [
-        ("bucket/data/", "bucket/data/", "bucket/data/"),
-        ("bucket/data/", "bucket/data/p=1/", "bucket/data/"),
         ("bucket/./data/", "bucket/./data/p=1/", "bucket/./data/"),
         ("bucket/data/", "bucket/data2/", None),
-        ("/bucket/data/", "bucket/data/", None),
         ("bucket/./data/", "bucket/data/", None),
     ],
 )
@@ -205,11 +194,3 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         index = Looks(LOCAL, f"{tmp_path}/{name}/", tmp_path / "to" / "a").look()
         assert index is not None
         assert index.root == f"{tmp_path}/"
-
-
-def test_an_index_elsewhere_is_opened_for_each_access_to_the_data(tmp_path: Path) -> None:
-    """What is opened reads data files by the storage of its first user."""
-    put_index(tmp_path / "to", root=f"{tmp_path}/")
-    others = ArrowStorage(ROOTED, REMOTE.key, ("s3://bucket", "other credentials"))
-    first, second = (Looks(storage, f"{tmp_path}/", tmp_path / "to") for storage in (REMOTE, others))
-    assert first.look() is first.look() is not second.look()

@@ -156,12 +156,3 @@ def test_files_that_are_gone_since_their_listing_are_left_out(s3: S3Server, root
     for dataset in (local, remote):
         info = bp.build_index(dataset)
         assert (info.files, dict(info.left_out)) == (2, {dataset.files[1].path: "changed while it was read"})
-
-
-def test_a_file_without_a_time_is_not_called_changed(root: Path) -> None:
-    os.utime(root / "1.parquet", ns=(0, 0))
-    assert dict(bp.build_index(root).left_out) == {
-        str(
-            root / "1.parquet"
-        ): "it has no modification time after 1970, by which plans would know that it did not change"
-    }

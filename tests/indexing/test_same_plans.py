@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -252,15 +251,3 @@ def test_the_current_directory_has_its_own_index(tmp_path: Path, monkeypatch: py
     for path in ("x.parquet", str(tmp_path / "x.parquet"), "."):
         for directory in (elsewhere, "../elsewhere"):
             assert bp.plan(path, "x = 5", index=directory).indexed == 1
-
-
-def test_logs_stay_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Plans over sound files log nothing, with an index or without."""
-    write(tmp_path / "x.parquet", EVENS, ["x"])
-    with caplog.at_level(logging.INFO):
-        bp.plan(tmp_path, "x = 4")
-        bp.build_index(tmp_path)
-        bp.plan(tmp_path, "x = 4")
-        bp.drop_index(tmp_path)
-        bp.plan(tmp_path, "x = 4")
-    assert not caplog.records

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import signal
 import stat
 import time
 from dataclasses import replace
@@ -131,29 +130,6 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
         opened = open_cache_file(entry)
         assert all(opened.section(name) for name in opened.sections)
     assert not list(cache_directory(directory).glob(".unfinished*"))
-
-
-def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.planning.index.cache import process_cache as own
-
-    use_disk(directory)
-    bp.plan(data, "x = 31")
-    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-    own.persist()
-
-
-def test_file_of_a_killed_writer_is_removed_in_time(data: Path, directory: Path) -> None:
-    worker = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(directory, data))
-    worker.start()
-    worker.join(30)
-    assert worker.exitcode == -signal.SIGKILL
-    (left,) = cache_directory(directory).iterdir()
-    assert bp.plan(data, "x = 31").requests > 0
-    process_cache.persist()
-    assert left.exists()  # it might be somebody's who is still at it
-    os.utime(left, (0, 0))
-    process_cache.persist()
-    assert list(cache_directory(directory).iterdir()) == cache_files(directory) != []
 
 
 def _put(path: Path, content: bytes, age: float = 1e6) -> Path:

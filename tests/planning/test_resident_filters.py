@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bloomparquet.planning.parquet import filters as parquet_filters
-from tests.support.filters_in_memory import FIRST_READ, MEDIUM, MIXED, SMALL, Chunk, Column
+from tests.support.filters_in_memory import MEDIUM, MIXED, SMALL, Chunk, Column
 
 
 @pytest.mark.parametrize("room", [0, 1, 2, 4])
@@ -25,17 +25,6 @@ def test_bitsets_are_kept_up_to_a_bound(room: int, monkeypatch: pytest.MonkeyPat
     assert [column.ask_all(i).index(True) for i in range(3)] == [0, 1, 2]
     for part in ((0, 1, 2), (1,), (2, 0)):
         assert [column.ask([i], [i], [i + 1]) for i in part] == [[True]] * len(part)
-
-
-def test_medium_bitsets_are_read_whole_only_if_all_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = [len(Chunk(MEDIUM, slice(0, 1)).data)] * 2
-    for bound, are_kept in ((sum(sizes), True), (sum(sizes) - 1, False)):
-        monkeypatch.setattr(parquet_filters, "RESIDENT_BYTES", bound)
-        column = Column([[Chunk(MEDIUM, slice(0, 1))] * 2])
-        assert column.ask_all(20) == [False] * 2
-        first = [size for _, size in column.storage.take_reads()][:2]
-        assert first == (sizes if are_kept else [FIRST_READ] * 2)
-        assert (column.filters.facts.resident_at >= 0).tolist() == [are_kept] * 2
 
 
 def test_what_was_read_serves_another_table() -> None:

@@ -23,6 +23,7 @@ from bloomparquet.indexing.segment import (
     SegmentWriter,
     Target,
     are_unchanged,
+    why_left_out,
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -34,7 +35,7 @@ from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, co
 from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.staleness import is_unchanged, wait_for_clock
+from bloomparquet.storage.staleness import is_unchanged, may_be_cached, wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
@@ -166,7 +167,7 @@ def read_index_info(
     _, segment = _find_files(opened, index.dataset.storage, files)
     others = [files[i] for i in np.flatnonzero(segment < 0).tolist()]
     report = BuildReport()
-    outdated, _ = _reader_of(manifest.format).read_files(index.dataset.storage, others, report)
+    outdated, _ = _read_unchanged(index.dataset.storage, others, report, _reader_of(manifest.format))
     return replace(_info(index.target, manifest, report), covered=len(files) - len(others), outdated=len(outdated))
 
 
@@ -305,7 +306,10 @@ def _portions(
 def _read_unchanged(
     storage: Storage, files: Sequence[FileInfo], report: BuildReport, reader: EvidenceReader
 ) -> tuple[list[FileInfo], list[Any]]:
-    """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out."""
+    """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out, and
+    those that may not be cached."""
+    report.left_out.update((file.path, why_left_out(file)) for file in files if not may_be_cached(file))
+    files = list(filter(may_be_cached, files))
     try:
         return reader.read_files(storage, files, report)
     except (FileNotFoundError, FileChangedError):

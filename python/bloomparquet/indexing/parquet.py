@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filters
-from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room, why_left_out
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
@@ -20,7 +20,6 @@ from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.storage.files import FileInfo, Storage
-from bloomparquet.storage.staleness import may_be_cached
 
 
 def _read_files(
@@ -42,8 +41,6 @@ def _read_files(
             report.left_out[file.path] = "no Parquet file, or its footer is damaged"
         elif footer.crypto is not None:
             report.left_out[file.path] = "encrypted: its filters must not be stored in clear"
-        elif not may_be_cached(file):
-            report.left_out[file.path] = why_left_out(file)
         else:
             kept.append(file)
             kept_footers.append(footer)

@@ -1,18 +1,15 @@
 """Bloom filters of many row groups, transposed: one slice of bits for each bit of the filters.
 
-Bit i of slice s is bit s of filter i. A value that sets k bits asks k slices, whatever the number of row groups: the
-AND of the slices is the answer for all of them. So a plan over n row groups reads k n / 8 bytes that lie together,
-instead of one block in each of n files.
+Bit i of slice s is bit s of filter i. A value that sets k bits asks k slices: their AND is the answer of all filters.
 
 All filters of a tile have the same number of bits. Its layout in a file:
 
     rows of 256 slices each, one row for each block of a split-block filter:
         256 slices of `slice_bytes`, then a checksum of 8 bytes for each unit of `slices_per_unit` slices
 
-A unit is the least that is read: one slice, or several small ones together. Its checksum is a sum of 64-bit words, each
-times an odd number of its own, modulo 2^64. So a change of any one word is always noticed, and numpy checks many units
-at once, where a call of a library for each would take most of the time. A number of the file and the unit's position
-are part of the sum: a unit of another file, or of another place, does not pass.
+A unit is one slice, or several small ones together. Its checksum is a sum of 64-bit words, each times an odd number of
+its own, modulo 2^64: a change of any one word is noticed, and numpy checks many units at once. The seed of the file and
+the unit's position are part of the sum: a unit of another file, or of another place, does not pass.
 
 Sources: BIGSI (Bradley et al., 2019) and COBS (Bingmann et al., 2019), which index documents by bit-sliced filters of
 a few sizes.

@@ -1,4 +1,4 @@
-"""Joins evidence of several tables about one column: arrays are copied once, filters stay where they are."""
+"""Joins evidence of several tables about one column."""
 
 from __future__ import annotations
 

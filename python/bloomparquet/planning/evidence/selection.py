@@ -1,8 +1,5 @@
-"""A table of files that lie in several parts. A part is a table too: of files that were read together, or of a segment.
-
-What is read is kept by the parts, for every selection of their files. A selection joins their evidence about a column
-when a plan asks for it.
-"""
+"""A selection: a table of files that lie in several parts. A part is a table too: of files that were read together, or
+of a segment. Parts keep what is read; a selection joins their evidence about a column when a plan asks for it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
 """Keeps what plans have read for later plans: parts in the memory of this process, and segments in a directory.
 
-A part has the files that were read together, or those of a segment, with the columns and filters that queries have
-loaded in it. A plan selects its files from the parts in memory, then from segments of its data set, and reads only the
-footers of the other files, as a new part. The identity of a file is its :class:`FileInfo`, so a replaced file is read
-again. What is read is compared with the listing before it is kept, so it is true of that version of the file for good.
+A plan selects its files from the parts in memory, then from segments of its data set, and reads only the footers of the
+other files, as a new part. The identity of a file is its :class:`FileInfo`. What is read is compared with the listing
+before it is kept, so it is true of that version of the file for good.
 
-A segment has the file format of an index's segments, but holds only what plans read, and no tiles. Each is complete in
-itself, and its name says which data set it belongs to. So the directory needs no manifest, and any of its files may
-vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk errors never fail a plan:
-the cache then works as if it had no directory. Data of encrypted files stays in memory, apart for each set of keys.
+A segment has the file format of an index's segments, but holds only what plans read. Its name says which data set it
+belongs to, and any may vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk
+errors never fail a plan. Data of encrypted files stays in memory, apart for each set of keys.
 """
 
 from __future__ import annotations
@@ -63,10 +61,8 @@ class _Selected:
 
 
 class PlanCache:
-    """A cache of parts of any format. Safe to use from several threads.
-
-    It is bounded by `memory_bytes` and by the number of parts. The parts of the last plan stay, whatever their size.
-    """
+    """A cache of parts of any format, bounded by `memory_bytes` and by their number; those of the last plan stay in any
+    case. Safe to use from several threads."""
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -79,10 +75,7 @@ class PlanCache:
         clear_in_children(self)  # parts have locks of their own
 
     def on_disk(self, directory: str | os.PathLike[str], max_bytes: int) -> PlanCache:
-        """A cache that shares this one's memory, and keeps up to `max_bytes` of segments in `directory`.
-
-        Only plans that use the new cache are stored there. With 0 as `max_bytes`, nothing is.
-        """
+        """A cache that shares this one's memory, and keeps up to `max_bytes` of its segments in `directory`."""
         cache = copy(self)
         usable = max_bytes > 0 and code_fingerprint() is not None
         cache._disk = CacheDirectory(Path(directory), max_bytes) if usable else None
@@ -99,11 +92,7 @@ class PlanCache:
         index: OpenIndex | None = None,
     ) -> PartT | Selection:
         """The table of `files`: of those in `index` from there, of those that are kept, and of the others, which are
-        read.
-
-        Data that was read with keys is given only to readers with equal keys. A part reads through its own storage, so
-        storages with different credentials have parts of their own; they share what is on disk.
-        """
+        read. Readers with other keys, or with other credentials of a storage, have parts of their own."""
         scope = kind.format, storage.access, keys
         with self._lock:
             selections = self._selections if index is None else self._with_index.setdefault(index, [])

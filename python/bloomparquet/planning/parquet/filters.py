@@ -1,10 +1,8 @@
 """The Bloom filters of one Parquet column over many row groups: read as little as a question needs, and asked.
 
-A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are. The
-first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
-query asks for so many blocks that their reads would touch, the bitset is read whole. It is also read whole if all
-lookups together have asked for so many blocks: then a folded copy of it is kept, which answers most of the later
-lookups. Headers and small bitsets are kept too.
+The first read of a filter takes the header and, if it is small, the whole bitset; both are kept. Later reads take
+single blocks. A bitset is read whole if a query asks for so many blocks that their reads would touch, or if all lookups
+together have done so: then a folded copy of it is kept, which answers most of the later lookups.
 """
 
 from __future__ import annotations
@@ -245,8 +243,8 @@ class ParquetFilters(FilterStore):
         return self._facts.folded.excluded(question)
 
     def _choose_copies(self, question: Question) -> None:
-        """Choose filters to read whole because their blocks cost as much in all questions so far. A folded copy of each
-        is kept, so that it happens once. A few for each question: none may take much longer than the others."""
+        """Choose filters to read whole because their blocks cost as much in all questions so far. A few for each
+        question: none may take much longer than the others."""
         chunks, facts = question.chunks, self._facts
         in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= facts.num_bytes[chunks]
         needs_none = facts.folded.present[chunks] | facts.folded.is_full
@@ -261,10 +259,7 @@ class ParquetFilters(FilterStore):
         return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
-        """Probe whole bitsets. Either all of the chunks are resident, or none is.
-
-        Values are asked in growing numbers: a row group that is kept needs no further value.
-        """
+        """Probe whole bitsets. Either all of the chunks are resident, or none is."""
         chunks, last, hashes = question.chunks, question.last, question.hashes
         facts = self._facts
         num_bytes = facts.num_bytes[chunks]

@@ -1,8 +1,7 @@
 """The footers of many files as columns: one row per row group, and arrays instead of objects.
 
-A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
-names it: from a segment (:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers. Footers stay in
-memory with the table that was made of them. A table from a segment reads footers only if it must.
+The arrays of a column are made when a query first names it: from a segment
+(:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers, which a table from a segment must read.
 """
 
 from __future__ import annotations
@@ -168,11 +167,8 @@ class RowGroups:
         """None: Parquet has no evidence about parts of a row group."""
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> PartChunks:
-        """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``.
-
-        Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
-        footer, and for a file that changed since the table was made.
-        """
+        """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``. Raises FormatError for a
+        damaged footer, and for a file that changed since the table was made."""
         return self.chunks_of(profile, leaf, self._members[profile], reads or ReadCount())
 
     def chunks_of(self, profile: int, leaf: LeafColumn, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
@@ -347,11 +343,8 @@ def _bytes_of(array: NDArray[Any]) -> int:
 
 
 def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
-    """Whether Spark shows all stored values of a column that it reads as `reader_type`.
-
-    Spark's readers convert to many types, and differ: one shows the digits of a DECIMAL as a BIGINT, without the point;
-    another makes NULL of a number with too many digits. So only what is known to be lossless counts.
-    """
+    """Whether Spark shows all stored values of a column that it reads as `reader_type`. Its readers differ: one shows
+    the digits of a DECIMAL as a BIGINT, without the point. So only what is known to be lossless counts."""
     family, decimal = parquet_family(node), _DECIMAL.fullmatch(reader_type)
     if decimal is not None:
         shown = ColumnType("decimal", "", precision=int(decimal[1]), scale=int(decimal[2]))
