@@ -25,11 +25,7 @@ from bloomparquet.storage.files import FileInfo, Storage
 def _read_files(
     storage: Storage, files: Sequence[FileInfo], report: BuildReport
 ) -> tuple[list[FileInfo], list[Footer]]:
-    """The `files` that can be indexed, and their footers.
-
-    `report` notes the others: encrypted files, whose evidence must not be stored in clear, and files that cannot be
-    read.
-    """
+    """The `files` that can be indexed, and their footers. `report` notes the others."""
     undecryptable: dict[FileInfo, BloomParquetError] = {}
     footers = read_footers(storage, files, report.reads, keys=None, left_out={}, undecryptable=undecryptable)
     kept: list[FileInfo] = []

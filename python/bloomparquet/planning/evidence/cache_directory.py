@@ -111,13 +111,6 @@ class CacheDirectory:
             raise
         return True
 
-    def remove(self, path: Path) -> bool:
-        """Remove `path` if it is a cache file. Returns whether it is one."""
-        is_ours = path.name.endswith(_SUFFIX) and _has_magic(path, len(MAGIC))
-        if is_ours:
-            path.unlink(missing_ok=True)
-        return is_ours
-
     def evict(self, room: int = 0, except_for: Path | None = None) -> None:
         """Remove the least recently used files until `room` more bytes fit, and unfinished files of killed writers.
 
@@ -132,7 +125,8 @@ class CacheDirectory:
         for _, size, path in sorted(files):
             if total <= self.max_bytes:
                 return
-            if self.remove(path) or not os.path.lexists(path):  # another process may have been faster
+            if _has_magic(path, len(MAGIC)):
+                path.unlink(missing_ok=True)
                 total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:

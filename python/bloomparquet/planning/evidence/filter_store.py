@@ -50,10 +50,7 @@ class FilterStore:
         return self.in_index
 
     def check(self, question: Question) -> tuple[Booleans, int]:
-        """One answer per chunk of `question`, and the number of unusable filters.
-
-        False is a proof that the chunk holds none of the values. A chunk without a usable filter answers True.
-        """
+        """See :class:`bloomparquet.planning.evidence.interface.ChunkFilters`."""
         with self._lock:
             answers, others = np.ones(len(question.chunks), np.bool_), np.arange(len(question.chunks))
             if self.tiled.tiles:

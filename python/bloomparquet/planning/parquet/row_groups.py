@@ -210,7 +210,7 @@ class RowGroups:
         profile, members = self.profiles[key[0]], self.members(key[0]) if members is None else members
         leaf, file = profile.schema.leaves[key[1]], self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
-        locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
+        locations = ChunkLocations(name, self.files, file, self.index[members], limit)
         expressions = {case: FilterStore(tiled) for case, tiled in arrays.expressions.items()}
         filters = ParquetFilters(locations, arrays)
         return PartChunks(leaf, profile, members, arrays.bounds, arrays.counts, filters, expressions)
