@@ -171,19 +171,6 @@ def test_evidence_stays_with_its_file_beside_uncached_files(tmp_path: Path, dire
         assert plan.kept == 1
 
 
-def test_cache_files_of_any_number_of_sections_are_read_back(tmp_path: Path) -> None:
-    directory = CacheDirectory(tmp_path, ROOM)
-    for count in (0, 1, 2, 9, 40):
-        sections: dict[str, dict[str, np.ndarray[Any, Any]]] = {
-            f"{i}/{i}": {"a" * i: np.arange(i), "b": np.zeros((i, 2), np.uint8)} for i in range(count)
-        }
-        assert directory.write(directory.path("x"), sections)
-        entry = open_cache_file(directory.path("x"))
-        assert {
-            name: {key: array.tolist() for key, array in entry.section(name).items()} for name in entry.sections
-        } == {name: {key: array.tolist() for key, array in section.items()} for name, section in sections.items()}
-
-
 def test_open_cache_files_may_be_removed_and_truncated(tmp_path: Path) -> None:
     """A mapped file that shrinks would kill the process."""
     directory, section = CacheDirectory(tmp_path, ROOM), {"table": {"x": np.arange(10_000)}}

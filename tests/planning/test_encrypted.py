@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,17 +79,6 @@ def test_a_column_without_its_key_skips_nothing(tmp_path: Path, caplog: pytest.L
         bp.plan(path, "id = 7", keys=keys, on_filter_error="fail")
 
 
-def test_other_columns_are_read_without_the_missing_key(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet")
-    keys = bp.Keys(FOOTER, {"text": OTHER})
-    table = bp.read_table(path, "text = 't8'", columns=["text", "at"], keys=keys)
-    assert table.column("text").to_pylist() == ["t8"]
-    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: .*column id: encrypted, but the key of column id"):
-        bp.read_table(path, "text = 't8'", keys=keys)
-    with pytest.raises(bp.EncryptionError, match="column id"):
-        bp.read_table(path, "id = 8", columns=["text"], keys=keys)
-
-
 def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
     encrypted, plain = write(tmp_path / "a.parquet"), write(tmp_path / "b.parquet", None)
     plan = bp.plan(tmp_path, "id = 7")
@@ -133,46 +121,6 @@ def test_a_wrong_key_skips_nothing(plaintext_footer: bool, tmp_path: Path) -> No
     plan = bp.plan(path, "at = 7 AND id = 7", keys=bp.Keys(b"x" * 16, COLUMNS))
     assert (plan.kept, len(plan.errors), len(plan.unreadable)) == (1, 1, 1)
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
-
-
-def error_of(look: Callable[[], object]) -> str:
-    with pytest.raises(bp.EncryptionError) as caught:
-        look()
-    return str(caught.value).rpartition(".parquet: ")[2]
-
-
-@pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_wrong_keys_missing_keys_and_prefixes_are_told_apart(plaintext_footer: bool, tmp_path: Path) -> None:
-    """A plaintext footer has only a signature: the column's metadata shows what is wrong."""
-    with_prefix = bp.Keys(FOOTER, COLUMNS, aad_prefix=b"table-1")
-    for stored in (True, False):
-        path = write(
-            tmp_path / f"{stored}.parquet", with_prefix, plaintext_footer=plaintext_footer, store_aad_prefix=stored
-        )
-        columns_only = None if plaintext_footer else FOOTER
-        tries = {
-            "missing": bp.Keys(columns_only, {"text": OTHER}, aad_prefix=b"table-1"),
-            "key": bp.Keys(columns_only, {"id": b"x" * 24}, aad_prefix=b"table-1"),
-            "prefix": bp.Keys(columns_only, COLUMNS, aad_prefix=b"table-2"),
-        }
-        errors = {
-            what: error_of(lambda keys=keys, path=path: bp.inspect(path, columns=["id"], keys=keys))
-            for what, keys in tries.items()
-        }
-        assert "the key of column id is not given" in errors["missing"]
-        assert "the key is wrong" in errors["key"]
-        assert "aad_prefix" in errors["prefix"]
-        assert not any(
-            what in errors[other]
-            for what, other in (("aad_prefix", "key"), ("aad_prefix", "missing"), ("wrong", "missing"))
-        )
-        for keys in tries.values():
-            plan = bp.plan(path, "id = 7", keys=keys)
-            assert plan.kept == plan.total
-            assert plan.errors
-        assert bp.plan(path, "id = 7", keys=with_prefix).kept == 0
-    assert "set Keys(aad_prefix=…)" in error_of(lambda: bp.inspect(path, keys=KEYS))
-    assert "written without one" in error_of(lambda: bp.inspect(write(tmp_path / "n.parquet"), keys=with_prefix))
 
 
 def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Reads) -> None:

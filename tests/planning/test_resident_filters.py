@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bloomparquet.planning.parquet import filters as parquet_filters
-from tests.support.filters_in_memory import MEDIUM, MIXED, SMALL, Chunk, Column
+from tests.support.filters_in_memory import MIXED, Chunk, Column
 
 
 @pytest.mark.parametrize("room", [0, 1, 2, 4])
@@ -42,16 +42,3 @@ def test_what_was_read_serves_another_table() -> None:
     assert column.ask_all(20) == answers
     assert {size for _, size in column.storage.take_reads()} == {32}, "no header, and no filter that is in memory"
     assert set(column.filters.errors) == {5, 11}
-
-
-def test_memory_is_counted() -> None:
-    column = Column(MIXED)
-    before = column.filters.cached_bytes
-    assert before == 5 * 8 * len(column.chunks)
-    column.ask_all(5_000)
-    known = column.filters.facts
-    kept = sum(32 * chunk.n_blocks for chunk, at in zip(column.chunks, known.resident_at) if at >= 0)
-    assert kept == 32 * (SMALL + SMALL + MEDIUM + 127 + 128 + 1)
-    assert column.filters.cached_bytes == before + kept
-    column.ask_all(5_000, 6_000)
-    assert column.filters.cached_bytes > before + kept
