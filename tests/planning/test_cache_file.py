@@ -15,10 +15,12 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.evidence import cache_directory
 from bloomparquet.planning.evidence.cache_directory import CacheDirectory, open_cache_file
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.parquet import row_groups
 from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (
     ROOM,
@@ -133,6 +135,19 @@ def test_footer_read_later_must_match_the_cache_file(data: Path, directory: Path
         file.seek(0)
         file.write(bytes(size - len(whole)) + whole)
     with pytest.raises(bp.FormatError, match=r"3\.parquet: the file changed since it was listed"):
+        bp.plan(opened, "y = 1")
+
+
+def test_a_footer_of_another_file_is_an_error(tmp_path: Path, directory: Path, monkeypatch: Any) -> None:
+    """Not every storage says which version of a file it read."""
+    for i in range(2):
+        write(tmp_path / "data" / f"{i}.parquet", {"x": [1] * (i + 1), "y": [i] * (i + 1)})
+    opened = bp.Dataset.open(tmp_path / "data")
+    bp.plan(opened, "x = 1")
+    restart()
+    swapped = lambda storage, files, *rest, **keys: read_footers(storage, files[::-1], *rest, **keys)  # noqa: E731
+    monkeypatch.setattr(row_groups, "read_footers", swapped)
+    with pytest.raises(bp.FileChangedError, match=r"0\.parquet: the footer differs from the cached one"):
         bp.plan(opened, "y = 1")
 
 

@@ -163,20 +163,20 @@ class PlanCache:
         """Mark one of `selections` and its parts as the last used ones."""
         selections.remove(selected)
         selections.append(selected)
-        is_measured = False
-        for kept in selected.kept:
-            self._parts.remove(kept)
-            self._parts.append(kept)
-            self._mark(kept)
-            is_measured |= kept.uses % _MEASURED_EVERY == 0
-        if is_measured:
+        self._mark(selected.kept)
+        if any(kept.uses % _MEASURED_EVERY == 0 for kept in selected.kept):
             self._evict(selected.kept)
 
-    def _mark(self, kept: Kept[Any]) -> None:
-        kept.uses += 1
+    def _mark(self, used: Sequence[Kept[Any]]) -> None:
+        """Mark parts as the last used ones, and as those of the directory of this cache."""
         disk = self._disk
-        if disk is not None and disk.directory not in kept.stored and kept.part.is_storable:
-            kept.stored[disk.directory] = None
+        for kept in used:
+            if kept in self._parts:
+                self._parts.remove(kept)
+            self._parts.append(kept)
+            kept.uses += 1
+            if disk is not None and disk.directory not in kept.stored and kept.part.is_storable:
+                kept.stored[disk.directory] = None
 
     def _read(
         self,
@@ -202,11 +202,7 @@ class PlanCache:
     def _keep(self, selections: list[_Selected], selected: _Selected, *, are_all: bool) -> None:
         """Keep a selection and its parts. It is not kept if it lacks files, which the next plan must report again, or
         if a part of it may not be kept."""
-        for kept in selected.kept:
-            if kept in self._parts:
-                self._parts.remove(kept)
-            self._parts.append(kept)
-            self._mark(kept)
+        self._mark(selected.kept)
         table = selected.table
         parts = table.parts if isinstance(table, Selection) else [table]
         known = {id(kept.part) for kept in selected.kept}

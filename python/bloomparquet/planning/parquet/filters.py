@@ -263,8 +263,10 @@ class ParquetFilters(FilterStore):
         chunks, last, hashes = question.chunks, question.last, question.hashes
         facts = self._facts
         num_bytes = facts.num_bytes[chunks]
-        buffer, starts = self._bitsets(question.storage, chunks, question.reads)
-        if facts.resident_at[chunks[0]] < 0:
+        if facts.resident_at[chunks[0]] >= 0:
+            buffer, starts = facts.resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * facts.resident_at[chunks]
+        else:
+            buffer, starts = self._bitsets(question.storage, chunks, question.reads)
             facts = self._record_bits(chunks[any_set(buffer, starts, num_bytes)])
             is_usable = facts.not_empty[chunks] & (facts.state[chunks] == READY)
             (new,) = np.nonzero(is_usable & ~facts.folded.present[chunks])

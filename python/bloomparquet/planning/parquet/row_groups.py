@@ -244,7 +244,8 @@ class RowGroups:
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offset of each row group in its file, and the length of its column chunks in bytes."""
         extents = self.arrays.extents
-        for row_group in self._read_extents(row_groups):
+        is_missing = (extents[row_groups, 0] == _NOT_COMPUTED).any()
+        for row_group in self._read_extents(row_groups) if is_missing else ():
             file = int(self.file[row_group])
             try:
                 extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
