@@ -203,7 +203,7 @@ def refresh_with(make: Make, index: LocatedIndex) -> IndexInfo:
                 f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again"
             ) from error
         kept, new = _kept_segments(target, manifest, dataset)
-        dataset = _with_files(replace(dataset, format=manifest.format), new)
+        dataset = Dataset(dataset.storage, tuple(new), (), ((),) * len(new), format=manifest.format)
         made, report = (
             make(target, dataset, replace(wanted, table=index.dataset.columns)) if new else ([], BuildReport())
         )
@@ -242,10 +242,6 @@ def make_segments(
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
-
-
-def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
-    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files), format=dataset.format)
 
 
 def _find_format(dataset: Dataset) -> FileFormat:

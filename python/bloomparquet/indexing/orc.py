@@ -16,7 +16,7 @@ from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.section_file import NewTile, Section
-from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.orc.filters import never_filled
 from bloomparquet.planning.orc.open import read_stripes
@@ -78,9 +78,8 @@ def _column(
     filters = FilterSet(len(at))
     for row_group, bloom in _filters(table, profile, leaf, footers, reads):
         filters.add_bits(int(np.searchsorted(at, row_group)), _folded(bloom), bloom.k)
-    tile, position, made = filters.tiles(name)
-    section = column_section(stripes, column.statistics.take(at))
-    return {**section, **tile_arrays("", tile, position, list(made))}, made
+    arrays, made = filters.tiles(name)
+    return {**column_section(stripes, column.statistics.take(at)), **arrays}, made
 
 
 def _filters(

@@ -14,7 +14,7 @@ from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filter
 from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
-from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
@@ -75,8 +75,8 @@ def _contents(
                 into.add(chunk, bloom)
         section: dict[str, NDArray[Any]] = dict(column_section(chunks))
         for expression, each in filters.items():
-            tile, at, made = each.tiles(f"{name}/{expression}")
-            section |= tile_arrays(expression, tile, at, list(made))
+            arrays, made = each.tiles(f"{name}/{expression}", expression)
+            section |= arrays
             tiles |= made
         sections[name] = section
     return SegmentContents(sections, tiles, len(files), len(table))

@@ -189,9 +189,7 @@ class Search(Generic[PartT]):
         read as one part."""
         if len(kept) <= MOST_PARTS:
             return list(kept)
-        counts = np.bincount(self.part[self.part >= 0], minlength=len(self.parts))
-        numbers = {id(part): i for i, part in enumerate(self.parts)}
-        by_size = sorted(kept, key=lambda each: -int(counts[numbers[id(each.part)]]))
-        small = [numbers[id(each.part)] for each in by_size[_LARGEST_PARTS:]]
+        by_size = sorted(kept, key=lambda each: -np.count_nonzero(self.part == self.parts.index(each.part)))
+        small = [self.parts.index(each.part) for each in by_size[_LARGEST_PARTS:]]
         self.part[np.isin(self.part, small)] = -1
         return by_size[:_LARGEST_PARTS]

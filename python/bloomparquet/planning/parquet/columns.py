@@ -46,13 +46,11 @@ class ColumnChunks:
     filters: ChunkFilters
     expressions: Mapping[str, ChunkFilters]
 
+    why_filters_unusable = ""  # each filter of a Parquet file names its hash function
+
     @property
     def family(self) -> Family:
         return parquet_family(self.leaf.node)
-
-    @property
-    def why_filters_unusable(self) -> str:
-        return ""  # each filter of a Parquet file names its hash function
 
     @property
     def has_order(self) -> bool:
