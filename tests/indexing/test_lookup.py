@@ -1,4 +1,4 @@
-"""Plans find an index, and believe it for some time."""
+"""Plans find an index, believe it for some time, open its segments, and warn of what is missing or damaged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from bloomparquet.planning.index import lookup
 from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
-from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
+from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, logged, put_index, replace_file
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -194,3 +194,119 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         index = Looks(LOCAL, f"{tmp_path}/{name}/", tmp_path / "to" / "a").look()
         assert index is not None
         assert index.root == f"{tmp_path}/"
+
+
+def test_segments_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=4)
+    index = Looks(LOCAL, f"{tmp_path}/").look()
+    assert index is not None
+    replace_file(directory / "0.segment", b"x" * index.manifest.segments[0].bytes)
+    os.truncate(directory / "2.segment", 1000)
+    (directory / "3.segment").unlink()
+    assert [segment.path for segment in index.open_segments(ReadCount())] == [str(directory / "1.segment")]
+    ending = "; the files of this part of the index are read without it"
+    size = index.manifest.segments[2].bytes
+    assert logged(caplog) == [
+        ("WARNING", f"{directory}/0.segment: not a file of this version{ending}"),
+        ("WARNING", f"{directory}/2.segment: it has 1000 bytes; expected {size}{ending}"),
+        ("WARNING", f"[Errno 2] No such file or directory: '{directory}/3.segment'{ending}"),
+    ]
+
+
+def test_reads_of_segments_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also those of segments that turn out to be damaged. One read gives what a manifest says of a segment's start."""
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=3)
+    index = Looks(REMOTE, f"{tmp_path}/").look()
+    assert index is not None
+    starts = [entry.start_bytes for entry in index.manifest.segments]
+    assert all(0 < entry.start_bytes < entry.bytes for entry in index.manifest.segments)
+    replace_file(directory / "2.segment", b"x" * index.manifest.segments[2].bytes)
+    reads = ReadCount(5, 7)
+    segments = index.open_segments(reads)
+    assert [segment.path for segment in segments] == [f"{directory}/{number}.segment" for number in range(2)]
+    assert (reads.requests, reads.bytes) == (5 + 3 * 2, 7 + sum(starts))
+    assert len(logged(caplog)) == 1
+    assert segments[0].section("more")[""].tolist() == list(range(9))
+
+
+def missing(storage: Storage, root: Path, directory: str | Path) -> tuple[str, str]:
+    """The warning of an index that is not in the local `directory`, for data at `root` of `storage`."""
+    data = f"{root}/" if storage is LOCAL else f"s3://{root}/"
+    text = "there is no index here, so plans use none; correct index= (--index on the command line), or build it there"
+    return "WARNING", f"{directory}: {text}: bloomparquet index build {data} --to {directory}"
+
+
+@BOTH
+def test_a_missing_index_is_a_warning_only_if_it_was_named(
+    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    named, beside = Looks(storage, f"{tmp_path}/", f"{tmp_path}/to"), Looks(storage, f"{tmp_path}/")
+    warning = missing(storage, tmp_path, f"{tmp_path}/to")
+    for _ in range(2):
+        assert named.look() is beside.look() is None
+        clock.now += 60
+    assert logged(caplog) == [warning]
+    for directory in ("to", "_bloomparquet_index"):
+        put_index(tmp_path / directory, root=f"{tmp_path}/")
+    assert named.name() == beside.name() == ""
+    assert logged(caplog) == []
+    for directory in ("to", "_bloomparquet_index"):
+        shutil.rmtree(tmp_path / directory)
+    clock.now += 60
+    for _ in range(2):
+        assert named.look() is beside.look() is None
+        clock.now += 60
+    assert logged(caplog) == [warning]
+
+
+@BOTH
+def test_a_damaged_manifest_is_read_and_logged_once(
+    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = put_index(tmp_path / "_bloomparquet_index", "sound")
+    manifest = directory / "_manifest.json"
+    sound = manifest.read_bytes()
+    looks = Looks(storage, f"{tmp_path}/")
+    messages = []
+    for damage in (b"{}", b"[1]"):
+        replace_file(manifest, damage)
+        before = looks.reads.requests
+        for _ in range(3):
+            assert looks.look() is None
+            clock.now += 60
+        assert looks.reads.requests - before == (1 if storage is LOCAL else 6)
+        ((level, message),) = logged(caplog)
+        assert level == "WARNING"
+        assert message.startswith(f"{manifest}: ")
+        assert message.endswith("; plans do not use the index")
+        messages.append(message)
+    assert messages[0] != messages[1]
+    replace_file(manifest, sound)
+    assert looks.name() == "sound"
+    assert logged(caplog) == []
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["it failed", "{directory}/_manifest.json failed"])
+def test_an_index_that_could_not_be_read_is_read_by_a_later_plan(
+    text: str,
+    storage: Storage,
+    tmp_path: Path,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = put_index(tmp_path / "_bloomparquet_index", "sound")
+    looks, text = Looks(storage, f"{tmp_path}/"), text.format(directory=directory)
+
+    def fail(*_: Any) -> Any:
+        raise OSError(text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lookup, "read_manifest", fail)
+        for _ in range(2):
+            assert looks.look() is None
+            clock.now += 60
+    whole = text if str(directory) in text else f"{directory}: {text}"
+    assert logged(caplog) == [("WARNING", f"{whole}; plans do not use the index")]
+    assert looks.name() == "sound"

@@ -61,21 +61,6 @@ def test_row_groups_excluded_by_statistics_read_no_filter(tmp_path: Path, reads:
     assert not reads.touching(path, *first)
 
 
-def test_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
-    path = write(
-        tmp_path / "x.parquet",
-        {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
-        ["x"],
-        rows_per_group=1000,
-    )
-    cold = bp.plan(path, "x = 4001")
-    reads.calls.clear()
-    warm = bp.plan(path, "x = 4001")
-    other = bp.plan(path, "x = 4003")
-    assert (warm.requests, other.requests, reads.of(path)) == (0, 0, [])
-    assert warm.codes.tolist() == cold.codes.tolist()
-
-
 @pytest.mark.parametrize("size", [64, 4096, 2**20])
 def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Small filters come with the first read; large ones are read to the end before they count as empty."""
@@ -172,12 +157,3 @@ def test_stripes_without_filters_are_counted(tmp_path: Path) -> None:
         orc.write_table(table, str(tmp_path / f"{name}.orc"), bloom_filter_columns=bloom)
     plan = bp.plan(tmp_path, "x = 31")
     assert (plan.kept, plan.columns_without_filters()) == (1, {"x": 1})
-
-
-def test_statistics_exclude_a_part_of_or_where_no_filter_is(tmp_path: Path) -> None:
-    """Also while the filters of another file are asked about the same part."""
-    even = list(range(0, 100, 2))
-    write(tmp_path / "1.parquet", {"x": even, "y": even}, ["x", "y"])
-    write(tmp_path / "2.parquet", {"x": [number + 500 for number in even], "y": even}, ["y"])
-    plan = bp.plan(tmp_path, "x = 31 OR y = 33")
-    assert (plan.kept, plan.skipped) == (0, {"bloom": 2})
