@@ -1,11 +1,13 @@
-"""The results of a build, a refresh and a drop: what they return, keep and remove."""
+"""The results of a build, a refresh and a drop: what they return, keep and remove, and what plans make of it."""
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,14 +107,49 @@ def test_a_failed_build_removes_the_directory_that_it_made(root: Path, tmp_path:
     assert sorted(os.listdir(root)) == [f"{number}.parquet" for number in range(4)]
 
 
-def test_a_build_survives_the_removal_of_its_empty_directory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, left = locks.create_locked, iter(range(3))
+def test_a_build_whose_empty_directory_is_removed_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = locks.create_locked
 
     def create_locked(path: str, mode: int) -> FileIO:
-        if next(left, None) is not None and path.endswith(".building"):
-            os.rmdir(os.path.dirname(path))
+        os.rmdir(os.path.dirname(path))
         return original(path, mode)
 
     monkeypatch.setattr(locks, "create_locked", create_locked)
+    with pytest.raises(bp.FileBusyError, match="another process"):
+        bp.build_index(root)
+    monkeypatch.undo()
     assert bp.build_index(root).files == 4
-    assert next(left, None) is None
+
+
+def test_a_read_only_directory_names_another_place(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, **_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY in Python, --to") as caught:
+        bp.build_index(root)
+    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(root / "_bloomparquet_index"))
+
+
+def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:
+    write(tmp_path / "0.parquet", {"x": [0, 9]}, ["x"])
+    bp.build_index(tmp_path)
+    counts = []
+    for i in range(1, 20):
+        write(tmp_path / f"{i}.parquet", {"x": [10 * i, 10 * i + 9]}, ["x"])
+        counts.append(bp.refresh_index(tmp_path).segments)
+    assert max(counts) == 8
+    assert len(list((tmp_path / "_bloomparquet_index").glob("*.segment"))) == counts[-1]
+    plan = bp.plan(tmp_path, "x = 59")
+    assert (plan.indexed, plan.kept, plan.footer_reads.requests) == (20, 1, 1)  # one: the manifest
+
+
+def test_a_partition_has_no_index_of_its_own(tmp_path: Path) -> None:
+    for day in (1, 2):
+        write(tmp_path / f"day={day}" / "x.parquet", {"x": [day]}, ["x"])
+    bp.build_index(tmp_path)
+    for run in (bp.build_index, bp.refresh_index, bp.drop_index):
+        with pytest.raises(bp.PlanError, match="a partition of the data"):
+            run(tmp_path / "day=1")
+    assert bp.plan(tmp_path, "x = 2").indexed == 2
+    assert bp.plan(tmp_path / "day=2", "x = 2").indexed == 1

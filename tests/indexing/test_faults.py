@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +11,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index import lookup
 from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import read_manifest
-from tests.support.file_systems import mounted, needs_root
 from tests.support.files import write
 from tests.support.kill import every_point, killed_at
 
@@ -170,94 +164,8 @@ def test_segments_that_are_gone_are_not_committed(root: Path) -> None:
     assert set(os.listdir(root / DIRECTORY)) == before
 
 
-@pytest.mark.parametrize("change", [build, refresh, drop])
-def test_the_index_changes_between_manifest_and_segments(
-    root: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build(root)
-    for number in range(2):
-        write_file(root, number)  # so that a refresh makes the segment anew
-    before = kept(root, 2, index="off")
-    read = read_manifest
-
-    def read_then_change(*arguments: Any) -> Any:
-        monkeypatch.undo()
-        manifest = read(*arguments)
-        change(root)
-        return manifest
-
-    forget_indexes()
-    old = set((root / DIRECTORY).glob("*.segment"))
-    monkeypatch.setattr(lookup, "read_manifest", read_then_change)
-    assert kept(root, 2) == before
-    assert not any(path.exists() for path in old)
-    assert kept(root, 2) == before
-    assert bp.plan(str(root)).indexed == (0 if change is drop else 3)
-
-
-def test_an_index_that_cannot_be_looked_at_is_not_taken_for_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(root)
-    original = os.stat
-
-    def fail(path: Any, *args: Any, **options: Any) -> os.stat_result:
-        if str(path).endswith(DIRECTORY):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-        return original(path, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", fail)
-        with pytest.raises(OSError, match="Input/output error"):
-            bp.drop_index(root)
-    assert indexed_files(root) == 3
-    assert bp.drop_index(root)
-    assert not bp.drop_index(root)
-
-
 def test_a_storage_that_cannot_replace_files_is_refused_first(root: Path) -> None:
     unknown = pyarrow.fs.SubTreeFileSystem(str(root.parent), pyarrow.fs.LocalFileSystem())
     with pytest.raises(bp.UnsupportedError, match="not known to replace a file in one step"):
         bp.build_index(root.name, filesystem=unknown)
     assert not (root / DIRECTORY).exists()
-
-
-@needs_root
-def test_a_full_disk_leaves_the_old_index(root: Path, tmp_path: Path) -> None:
-    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=256k", "tmpfs") as small:
-        index, filler = small / "index", small / "filler"
-        bp.build_index(root, to=index)
-        before = {path.name: path.read_bytes() for path in index.iterdir()}
-        write_file(root, 3)
-        for free_pages in (0, 1):  # the segment does not fit, or the manifest
-            with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-                while file.write(bytes(4096)):
-                    pass
-            os.truncate(filler, filler.stat().st_size - free_pages * 4096)
-            with pytest.raises(OSError, match="No space left on device") as caught:
-                bp.refresh_index(root, to=index)
-            assert caught.value.errno == errno.ENOSPC
-            assert {path.name: path.read_bytes() for path in index.iterdir()} == before
-        assert kept(root, 1, index=index) == kept(root, 1, index="off")
-        filler.unlink()
-        assert bp.refresh_index(root, to=index).files == 4
-
-
-@pytest.fixture(params=[True, False], ids=["with an index", "without"])
-def read_only(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Iterator[Path]:
-    if request.param:
-        build(root)
-    with mounted(tmp_path / "read only", "--bind", str(root)) as folder:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        yield folder
-
-
-@needs_root
-def test_a_read_only_directory_names_another_place(read_only: Path, tmp_path: Path) -> None:
-    before = {str(path) for path in read_only.rglob("*")}
-    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY in Python, --to") as caught:
-        build(read_only)
-    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(read_only / DIRECTORY))
-    assert {str(path) for path in read_only.rglob("*")} == before
-    assert bp.build_index(read_only, to=tmp_path / "index").files == 3
-    for number in range(3):
-        plan = bp.plan(str(read_only), f"x = '{value_of(number)}'", index=tmp_path / "index")
-        assert (plan.indexed, plan.kept) == (3, 1)

@@ -1,4 +1,4 @@
-"""Plans find an index, and believe it for some time."""
+"""Plans find an index, believe it for some time, open its segments, and warn of what is missing or damaged."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
 import pytest
 
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.lookup import forget_indexes
-from bloomparquet.planning.index.manifest import read_manifest
 from bloomparquet.storage.files import ArrowStorage, ReadCount, Storage
-from bloomparquet.storage.open import open_storage
-from bloomparquet.storage.ranges import read_extents
-from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, put_index, replace_file
-from tests.support.traced_memory import memory_left_behind
+from tests.support.index_lookups import BOTH, LOCAL, REMOTE, ROOTED, Clock, Looks, logged, put_index, replace_file
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -52,20 +46,14 @@ def test_location_says_which_index_is_used(storage: Storage, tmp_path: Path, mon
     ("location", "key", "expected"),
     [
         ("s3://bucket/index", "s3://bucket", "bucket/index"),
-        ("s3a://bucket/a/b%20c", "s3://bucket", "bucket/a/b c"),
-        ("s3://user:word@bucket/index", "s3://bucket", "bucket/index"),
-        ("s3://bucket/index", "s3://bucket?region=x?y", "bucket/index"),
+        ("s3a://user:word@bucket/a/b%20c", "s3://bucket?region=x?y", "bucket/a/b c"),
         ("s3://bucket", "s3://bucket", "bucket"),
-        ("s3://bucket/a://b", "s3://bucket", "bucket/a://b"),
         ("gs://bucket/a@b", "gs://bucket", "bucket/a@b"),
         ("hdfs://node:9000/index", "hdfs://node:9000", "/index"),
         ("s3://bucket/index?region=eu", "s3://bucket", None),  # options of its own
         ("s3://other/index", "s3://bucket", None),
-        ("gs://bucket/index", "s3://bucket", None),
         ("memory://bucket/index", "memory://bucket", None),
         ("/bucket/index", "s3://bucket", None),
-        ("/bucket/index", "/bucket/index://", None),
-        ("s3", "s3://", None),
     ],
 )
 def test_an_index_in_the_bucket_of_the_data_has_its_options(
@@ -82,14 +70,6 @@ def test_an_index_in_the_bucket_of_the_data_has_its_options(
         assert not opened
 
 
-def test_an_index_in_the_bucket_of_the_data_is_found(tmp_path: Path) -> None:
-    bucket = ArrowStorage(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()), "s3://bucket")
-    put_index(tmp_path / "bucket" / "index", "in the bucket", root="bucket/data/")
-    index = Looks(bucket, "bucket/data/", "s3://bucket/index/").look()
-    assert index is not None
-    assert (index.storage, index.directory, index.root) == (bucket, "bucket/index", "bucket/data/")
-
-
 @pytest.mark.parametrize(
     ("covered", "root", "expected"),
     [
@@ -100,10 +80,8 @@ def test_an_index_in_the_bucket_of_the_data_is_found(tmp_path: Path) -> None:
         ("data/", "./data/p=1/", "./data/"),
         ("data/", "CWD/data/p=1/", "CWD/data/"),
         ("CWD/data/", "data/p=1/", "data/"),
-        ("CWD/data/", "CWD/data//p=1/", "CWD/data//"),
         ("CWD/data/", "CWD/data/p=1/../q=2/", "CWD/data/p=1/../"),
         ("./", "", ""),
-        ("/", "", "/"),
         ("/", "data/", "/"),
         (None, "CWD/", "CWD/"),
         (None, "CWD/data/p=1/", "CWD/"),
@@ -126,11 +104,8 @@ def test_an_index_serves_the_directories_below_its_root(
 @pytest.mark.parametrize(
     ("covered", "root", "expected"),
     [
-        ("bucket/data/", "bucket/data/", "bucket/data/"),
-        ("bucket/data/", "bucket/data/p=1/", "bucket/data/"),
         ("bucket/./data/", "bucket/./data/p=1/", "bucket/./data/"),
         ("bucket/data/", "bucket/data2/", None),
-        ("/bucket/data/", "bucket/data/", None),
         ("bucket/./data/", "bucket/data/", None),
     ],
 )
@@ -221,72 +196,117 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         assert index.root == f"{tmp_path}/"
 
 
-@pytest.mark.parametrize("other", ["longer than the first", ""])
-def test_a_manifest_that_is_replaced_while_it_is_read_is_not_damaged(
-    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_segments_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=4)
+    index = Looks(LOCAL, f"{tmp_path}/").look()
+    assert index is not None
+    replace_file(directory / "0.segment", b"x" * index.manifest.segments[0].bytes)
+    os.truncate(directory / "2.segment", 1000)
+    (directory / "3.segment").unlink()
+    assert [segment.path for segment in index.open_segments(ReadCount())] == [str(directory / "1.segment")]
+    ending = "; the files of this part of the index are read without it"
+    size = index.manifest.segments[2].bytes
+    assert logged(caplog) == [
+        ("WARNING", f"{directory}/0.segment: not a file of this version{ending}"),
+        ("WARNING", f"{directory}/2.segment: it has 1000 bytes; expected {size}{ending}"),
+        ("WARNING", f"[Errno 2] No such file or directory: '{directory}/3.segment'{ending}"),
+    ]
+
+
+def test_reads_of_segments_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also those of segments that turn out to be damaged. One read gives what a manifest says of a segment's start."""
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=3)
+    index = Looks(REMOTE, f"{tmp_path}/").look()
+    assert index is not None
+    starts = [entry.start_bytes for entry in index.manifest.segments]
+    assert all(0 < entry.start_bytes < entry.bytes for entry in index.manifest.segments)
+    replace_file(directory / "2.segment", b"x" * index.manifest.segments[2].bytes)
+    reads = ReadCount(5, 7)
+    segments = index.open_segments(reads)
+    assert [segment.path for segment in segments] == [f"{directory}/{number}.segment" for number in range(2)]
+    assert (reads.requests, reads.bytes) == (5 + 3 * 2, 7 + sum(starts))
+    assert len(logged(caplog)) == 1
+    assert segments[0].section("more")[""].tolist() == list(range(9))
+
+
+def missing(storage: Storage, root: Path, directory: str | Path) -> tuple[str, str]:
+    """The warning of an index that is not in the local `directory`, for data at `root` of `storage`."""
+    data = f"{root}/" if storage is LOCAL else f"s3://{root}/"
+    text = "there is no index here, so plans use none; correct index= (--index on the command line), or build it there"
+    return "WARNING", f"{directory}: {text}: bloomparquet index build {data} --to {directory}"
+
+
+@BOTH
+def test_a_missing_index_is_a_warning_only_if_it_was_named(
+    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory = put_index(tmp_path / "_bloomparquet_index", "the first")
-
-    def replaced_before(*arguments: Any) -> Any:
-        monkeypatch.undo()
-        put_index(directory, other)
-        return read_extents(*arguments)
-
-    monkeypatch.setattr("bloomparquet.planning.index.manifest.read_extents", replaced_before)
-    assert Looks(LOCAL, f"{tmp_path}/").name() == other
-
-
-def test_an_index_elsewhere_is_opened_for_each_access_to_the_data(tmp_path: Path) -> None:
-    """What is opened reads data files by the storage of its first user."""
-    put_index(tmp_path / "to", root=f"{tmp_path}/")
-    others = ArrowStorage(ROOTED, REMOTE.key, ("s3://bucket", "other credentials"))
-    first, second = (Looks(storage, f"{tmp_path}/", tmp_path / "to") for storage in (REMOTE, others))
-    assert first.look() is first.look() is not second.look()
-
-
-def test_the_indexes_that_were_looked_at_last_are_remembered(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookup, "_REMEMBERED", 2)
-    looks = {name: Looks(REMOTE, f"{tmp_path}/{name}/") for name in "abc"}
-    for name in looks:
-        put_index(tmp_path / name / "_bloomparquet_index", name)
-
-    def is_read(name: str) -> bool:
-        before = looks[name].reads.requests
-        assert looks[name].name() == name
-        return looks[name].reads.requests > before
-
-    assert [is_read(name) for name in "abab"] == [True, True, False, False]
+    named, beside = Looks(storage, f"{tmp_path}/", f"{tmp_path}/to"), Looks(storage, f"{tmp_path}/")
+    warning = missing(storage, tmp_path, f"{tmp_path}/to")
+    for _ in range(2):
+        assert named.look() is beside.look() is None
+        clock.now += 60
+    assert logged(caplog) == [warning]
+    for directory in ("to", "_bloomparquet_index"):
+        put_index(tmp_path / directory, root=f"{tmp_path}/")
+    assert named.name() == beside.name() == ""
+    assert logged(caplog) == []
+    for directory in ("to", "_bloomparquet_index"):
+        shutil.rmtree(tmp_path / directory)
     clock.now += 60
-    assert is_read("a")  # so `b` is the oldest
-    assert is_read("c")
-    assert [is_read(name) for name in "acb"] == [False, False, True]
+    for _ in range(2):
+        assert named.look() is beside.look() is None
+        clock.now += 60
+    assert logged(caplog) == [warning]
 
 
-def test_a_manifest_that_cannot_be_read_leaves_no_memory_behind(
-    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@BOTH
+def test_a_damaged_manifest_is_read_and_logged_once(
+    storage: Storage, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put_index(tmp_path, "x" * 100_000)
-    memory.pipe("/index/_manifest.json", (tmp_path / "_manifest.json").read_bytes())
-    storage, directory = open_storage("memory://index")
+    directory = put_index(tmp_path / "_bloomparquet_index", "sound")
+    manifest = directory / "_manifest.json"
+    sound = manifest.read_bytes()
+    looks = Looks(storage, f"{tmp_path}/")
+    messages = []
+    for damage in (b"{}", b"[1]"):
+        replace_file(manifest, damage)
+        before = looks.reads.requests
+        for _ in range(3):
+            assert looks.look() is None
+            clock.now += 60
+        assert looks.reads.requests - before == (1 if storage is LOCAL else 6)
+        ((level, message),) = logged(caplog)
+        assert level == "WARNING"
+        assert message.startswith(f"{manifest}: ")
+        assert message.endswith("; plans do not use the index")
+        messages.append(message)
+    assert messages[0] != messages[1]
+    replace_file(manifest, sound)
+    assert looks.name() == "sound"
+    assert logged(caplog) == []
 
-    def refuse(_: Any, size: int = -1) -> bytes:
-        raise PermissionError(13, "not any more")
 
-    def fail() -> None:
-        with pytest.raises(PermissionError):
-            read_manifest(storage, directory, ReadCount())
+@BOTH
+@pytest.mark.parametrize("text", ["it failed", "{directory}/_manifest.json failed"])
+def test_an_index_that_could_not_be_read_is_read_by_a_later_plan(
+    text: str,
+    storage: Storage,
+    tmp_path: Path,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = put_index(tmp_path / "_bloomparquet_index", "sound")
+    looks, text = Looks(storage, f"{tmp_path}/"), text.format(directory=directory)
 
-    assert read_manifest(storage, directory, ReadCount()) is not None
-    monkeypatch.setattr(type(memory.open("/index/_manifest.json")), "read", refuse)
-    assert memory_left_behind(fail) < 1 << 16
+    def fail(*_: Any) -> Any:
+        raise OSError(text)
 
-
-def test_forgotten_indexes_are_looked_at_again(tmp_path: Path) -> None:
-    looks = Looks(REMOTE, f"{tmp_path}/")
-    assert looks.name() is None
-    put_index(tmp_path / "_bloomparquet_index", "new")
-    assert looks.name() is None
-    forget_indexes()
-    assert looks.name() == "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(lookup, "read_manifest", fail)
+        for _ in range(2):
+            assert looks.look() is None
+            clock.now += 60
+    whole = text if str(directory) in text else f"{directory}: {text}"
+    assert logged(caplog) == [("WARNING", f"{whole}; plans do not use the index")]
+    assert looks.name() == "sound"

@@ -14,7 +14,6 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.storage.open import open_storage
 from tests.support.files import write
 from tests.support.s3 import S3Server, s3_server
 
@@ -89,19 +88,6 @@ def test_an_index_in_the_bucket_is_written_with_the_options_of_the_data(s3: S3Se
         bp.build_index("s3://bucket/u", to="s3://bucket/u/index", filesystem=options)
 
 
-@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_endpoints_of_the_environment_are_other_storages(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = []
-    for endpoint in (None, "http://127.0.0.1:1", "http://127.0.0.1:2"):
-        if endpoint is not None:
-            monkeypatch.setenv(name, endpoint)
-        keys.append(open_storage("s3://bucket/t?region=us-east-1")[0].key)
-        keys.append(open_storage("s3://bucket/t", {"region": "us-east-1"})[0].key)
-    assert len(set(keys)) == len(keys)
-    given = "s3://bucket/t?region=us-east-1&endpoint_override=127.0.0.1:3"
-    assert open_storage(given)[0].key == given.replace("/t?", "?")
-
-
 def test_a_glob_does_not_find_the_files_of_an_index(root: Path) -> None:
     expected = bp.read_table(root)
     bp.build_index(root)
@@ -170,12 +156,3 @@ def test_files_that_are_gone_since_their_listing_are_left_out(s3: S3Server, root
     for dataset in (local, remote):
         info = bp.build_index(dataset)
         assert (info.files, dict(info.left_out)) == (2, {dataset.files[1].path: "changed while it was read"})
-
-
-def test_a_file_without_a_time_is_not_called_changed(root: Path) -> None:
-    os.utime(root / "1.parquet", ns=(0, 0))
-    assert dict(bp.build_index(root).left_out) == {
-        str(
-            root / "1.parquet"
-        ): "it has no modification time after 1970, by which plans would know that it did not change"
-    }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import shutil
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +11,8 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.indexing import build, filters
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence import bit_slices, section_source
+from bloomparquet.planning.evidence import bit_slices
 from tests.corrupt.test_limits import HOSTILE
-from tests.interop.test_arrow import COLUMNS as ARROW_COLUMNS
-from tests.interop.test_arrow import write as write_arrow
 from tests.support import encrypted_table, interop
 from tests.support.core import (
     Field,
@@ -30,39 +25,10 @@ from tests.support.core import (
     replace_footer,
     set_filter_location,
 )
-from tests.support.files import hive, write, write_groups
+from tests.support.files import write, write_groups
 from tests.support.index import assert_same_plans, index_files, outcome, plan_by, segments
 
 EVENS = {"x": list(range(0, 400, 2)), "y": [f"v{i}" for i in range(200)]}
-
-
-def test_every_type_of_arrow(tmp_path: Path) -> None:
-    write_arrow(tmp_path / "types.parquet", ARROW_COLUMNS)
-    bp.build_index(tmp_path)
-    for column, kind in ARROW_COLUMNS.items():
-        present, absent = kind.literals[0], kind.absent
-        wheres = [bp.Eq(column, value) for value in (present[0], absent[0])]
-        assert_same_plans(tmp_path, *wheres, bp.In(column, (*absent[:20], present[3])), indexed=1)
-
-
-def test_files_of_parquet_testing(parquet_testing_dir: Path, tmp_path: Path) -> None:
-    names = [path.name for path in parquet_testing_dir.glob("*.parquet*")]
-    for name in names:
-        shutil.copy(parquet_testing_dir / name, tmp_path / f"{name}.parquet")
-    info = bp.build_index(tmp_path)
-    encrypted = {name for name in names if name.endswith(".encrypted")}
-    assert {Path(path).name for path in info.left_out} == {f"{name}.parquet" for name in encrypted}
-    wheres = [
-        *(bp.Eq("value", value) for value in (Decimal(3), Decimal("30.5"), 7, 10**30)),
-        *(bp.Eq("String", value) for value in ("Hello", "absent", "doing ")),
-        bp.In("String", ("b", "test")),
-        bp.Eq("x", 0.0),
-        bp.Gt("x", 1.0),
-        bp.Eq("double_field", 1.1),
-    ]
-    for name in {*names} - encrypted:
-        assert_same_plans(tmp_path / f"{name}.parquet", *wheres, indexed=1, strict=False)
-    assert_same_plans(tmp_path, *wheres, indexed=len(info.left_out and names) - len(encrypted), strict=False)
 
 
 def unusable(path: Path) -> str:
@@ -148,18 +114,6 @@ def test_unusual_files_and_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert plan_by("auto", tmp_path, "x = 5").indexed == info.files
 
 
-def test_unusable_filters_are_reported_as_without_an_index(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("unusable filter", "empty filters over values"):
-        path = FILES[name](tmp_path / name / "x.parquet")
-        bp.build_index(path)
-        caplog.clear()
-        plan = plan_by("auto", path, "x IN (5, 105, 205, 305)")
-        assert plan.errors
-        assert [str(plan.errors[0]) in record.message for record in caplog.records] == [True]
-        with pytest.raises(bp.FormatError, match="its Bloom filter cannot be used"):
-            bp.plan(path, "x IN (5, 105, 205, 305)", on_filter_error="fail")
-
-
 @pytest.mark.parametrize("blocks", [2**15, 3 * 2**12, 1000, 1001])
 def test_folded_filters_keep_little_more(blocks: int, tmp_path: Path) -> None:
     """A large filter takes a few hundred bytes of the index if it can be halved, with hardly more false positives."""
@@ -173,12 +127,11 @@ def test_folded_filters_keep_little_more(blocks: int, tmp_path: Path) -> None:
     assert_same_plans(path, bp.In("x", tuple(range(1, 400, 2))), bp.In("x", tuple(range(1, 402))))
 
 
-def test_an_index_of_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_many_columns(tmp_path: Path) -> None:
     """The table of contents of its segment is longer than the first read."""
     columns = {f"c{i}": list(range(i, i + 20, 2)) for i in range(120)}
     write(tmp_path / "x.parquet", columns, list(columns), rows_per_group=5)
     bp.build_index(tmp_path)
-    monkeypatch.setattr(section_source, "_FIRST_READ", 64)
     for name in ("c0", "c63", "c119"):
         assert_same_plans(tmp_path, f"{name} = 63", f"{name} = 64", f"{name} IN (120, 121, 0)", indexed=1)
 
@@ -195,51 +148,6 @@ def test_any_number_of_row_groups(count: int, tmp_path: Path, monkeypatch: pytes
     assert_same_plans(tmp_path, *(f"x = {value}" for value in some), f"x IN ({some[0]}, {some[-2]})", indexed=1)
 
 
-@pytest.mark.parametrize("arrangement", ["sorted", "random"])
-def test_lists_of_values_have_the_same_plan_by_the_index(arrangement: str, tmp_path: Path) -> None:
-    """With bounds, each row group is asked for the values within its own bounds."""
-    values = np.arange(20_000) * 2
-    if arrangement == "random":
-        values = np.random.default_rng(1).permutation(values)
-    write(tmp_path / "x.parquet", {"x": values}, ["x"], rows_per_group=500, fpp=0.0001)
-    bp.build_index(tmp_path)
-    odd = np.random.default_rng(2).permutation(20_000) * 2 + 1
-    for count in (1, 100, 5000):
-        few = odd[:count].tolist()
-        for some in (few, [*few, 40], [*few[:-1], 39_998], [*few, *range(0, 40_000, 3998)]):
-            assert_same_plans(tmp_path, bp.In("x", tuple(some)), indexed=1)
-
-
-def test_files_with_other_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column may be missing, of another type, below a struct, or have a dot in its name; case may differ."""
-    tables = {
-        "int32": {"x": pa.array([1, 2, 3], pa.int32()), "y": ["a", "b", "c"]},
-        "int64": {"y": ["d", "e", "f"], "x": pa.array([1, 5, 2**40], pa.int64())},
-        "missing": {"y": ["a", "z", "z"]},
-        "text": {"x": ["1", "2", "q"], "y": ["a", "b", "c"]},
-        "decimal": {"x": pa.array([Decimal("1.00"), Decimal("2.50"), None], pa.decimal128(20, 2))},
-        "struct": {"x": pa.array([{"a.b": 1}, {"a.b": 2}, None]), "s": pa.array([{"x": 1}, {"x": 9}, None])},
-        "case": {"X": pa.array([1, 4, 4]), "S": pa.array([{"X": 1}, {"X": 7}, None])},
-        "dots": {"s.x": pa.array([1, 9, 4]), "x": pa.array([8.0, -0.0, float("nan")])},
-    }
-    for name, table in tables.items():
-        leaves = [leaf for leaf in ("x", "y", "X", "s.x", "S.X", "x.a.b") if leaf in table or "." in leaf]
-        write(tmp_path / f"{name}.parquet", table, leaves, rows_per_group=1)
-    wheres = [
-        "x = 1", "x = 4", "x IN (2, 5)", "x = 1.5", "x = 1099511627776", "x IS NULL", "y = 'z'", "y = 'z' OR x = 4",
-        "s.x = 9", "s.x = 10", "X = 4", "`s.x` = 4", "x.`a.b` = 2", "x = 0.0", "missing = 1",
-    ]  # fmt: skip
-    for most in (1, 3, 100):
-        monkeypatch.setattr(build, "MOST_ROW_GROUPS", most)
-        bp.build_index(tmp_path)
-        for case_sensitive in (True, False):
-            assert_same_plans(tmp_path, *wheres, strict=False, case_sensitive=case_sensitive, indexed=len(tables))
-    write(tmp_path / "later.parquet", {"x": [3, 4, 5]}, ["x"], rows_per_group=1)
-    assert_same_plans(tmp_path, *wheres, strict=False, indexed=len(tables))
-    numbers = [str(tmp_path / f"{name}.parquet") for name in ("int32", "int64", "missing", "later")]
-    assert bp.read_table(numbers, "x IN (1, 5)", merge_schema=True)["x"].to_pylist() == [1, 1, 5, 5]
-
-
 def test_an_index_of_some_columns(tmp_path: Path) -> None:
     """Other columns are planned from the footers and the filters of the files."""
     for i in range(3):
@@ -252,17 +160,6 @@ def test_an_index_of_some_columns(tmp_path: Path) -> None:
     with pytest.raises(bp.PlanError, match="missing"):
         bp.build_index(tmp_path, columns=["x", "missing"])
     assert_same_plans(tmp_path, "x = 4", indexed=3)  # a build that fails leaves the index
-
-
-def test_hive_partitions_have_the_same_plan_by_the_index(tmp_path: Path) -> None:
-    days = {f"day=2026-01-0{d}/hour={h}": {"x": [10 * d + h, 7]} for d in (1, 2, 3) for h in (1, 2)}
-    hive(tmp_path, days, ["x"], rows_per_group=1)
-    bp.build_index(tmp_path)
-    wheres = ("x = 12", "x = 12 AND hour = 2", "x = 12 OR day = DATE'2026-01-03'", "hour = 1 AND x = 13", "day IS NULL")
-    assert_same_plans(tmp_path, *wheres)
-    assert_same_plans(tmp_path / "day=2026-01-02", "x = 21", "x = 21 AND hour = 2")
-    assert plan_by("auto", tmp_path / "day=2026-01-02", "x = 21 AND hour = 1").indexed == 1
-    assert plan_by("auto", tmp_path, "x = 12").skipped == {"statistics": 11}
 
 
 @pytest.mark.parametrize("plaintext_footer", [False, True])
@@ -353,27 +250,3 @@ def test_the_current_directory_has_its_own_index(tmp_path: Path, monkeypatch: py
     for path in ("x.parquet", str(tmp_path / "x.parquet"), "."):
         for directory in (elsewhere, "../elsewhere"):
             assert bp.plan(path, "x = 5", index=directory).indexed == 1
-
-
-def test_an_index_does_not_lie_among_the_data(tmp_path: Path) -> None:
-    """There, its files would be read as data, unless their directory is hidden."""
-    write(tmp_path / "data" / "x.parquet", EVENS, ["x"])
-    for to in ("data/index", "data/deep/er", "data"):
-        with pytest.raises(bp.OptionError, match="inside the data"):
-            bp.build_index(tmp_path / "data", to=tmp_path / to)
-    for to in ("data/_index", "data/.x/index", "index", "data2"):
-        bp.build_index(tmp_path / "data", to=tmp_path / to)
-        plan = bp.plan(tmp_path / "data", "x = 5", index=tmp_path / to)
-        assert (plan.indexed, plan.kept) == (1, 0)
-
-
-def test_logs_stay_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Plans over sound files log nothing, with an index or without."""
-    write(tmp_path / "x.parquet", EVENS, ["x"])
-    with caplog.at_level(logging.INFO):
-        bp.plan(tmp_path, "x = 4")
-        bp.build_index(tmp_path)
-        bp.plan(tmp_path, "x = 4")
-        bp.drop_index(tmp_path)
-        bp.plan(tmp_path, "x = 4")
-    assert not caplog.records

@@ -101,7 +101,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "planning/parquet/folded_filters.py": ("tests/planning/test_folded_filters.py",),
     CORE + "planning/parquet/filters.py": (
         "tests/planning/test_filter_reads.py",
-        "tests/planning/test_resident_filters.py",
         "tests/planning/test_whole_filters.py",
         "tests/planning/test_unusable_filters.py",
         "tests/planning/test_filters.py",
@@ -112,9 +111,5 @@ TARGETS: dict[str, tuple[str, ...]] = {
     # Indexes
     CORE + "planning/evidence/tiles.py": ("tests/indexing/test_tiles.py",),
     CORE + "planning/evidence/bit_slices.py": ("tests/indexing/test_bit_slices.py",),
-    CORE + "planning/index/lookup.py": (
-        "tests/indexing/test_lookup.py",
-        "tests/indexing/test_lookup_warnings.py",
-        "tests/indexing/test_segments.py",
-    ),
+    CORE + "planning/index/lookup.py": ("tests/indexing/test_lookup.py",),
 }

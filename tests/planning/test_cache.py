@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -21,13 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.core import empty_filters, set_filter_location, watch_reads
 from tests.support.disk_cache import cache_files, restart, summary, uncached, use_disk
-from tests.support.files import hive, write
+from tests.support.files import write
 
 
 def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: Path, monkeypatch: Any) -> None:
@@ -43,26 +39,6 @@ def test_queries_repeated_in_a_new_process_read_nothing(data: Path, directory: P
         plan = bp.plan(opened, where)
         assert (summary(plan), plan.requests) == (expected[where], 0)
     assert not reads.calls
-
-
-def test_another_process_uses_the_stored_cache(data: Path, directory: Path) -> None:
-    first = bp.plan(data, "x = 31")
-    process_cache.persist()
-    code = (
-        "import sys, bloomparquet as bp\n"
-        "from bloomparquet.planning.index.cache import process_cache\n"
-        "from bloomparquet.planning.options import PlanOptions\n"
-        "from bloomparquet.planning.planner import plan_dataset\n"
-        "cache = process_cache.on_disk(sys.argv[1], 1 << 30)\n"
-        "plan = plan_dataset(bp.Dataset.open(sys.argv[2]), 'x = 31', PlanOptions(cache=cache))\n"
-        "print(plan.requests, plan)\n"
-    )
-    source = Path(bp.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", code, directory, data], env={**os.environ, "PYTHONPATH": str(source)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == f"0 {first!r}"
 
 
 def test_planning_writes_nothing_until_persist(data: Path, directory: Path) -> None:
@@ -89,16 +65,6 @@ def test_new_column_reads_all_footers_once(data: Path, directory: Path) -> None:
     assert bp.plan(data, "x = 31 OR name = 'n31'").requests == 0
 
 
-def test_read_table_reads_only_footers_of_kept_files(data: Path, directory: Path, monkeypatch: Any) -> None:
-    write(data / "only.parquet", {"x": [1001], "name": ["one"], "y": [1.5]}, ["x", "name"])
-    expected = bp.read_table(data, "x = 1001")
-    restart()
-    reads = watch_reads(monkeypatch)
-    assert bp.read_table(data, "x = 1001").equals(expected)
-    # The first file says which columns there are.
-    assert {Path(path).name for path, *_ in reads.calls} <= {"0.parquet", "only.parquet"}
-
-
 @pytest.mark.parametrize("from_disk", [False, True])
 def test_only_new_files_of_a_data_set_are_read(tmp_path: Path, directory: Path, from_disk: bool) -> None:
     for i in range(200):
@@ -119,27 +85,6 @@ def test_only_new_files_of_a_data_set_are_read(tmp_path: Path, directory: Path, 
     assert (summary(again), again.requests) == (expected, 0)
 
 
-def test_two_cached_halves_make_a_whole(tmp_path: Path, directory: Path) -> None:
-    """Each half has resident bitsets of other sizes."""
-    paths = [
-        write(
-            tmp_path / "data" / f"{i}.parquet", {"x": np.random.default_rng(i).permutation(400) * 2},
-            {"x": {"ndv": 100 << i, "fpp": 0.001}}, rows_per_group=100,
-        ) for i in range(4)
-    ]  # fmt: skip
-    whole = bp.Dataset.open(paths)
-    wheres = [bp.Eq("x", value) for value in (0, 2, 30, 31, 333, 798)]
-    expected = [uncached(whole, where) for where in wheres]
-    for half in (paths[::2], paths[1::2]):
-        for where in wheres:
-            bp.plan(half, where)
-    for forget in (list, restart, restart):
-        forget()
-        plans = [bp.plan(whole, where) for where in wheres]
-        assert [summary(plan) for plan in plans] == expected
-        assert sum(plan.requests for plan in plans) == 0
-
-
 def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, directory: Path) -> None:
     bp.plan(data, "x = 31")
     restart()
@@ -151,34 +96,6 @@ def test_threads_that_plan_at_once_have_the_files_they_asked_for(data: Path, dir
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(has_its_files, [paths, paths[::-1], paths[:3], paths[3:]] * 8))
-
-
-def test_equal_profiles_of_a_cache_file_are_told_apart(tmp_path: Path, directory: Path) -> None:
-    for i in range(6):
-        write(tmp_path / "data" / f"{i}.parquet", {"x": [2 * i, 2 * i + 100]}, ["x"])
-        if i in (2, 4):  # as a process that did not read the files before
-            bp.plan(tmp_path / "data", "x = 4")
-            file_profile._profiles.clear()
-            file_profile._tails.clear()
-    assert len(bp.plan(tmp_path / "data", "x = 4").table.schemas) == 3
-    restart()
-    write(tmp_path / "data" / "6.parquet", {"x": [4]}, ["x"])
-    for _ in range(2):
-        expected = uncached(tmp_path / "data", "x = 4 OR x = 110")
-        assert summary(bp.plan(tmp_path / "data", "x = 4 OR x = 110")) == expected
-        restart()
-
-
-def test_partition_pruning_uses_the_cached_data_set(tmp_path: Path, directory: Path) -> None:
-    root = hive(tmp_path / "data", {f"day={i}": {"x": [i, 10 + i]} for i in range(6)}, ["x"])
-    bp.plan(root, "x = 5")
-    restart()
-    for where in ("day = 3 AND x = 13", "day <> 2 AND x = 12", "day < 2 AND x = 7"):
-        expected = uncached(root, where)
-        plan = bp.plan(root, where)
-        assert (summary(plan), plan.footer_reads.requests) == (expected, 0)
-    process_cache.persist()
-    assert len(cache_files(directory)) == 1  # of all files
 
 
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {

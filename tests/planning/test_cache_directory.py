@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import signal
 import stat
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.cache_directory import CacheDirectory, default_directory, open_cache_file
+from bloomparquet.planning.evidence.cache_directory import default_directory, open_cache_file
 from bloomparquet.planning.evidence.section_file import MAGIC
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
@@ -31,7 +29,6 @@ from tests.support.disk_cache import (
     use_disk,
 )
 from tests.support.files import write
-from tests.support.parquet_table import parquet_table
 
 
 def test_cache_files_are_readable_by_the_owner_only(data: Path, directory: Path) -> None:
@@ -88,19 +85,6 @@ def test_least_recently_used_cache_files_are_removed_first(tmp_path: Path, direc
     assert not cache_files(directory)
 
 
-def test_memory_of_the_cache_is_bounded(data: Path, directory: Path) -> None:
-    bp.plan(data, "x = 31")
-    restart()
-    table = parquet_table(bp.plan(data, "x = 31"))
-    bitsets = 40 * int(table.cached_columns()[0, 0].filters.facts.num_bytes[0])
-    assert bitsets < table.cached_bytes < bitsets + 64 * 1024
-    small = PlanCache(memory_bytes=1)
-    for path in ("0.parquet", "1.parquet"):
-        one = bp.Dataset.open(data / path)
-        plan_dataset(one, None, PlanOptions(cache=small))
-    assert len(small._parts) == 1
-
-
 def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
     """Lookups read filters of tables that are in memory."""
     tables = [bp.Dataset.open(data / f"{number}.parquet") for number in range(3)]
@@ -148,29 +132,6 @@ def test_several_processes_write_and_read_at_once(data: Path, directory: Path) -
     assert not list(cache_directory(directory).glob(".unfinished*"))
 
 
-def _die_while_writing(directory: Path, data: Path) -> None:
-    from bloomparquet.planning.index.cache import process_cache as own
-
-    use_disk(directory)
-    bp.plan(data, "x = 31")
-    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-    own.persist()
-
-
-def test_file_of_a_killed_writer_is_removed_in_time(data: Path, directory: Path) -> None:
-    worker = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(directory, data))
-    worker.start()
-    worker.join(30)
-    assert worker.exitcode == -signal.SIGKILL
-    (left,) = cache_directory(directory).iterdir()
-    assert bp.plan(data, "x = 31").requests > 0
-    process_cache.persist()
-    assert left.exists()  # it might be somebody's who is still at it
-    os.utime(left, (0, 0))
-    process_cache.persist()
-    assert list(cache_directory(directory).iterdir()) == cache_files(directory) != []
-
-
 def _put(path: Path, content: bytes, age: float = 1e6) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -209,39 +170,9 @@ def test_only_cache_files_are_removed(data: Path, directory: Path) -> None:
     assert not any(path.exists() for path in ours)
 
 
-def test_directory_named_like_a_cache_file_stays(data: Path, directory: Path) -> None:
-    opened = bp.Dataset.open(data)
-    expected = uncached(opened, "x = 31")
-    assert summary(bp.plan(opened, "x = 31")) == expected
-    restart()
-    (entry,) = cache_files(directory)
-    entry.unlink()
-    entry.mkdir()
-    (entry / "something").touch()
-    assert summary(bp.plan(opened, "x = 31")) == expected
-    restart()
-    assert (entry / "something").exists()
-
-
 def test_default_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert default_directory() == Path("/somewhere/bloomparquet")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_directory() == Path("/home/someone/.cache/bloomparquet")
-
-
-def test_files_that_stay_are_not_counted_as_removed(tmp_path: Path) -> None:
-    def usage() -> int:
-        return sum(path.stat().st_size for path in cache.directory.glob("*.columns"))
-
-    section = {"table": {"x": np.zeros(1000, np.uint8)}}
-    cache = CacheDirectory(tmp_path, 1 << 20)
-    for i, name in enumerate(("old", "new")):
-        assert cache.write(cache.path(name), section)
-        os.utime(cache.path(name), (i + 1, i + 1))
-    _put(cache.path("foreign"), b"not a cache file" * 100)
-    os.utime(cache.path("foreign"), (0, 0))
-    cache.max_bytes = usage() - 1
-    cache.evict()
-    assert {path.stem for path in cache.directory.iterdir()} == {"foreign", "new"}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,7 @@ import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.planning.parquet import filters, folded_filters
-from bloomparquet.storage.files import LocalStorage, ReadCount
+from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads
 from tests.support.disk_cache import use_disk
@@ -83,17 +79,6 @@ def test_a_column_without_its_key_skips_nothing(tmp_path: Path, caplog: pytest.L
         bp.plan(path, "id = 7", keys=keys, on_filter_error="fail")
 
 
-def test_other_columns_are_read_without_the_missing_key(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet")
-    keys = bp.Keys(FOOTER, {"text": OTHER})
-    table = bp.read_table(path, "text = 't8'", columns=["text", "at"], keys=keys)
-    assert table.column("text").to_pylist() == ["t8"]
-    with pytest.raises(bp.EncryptionError, match=r"x\.parquet: .*column id: encrypted, but the key of column id"):
-        bp.read_table(path, "text = 't8'", keys=keys)
-    with pytest.raises(bp.EncryptionError, match="column id"):
-        bp.read_table(path, "id = 8", columns=["text"], keys=keys)
-
-
 def test_a_footer_without_its_key_keeps_the_whole_file(tmp_path: Path) -> None:
     encrypted, plain = write(tmp_path / "a.parquet"), write(tmp_path / "b.parquet", None)
     plan = bp.plan(tmp_path, "id = 7")
@@ -138,46 +123,6 @@ def test_a_wrong_key_skips_nothing(plaintext_footer: bool, tmp_path: Path) -> No
     assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
 
 
-def error_of(look: Callable[[], object]) -> str:
-    with pytest.raises(bp.EncryptionError) as caught:
-        look()
-    return str(caught.value).rpartition(".parquet: ")[2]
-
-
-@pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_wrong_keys_missing_keys_and_prefixes_are_told_apart(plaintext_footer: bool, tmp_path: Path) -> None:
-    """A plaintext footer has only a signature: the column's metadata shows what is wrong."""
-    with_prefix = bp.Keys(FOOTER, COLUMNS, aad_prefix=b"table-1")
-    for stored in (True, False):
-        path = write(
-            tmp_path / f"{stored}.parquet", with_prefix, plaintext_footer=plaintext_footer, store_aad_prefix=stored
-        )
-        columns_only = None if plaintext_footer else FOOTER
-        tries = {
-            "missing": bp.Keys(columns_only, {"text": OTHER}, aad_prefix=b"table-1"),
-            "key": bp.Keys(columns_only, {"id": b"x" * 24}, aad_prefix=b"table-1"),
-            "prefix": bp.Keys(columns_only, COLUMNS, aad_prefix=b"table-2"),
-        }
-        errors = {
-            what: error_of(lambda keys=keys, path=path: bp.inspect(path, columns=["id"], keys=keys))
-            for what, keys in tries.items()
-        }
-        assert "the key of column id is not given" in errors["missing"]
-        assert "the key is wrong" in errors["key"]
-        assert "aad_prefix" in errors["prefix"]
-        assert not any(
-            what in errors[other]
-            for what, other in (("aad_prefix", "key"), ("aad_prefix", "missing"), ("wrong", "missing"))
-        )
-        for keys in tries.values():
-            plan = bp.plan(path, "id = 7", keys=keys)
-            assert plan.kept == plan.total
-            assert plan.errors
-        assert bp.plan(path, "id = 7", keys=with_prefix).kept == 0
-    assert "set Keys(aad_prefix=…)" in error_of(lambda: bp.inspect(path, keys=KEYS))
-    assert "written without one" in error_of(lambda: bp.inspect(write(tmp_path / "n.parquet"), keys=with_prefix))
-
-
 def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Reads) -> None:
     path = str(write(tmp_path / "x.parquet"))
     first = bp.plan(path, "id = 7", keys=KEYS)
@@ -190,19 +135,6 @@ def test_equal_keys_share_the_cache_and_others_do_not(tmp_path: Path, reads: Rea
     other = bp.plan(path, "id = 9", keys=bp.Keys(FOOTER, {"id": OWN}))
     assert other.requests == 2, "other keys read for themselves"
     assert bp.plan(path, "id = 9").kept == 1
-
-
-def test_filters_that_are_not_cached_are_decrypted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.parquet")
-    monkeypatch.setattr(filters, "RESIDENT_BYTES", 0)
-    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 0)
-    monkeypatch.setattr(LocalStorage, "batch_bytes", 600)
-    for _ in range(2):
-        assert bp.plan(path, "id = 7", keys=KEYS).kept == 0
-        assert bp.plan(path, "id IN (7, 9, 11)", keys=KEYS).skipped["bloom"] >= GROUPS - 1
-        for value in range(0, 2 * GROUPS * ROWS, 301):
-            even = value // 2 * 2
-            assert bp.read_table(path, f"id = {even}", columns=["id"], keys=KEYS).column("id").to_pylist() == [even]
 
 
 def test_encrypted_and_plaintext_files_in_one_data_set(tmp_path: Path) -> None:
@@ -260,28 +192,6 @@ def test_a_file_profile_holds_no_secrets(tmp_path: Path) -> None:
     for footer in (encrypted, plain):
         assert footer.profile.skeleton.startswith(plain.raw[:80])
         assert b"nobody may know" not in footer.profile.skeleton
-
-
-def test_no_process_crashes_over_a_missing_column_key(tmp_path: Path) -> None:
-    """pyarrow does: the first subprocess shows that it still crashes."""
-    path = write(tmp_path / "x.parquet", plaintext_footer=True)
-    touch = f"import pyarrow.parquet as pq; pq.ParquetFile({str(path)!r}).metadata.row_group(0).column(0).statistics"
-    ours = f"""
-import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
-path, keys = {str(path)!r}, bp.Keys({FOOTER!r})
-assert bp.plan(path, "id = 7").kept == bp.plan(path, "id = 7", keys=keys).kept == {GROUPS}
-assert bp.read_table(path, "at = 8", columns=["at"], keys=keys).num_rows == 1
-for keys in (None, keys):
-    try:
-        bp.inspect(path, keys=keys)
-    except bp.EncryptionError:
-        print("an error")
-"""
-    for code, survives in ((touch, False), (ours, True)):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (done.returncode == 0) == survives, done.stderr
-    assert done.stdout == "an error\n" * 2
 
 
 def test_published_files_are_read_with_their_keys(parquet_testing_dir: Path) -> None:

@@ -16,7 +16,6 @@ from tests.support.filters_in_memory import (
     FIRST_READ,
     HASHES,
     LARGE,
-    MEDIUM,
     SMALL,
     Chunk,
     Column,
@@ -84,12 +83,6 @@ def test_a_filter_as_small_as_a_gap_is_read_once() -> None:
     assert column.storage.take_reads() == spans(column, [[0, 1, 2]], 0, column.header[0] + 32 * LARGE)
 
 
-def test_the_first_read_ends_before_the_footer() -> None:
-    column = Column([[Chunk(2, slice(0, 1), has_length=False)]])
-    assert column.ask_all(20) == [False]
-    assert column.storage.take_reads() == [(9, column.header[0] + 64)]
-
-
 def test_a_bitset_is_read_whole_if_its_blocks_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block costs half a gap, within which reads are merged, and itself. None is read for a copy here."""
     monkeypatch.setattr(parquet_filters, "_COPIED_BYTES", 0)
@@ -127,19 +120,6 @@ def test_filters_are_read_in_batches() -> None:
     column = Column([[chunk] * 5], merge_gap=33 * LARGE, batch_bytes=2 * 32 * LARGE)
     assert column.ask_all(5_000, 5_010) == [False] * 5
     assert column.storage.take_reads()[1:] == spans(column, [[0, 1], [2, 3], [4]], column.header[0], 32 * LARGE)
-
-
-def test_only_filters_that_are_read_fill_a_batch() -> None:
-    """Neither those in memory nor those that cannot be used."""
-    large = Chunk(LARGE, slice(0, 400), has_length=False)
-    column = Column([[Chunk(128, slice(0, 9)), large, large]], merge_gap=33 * LARGE, batch_bytes=32 * LARGE + 1)
-    assert column.ask_all(5_000, 5_010) == [False] * 3
-    assert column.storage.take_reads()[-1:] == spans(column, [[1, 2]], column.header[1], 32 * LARGE)
-    chunks = [Chunk(LARGE, slice(0), has_length=False), Chunk(MEDIUM + 3, slice(0, 9), has_length=False), large, large]
-    column = Column([chunks], merge_gap=33 * LARGE, batch_bytes=100_000)
-    assert column.ask([0], [20], [30]) == [True]
-    assert column.ask_all(5_000, 5_010) == [True] + [False] * 3
-    assert column.storage.take_reads()[-2:] == spans(column, [[1, 2], [3]], column.header[1], 32 * LARGE)
 
 
 def test_a_filter_is_read_whole_once_its_blocks_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:

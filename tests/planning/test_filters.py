@@ -11,7 +11,7 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import Reads, empty_filters, graft_filters, kept_indexes, set_filter_location, watch_reads
+from tests.support.core import Reads, empty_filters, graft_filters, set_filter_location, watch_reads
 from tests.support.files import filter_offset, write, write_groups
 
 
@@ -35,17 +35,7 @@ def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize(
     "where",
-    [
-        None,
-        "y = 4",
-        "x > 3",
-        "x IS NOT NULL",
-        "x <> 4",
-        "x NOT IN (4, 6)",
-        "NOT x = 4",
-        "NOT (x IN (2, 4))",
-        "x < 9 OR y = 3",
-    ],
+    [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT (x IN (2, 4))", "x < 9 OR y = 3"],
 )
 def test_predicates_without_equality_read_no_filter(where: str | None, tmp_path: Path, reads: Reads) -> None:
     path = large(tmp_path / "x.parquet")
@@ -71,79 +61,6 @@ def test_row_groups_excluded_by_statistics_read_no_filter(tmp_path: Path, reads:
     assert not reads.touching(path, *first)
 
 
-def test_other_columns_read_no_filter(tmp_path: Path, reads: Reads) -> None:
-    values = list(range(0, 4000, 2))
-    path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
-    start, length = filter_offset(path, column=1)
-    plan = bp.plan(path, "b = 1001")
-    assert plan.skipped == {"bloom": 1}
-    assert plan.bloom_bytes_read <= (length or 0)
-    other, other_length = filter_offset(path, column=0)
-    assert not [
-        read
-        for read in reads.touching(path, other, other + (other_length or 0) - 1)
-        if read[0] < start and read != reads.of(path)[0]
-    ]
-
-
-def test_row_group_excluded_by_one_leaf_reads_no_other_filter(tmp_path: Path) -> None:
-    values = list(range(0, 4000, 2))
-    path = write(tmp_path / "x.parquet", {"a": values, "b": values}, ["a", "b"])
-    assert bp.plan(path, "a = 9999 AND b = 1001").bloom_bytes_read == 0
-    assert bp.plan(path, "b = 1001 AND a = 9999").bloom_bytes_read == 0
-    one = bp.plan(path, "a = 1001 AND b = 1003")
-    assert one.skipped == {"bloom": 1}
-    assert one.bloom_bytes_read <= max(filter_offset(path, column=i)[1] or 0 for i in (0, 1))
-
-
-def test_few_values_read_single_blocks(tmp_path: Path, reads: Reads) -> None:
-    path = large(tmp_path / "x.parquet")
-    assert all(end - start > 2**20 for start, end in sections(path))
-    plan = bp.plan(path, "x = 301")
-    assert plan.total == 4
-    assert plan.skipped["bloom"] >= 3
-    assert 4 * 4096 <= plan.bloom_bytes_read <= 4 * (4096 + 32 + 40_000)
-    again = bp.plan(path, "x = 303")
-    assert again.bloom_bytes_read <= 4 * 32 + 8 * 4096  # the headers are cached; one block of each filter is not
-    assert max(size for _, size in reads.of(path)) < 2**18
-
-
-def test_many_values_read_each_bitset_once(tmp_path: Path, reads: Reads) -> None:
-    path = large(tmp_path / "x.parquet")
-    plan = bp.plan(path, bp.In("x", list(range(1, 20_001, 2))))
-    whole = sum(end - start for start, end in sections(path))
-    assert plan.bloom_bytes_read <= whole + 4 * 5000, "the first page of each once more"
-    assert plan.requests <= 1 + 4 + 4
-
-
-def test_adjacent_filters_are_read_in_few_requests(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "x.parquet",
-        {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
-        ["x"],
-        rows_per_group=100,
-    )
-    plan = bp.plan(path, "x = 4001")
-    assert plan.total == 40
-    assert plan.skipped["bloom"] >= 36
-    assert plan.filter_reads.requests < 10
-
-
-def test_warm_plan_makes_no_request(tmp_path: Path, reads: Reads) -> None:
-    path = write(
-        tmp_path / "x.parquet",
-        {"x": np.random.default_rng(0).permutation(np.arange(4000) * 2)},
-        ["x"],
-        rows_per_group=1000,
-    )
-    cold = bp.plan(path, "x = 4001")
-    reads.calls.clear()
-    warm = bp.plan(path, "x = 4001")
-    other = bp.plan(path, "x = 4003")
-    assert (warm.requests, other.requests, reads.of(path)) == (0, 0, [])
-    assert warm.codes.tolist() == cold.codes.tolist()
-
-
 @pytest.mark.parametrize("size", [64, 4096, 2**20])
 def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Small filters come with the first read; large ones are read to the end before they count as empty."""
@@ -160,13 +77,6 @@ def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog:
     with pytest.raises(bp.FormatError, match="no bit"):
         bp.plan(path, "x = 31", on_filter_error="fail")
     assert bp.read_table(path, "x = 30").num_rows == 1
-
-
-def test_large_filter_with_one_bit_is_used(tmp_path: Path) -> None:
-    path = graft_filters(write(tmp_path / "x.parquet", {"x": [10]}, write_statistics=False), 2**20)
-    plan = bp.plan(path, "x = 11")
-    assert (plan.skipped, plan.errors) == ({"bloom": 1}, ())
-    assert bp.plan(path, "x = 10").kept == 1
 
 
 def test_row_group_without_filter_is_kept(tmp_path: Path) -> None:
@@ -222,62 +132,6 @@ def test_filters_before_and_after_row_groups_are_read(tmp_path: Path) -> None:
     assert bp.plan(path, "x = 30").kept == 2
 
 
-def test_large_in_list_is_the_union_of_its_values(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    path = write(tmp_path / "x.parquet", {"x": rng.integers(0, 10**9, 4000)}, ["x"], rows_per_group=40)
-    wanted = rng.integers(0, 10**9, 10_000).tolist()
-    union: set[int] = set()
-    for at in range(0, 10_000, 500):
-        union |= kept_indexes(bp.plan(path, bp.In("x", wanted[at : at + 500])))
-    assert kept_indexes(bp.plan(path, bp.In("x", wanted))) == union
-    some = wanted[:150]
-    singles = set().union(*(kept_indexes(bp.plan(path, bp.Eq("x", value))) for value in some))
-    assert kept_indexes(bp.plan(path, bp.In("x", some))) == singles
-    assert len(singles) < 100
-
-
-@pytest.mark.parametrize("count", [1, 3, 31, 33, 400])
-def test_blocks_and_whole_bitsets_agree(count: int, tmp_path: Path) -> None:
-    """Small filters are asked in memory, large ones block by block or whole."""
-    rng = np.random.default_rng(count)
-    values = rng.integers(0, 10**6, 600)
-    small = write(tmp_path / "small.parquet", {"x": values}, ["x"], rows_per_group=100, write_statistics=False)
-    big = graft_filters(
-        write(tmp_path / "big.parquet", {"x": values}, rows_per_group=100, write_statistics=False), 2**18
-    )
-    present = {int(value): i // 100 for i, value in enumerate(values)}
-    wanted = [*rng.integers(0, 10**6, count).tolist(), int(values[5])]
-    truth = {group for value, group in present.items() if value in wanted}
-    for path in (small, big):
-        kept = kept_indexes(bp.plan(path, bp.In("x", wanted)))
-        assert truth <= kept
-        if count < 30:
-            assert len(kept) <= len(truth) + 2
-
-
-def test_columns_have_separate_filters(tmp_path: Path) -> None:
-    """One hash asked of two columns is answered by the filter of each."""
-    path = write(tmp_path / "x.parquet", {"a": list(range(0, 100, 2)), "b": list(range(1, 101, 2))}, ["a", "b"])
-    assert bp.plan(path, "a = 31").kept == 0
-    assert bp.plan(path, "b = 31").kept == 1
-    assert bp.plan(path, "b = 30").kept == 0
-    assert bp.plan(path, "a = 30").kept == 1
-
-
-@pytest.mark.parametrize("blocks", [1, 3, 127, 128, 129, 1000, 2**15 + 1])
-def test_filters_of_any_size_are_read(blocks: int, tmp_path: Path) -> None:
-    """Sizes need not be powers of two. Some filters just fit in the first read, some just do not."""
-    values = np.random.default_rng(blocks).integers(0, 2**62, 30)
-    path = graft_filters(
-        write(tmp_path / "x.parquet", {"x": values}, rows_per_group=10, write_statistics=False), 32 * blocks
-    )
-    for i, value in enumerate(values.tolist()):
-        assert i // 10 in kept_indexes(bp.plan(path, bp.Eq("x", value)))
-    absent = [int(value) for value in values ^ 1 if value not in values]
-    skipped = sum(bp.plan(path, bp.Eq("x", value)).skipped["bloom"] for value in absent)
-    assert skipped > 0.9 * 3 * len(absent) or blocks < 3
-
-
 @pytest.mark.parametrize("names", ["ab", "ba"], ids=["first", "last"])
 def test_row_groups_without_filters_are_counted(names: str, tmp_path: Path) -> None:
     """Only one of the files has a filter on `x`, and their schemas differ. Statistics skip the file without `z`."""
@@ -303,12 +157,3 @@ def test_stripes_without_filters_are_counted(tmp_path: Path) -> None:
         orc.write_table(table, str(tmp_path / f"{name}.orc"), bloom_filter_columns=bloom)
     plan = bp.plan(tmp_path, "x = 31")
     assert (plan.kept, plan.columns_without_filters()) == (1, {"x": 1})
-
-
-def test_statistics_exclude_a_part_of_or_where_no_filter_is(tmp_path: Path) -> None:
-    """Also while the filters of another file are asked about the same part."""
-    even = list(range(0, 100, 2))
-    write(tmp_path / "1.parquet", {"x": even, "y": even}, ["x", "y"])
-    write(tmp_path / "2.parquet", {"x": [number + 500 for number in even], "y": even}, ["y"])
-    plan = bp.plan(tmp_path, "x = 31 OR y = 33")
-    assert (plan.kept, plan.skipped) == (0, {"bloom": 2})

@@ -13,13 +13,11 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.index.cache import process_cache
-from bloomparquet.planning.parquet import filters, folded_filters
+from bloomparquet.planning.parquet import folded_filters
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.storage.ranges import Ranges
-from tests.support.core import empty_filters
 from tests.support.files import write
-from tests.support.parquet_table import parquet_table
 
 N = 30_000  # values of a file: its filter of 32 KiB is not kept as it is
 LOOKUPS = 40
@@ -63,15 +61,6 @@ def test_a_copy_is_half_full_and_excludes_most_absent_values() -> None:
     assert (excluded[:3] > 0.98).all()
     assert excluded[3] == 0  # one block cannot be folded, and all of its bits are set
     assert copies.cached_bytes == 32 * (32 + 32 + 63 + 1)
-
-
-@pytest.mark.parametrize(("last_byte", "n_blocks"), [(0x0F, 1), (0x1F, 2)])
-def test_exactly_half_of_the_bits_may_be_set(last_byte: int, n_blocks: int) -> None:
-    """Folding two equal blocks gives one of them."""
-    block = b"\x0f" * 31 + bytes([last_byte])
-    bitset = Ranges(np.frombuffer(2 * block, np.uint8), np.array([0]))
-    copies = FoldedFilters.none(1).added(np.array([0]), bitset, np.array([64]))
-    assert copies.cached_bytes == 32 * n_blocks
 
 
 def test_copies_are_asked_for_few_values() -> None:
@@ -139,26 +128,3 @@ def test_copies_survive_other_files_and_not_a_changed_one(tmp_path: Path) -> Non
     many(tmp_path / "1.parquet", 1)
     assert kept_files(tmp_path, 20_003) == ["1", "3"]
     assert kept_files(tmp_path, 20_000) == ["0", "2"]
-
-
-def test_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    process_cache.clear()
-    whole, folded = 256 * 1024, 64 * 1024
-    monkeypatch.setattr(folded_filters, "FOLDED_BYTES", 2 * folded + 100)
-    monkeypatch.setattr(filters, "_COPIED_BYTES", whole + 100)  # one filter for each lookup
-    for i in range(4):
-        write(tmp_path / f"{i}.parquet", {"x": list(range(0, 2 * N, 2))}, {"x": {"ndv": N, "fpp": 1e-7}})
-    plan = bp.plan(tmp_path, "x = 1")
-    read = bytes_of_lookups(tmp_path, range(10_001, 10_001 + 8 * LOOKUPS, 2))
-    copies = parquet_table(plan).cached_columns()[0, 0].filters.facts.folded
-    assert copies.cached_bytes == 2 * folded
-    assert sum(each >= whole for each in read) == 3, "filters without room for a copy are not read whole again"
-    assert read[-1] <= 4 * 32 + 3 * 8192
-
-
-def test_a_filter_without_a_set_bit_is_not_copied(tmp_path: Path) -> None:
-    process_cache.clear()
-    path = empty_filters(many(tmp_path / "x.parquet", 0))
-    for value in range(10_001, 10_001 + 2 * LOOKUPS, 2):
-        assert bp.plan(path, f"x = {value}").kept == 1
-    assert bp.plan(path, bp.In("x", list(range(20_001, 22_001, 2)))).kept == 1

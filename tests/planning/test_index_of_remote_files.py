@@ -66,15 +66,6 @@ def test_times_in_two_units_match_as_after_a_read(
     assert (planned.indexed, planned.kept) == (3 if matches else 2, 1)
 
 
-def test_a_replaced_file_is_not_found(tmp_path: Path) -> None:
-    for number in range(3):
-        write(tmp_path / "data" / f"{number}.parquet", 100 * number, SECOND + 123 * MS)
-    bp.build_index(tmp_path / "data", to=tmp_path / "index", filesystem=REMOTE)
-    write(tmp_path / "data" / "0.parquet", 5000, SECOND + 124 * MS)
-    planned = plan(tmp_path / "data", 5007)
-    assert (planned.indexed, planned.kept) == (2, 1)
-
-
 def test_the_newest_of_two_indexed_versions_is_found(tmp_path: Path) -> None:
     """A refresh keeps a segment that is mostly current, so an index may have two versions of a file."""
     for number in range(3):

@@ -62,11 +62,6 @@ def test_keys_that_lie_in_most_row_groups_ask_all(tmp_path: Path, asked: list[in
     assert asked == [64, GROUPS - 64]
 
 
-def test_few_questions_ask_no_sample(tmp_path: Path, asked: list[int]) -> None:
-    bp.plan(write_keys(tmp_path / "x.parquet", SPREAD), keys(range(GROUPS * ROWS // 4)))
-    assert asked == [GROUPS]
-
-
 def test_the_value_in_the_last_row_group_is_found(tmp_path: Path) -> None:
     """No filter of the sample says maybe: the answer of every filter counts."""
     path = write_keys(tmp_path / "x.parquet", np.arange(GROUPS * ROWS))

@@ -13,9 +13,11 @@ from pyarrow import orc
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.metadata import file_profile
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds
+from bloomparquet.planning.evidence.joined import JoinedFilters, join_bounds
 from bloomparquet.planning.evidence.selection import Selection
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.index import cache, parts
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
@@ -147,7 +149,7 @@ class _Filters:
 
 def test_joined_filters_ask_each_piece_for_its_own_chunks() -> None:
     at = [np.array([3, 0]), np.array([1]), np.array([2, 2, 1])]
-    joined = JoinedFilters([_Filters(4, 0), NoFilters(2), _Filters(3, 2)], at)
+    joined = JoinedFilters([_Filters(4, 0), FilterStore(TiledFilters.none(2)), _Filters(3, 2)], at)
     assert joined.present.tolist() == [True, True, False, True, True, False]
     assert joined.in_index.tolist() == [False, False, False, True, True, False]
     assert {chunk: str(error) for chunk, error in joined.errors.items()} == {1: "chunk 0", 3: "chunk 2", 4: "chunk 2"}

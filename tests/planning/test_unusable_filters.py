@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
-from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.evidence.tiles import TiledFilters
-from bloomparquet.planning.parquet.filters import ExpressionFilters
-from tests.support.filters_in_memory import HASHES, LARGE, MIXED, SMALL, Chunk, Column
+from tests.support.filters_in_memory import LARGE, SMALL, Chunk, Column
 
 
 def test_one_warning_for_each_file(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,14 +81,3 @@ def test_filters_lie_within_the_data(change: Any, why: str | None) -> None:
     assert column.ask_all(0) == [True, True]
     errors: list[BloomParquetError] = [*column.filters.errors.values()]
     assert [why in str(error) for error in errors] == [True] * (why is not None)
-
-
-def test_filters_of_expressions_are_only_in_an_index() -> None:
-    filters = ExpressionFilters(TiledFilters.none(3))
-    column = Column(MIXED)
-    asked = Question(column.storage, np.arange(3), np.zeros(3, int), np.ones(3, int), HASHES, column.count)  # type: ignore[arg-type]
-    assert filters.check(asked)[0].tolist() == [True] * 3
-    for nothing in (filters.present, filters.filled):
-        assert (nothing.tolist(), nothing.dtype) == ([False] * 3, np.bool_)
-    assert filters.errors == {}
-    assert column.storage.reads == []

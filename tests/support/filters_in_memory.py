@@ -116,7 +116,7 @@ class Column:
             filter_facts=FilterFacts.unread(self.offset) if known is None else known,
             ciphers=[CIPHER if chunk.encrypted else None for chunk in self.chunks],
         )  # fmt: skip
-        locations = ChunkLocations(self.storage, "x", self.files, self.file, self.row_group, self.limit)
+        locations = ChunkLocations("x", self.files, self.file, self.row_group, self.limit)
         return ParquetFilters(locations, arrays)
 
     def ask(self, chunks: Sequence[int], first: Sequence[int], last: Sequence[int]) -> list[bool]:

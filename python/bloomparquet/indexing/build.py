@@ -17,12 +17,13 @@ from bloomparquet.indexing.commit import begin_build
 from bloomparquet.indexing.located_index import LocatedIndex, locate_index
 from bloomparquet.indexing.parquet import PARQUET
 from bloomparquet.indexing.segment import (
-    CHANGED,
     MOST_ROW_GROUPS,
     BuildReport,
     EvidenceReader,
     SegmentWriter,
     Target,
+    are_unchanged,
+    why_left_out,
 )
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
@@ -34,9 +35,8 @@ from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, co
 from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.staleness import is_unchanged, wait_for_clock
+from bloomparquet.storage.staleness import is_unchanged, may_be_cached, wait_for_clock
 from bloomparquet.storage.table_formats import OnTableLog
-from bloomparquet.storage.threads import in_threads
 
 SMALL_ROW_GROUPS = MOST_ROW_GROUPS // 8
 MOST_SMALL_SEGMENTS = 8
@@ -167,7 +167,7 @@ def read_index_info(
     _, segment = _find_files(opened, index.dataset.storage, files)
     others = [files[i] for i in np.flatnonzero(segment < 0).tolist()]
     report = BuildReport()
-    outdated, _ = _reader_of(manifest.format).read_files(index.dataset.storage, others, report)
+    outdated, _ = _read_unchanged(index.dataset.storage, others, report, _reader_of(manifest.format))
     return replace(_info(index.target, manifest, report), covered=len(files) - len(others), outdated=len(outdated))
 
 
@@ -203,7 +203,7 @@ def refresh_with(make: Make, index: LocatedIndex) -> IndexInfo:
                 f"{target.directory}/{MANIFEST}: unknown columns ({error}); build the index again"
             ) from error
         kept, new = _kept_segments(target, manifest, dataset)
-        dataset = _with_files(replace(dataset, format=manifest.format), new)
+        dataset = Dataset(dataset.storage, tuple(new), (), ((),) * len(new), format=manifest.format)
         made, report = (
             make(target, dataset, replace(wanted, table=index.dataset.columns)) if new else ([], BuildReport())
         )
@@ -242,10 +242,6 @@ def make_segments(
         done += len(files)
         if progress is not None:
             progress(min(done + len(report.left_out), total), total)
-
-
-def _with_files(dataset: Dataset, files: Sequence[FileInfo]) -> Dataset:
-    return Dataset(dataset.storage, tuple(files), (), ((),) * len(files), format=dataset.format)
 
 
 def _find_format(dataset: Dataset) -> FileFormat:
@@ -306,15 +302,16 @@ def _portions(
 def _read_unchanged(
     storage: Storage, files: Sequence[FileInfo], report: BuildReport, reader: EvidenceReader
 ) -> tuple[list[FileInfo], list[Any]]:
-    """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out."""
+    """The result of ``reader.read_files``. Files that were deleted or replaced since they were listed are left out, and
+    those that may not be cached."""
+    report.left_out.update((file.path, why_left_out(file)) for file in files if not may_be_cached(file))
+    files = list(filter(may_be_cached, files))
     try:
         return reader.read_files(storage, files, report)
     except (FileNotFoundError, FileChangedError):
-        are_same = list(in_threads(storage.threads, partial(is_unchanged, storage), files))
+        are_same = are_unchanged(storage, files, report)
         if all(are_same):
             raise
-    gone = [file for file, is_same in zip(files, are_same, strict=True) if not is_same]
-    report.left_out.update((file.path, CHANGED) for file in gone)
     others = [file for file, is_same in zip(files, are_same, strict=True) if is_same]
     return _read_unchanged(storage, others, report, reader)
 

@@ -42,11 +42,10 @@ from bloomparquet.storage.atomic import (
     require_object_store,
     temporary_name,
 )
-from bloomparquet.storage.files import LocalStorage, ReadCount, Storage
+from bloomparquet.storage.files import LocalStorage, ReadCount
 from bloomparquet.storage.locks import locked
 
 _LOCK = ".building"
-_ATTEMPTS = 10  # to create a directory that other processes remove when they find it empty
 _ABANDONED_SECONDS = 24 * 3600.0  # no build takes that long to write a segment and to commit it
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -187,41 +186,23 @@ def _locked_directory(target: Target) -> Iterator[None]:
     if not isinstance(target.storage, LocalStorage):
         yield
         return
-    lock = f"{target.directory}/{_LOCK}"
-    directory = os.path.dirname(lock)
-    is_ours = os.path.basename(directory) == DIRECTORY
+    directory = target.directory
+    is_ours = os.path.basename(directory) == DIRECTORY or not os.path.isdir(directory)
+    os.makedirs(directory, exist_ok=True)
     try:
         with ExitStack() as stack:
-            for attempt in range(_ATTEMPTS):
-                is_ours |= _make_directory(target.storage, directory)
-                try:
-                    stack.enter_context(locked(target.storage, lock))
-                    break
-                except FileBusyError as error:
-                    raise FileBusyError(
-                        f"{target.directory}: another process is building, refreshing or dropping this index; wait "
-                        "until it is done"
-                    ) from error
-                except FileNotFoundError:  # another process has removed the empty directory
-                    if attempt == _ATTEMPTS - 1:
-                        raise
+            try:
+                stack.enter_context(locked(target.storage, f"{directory}/{_LOCK}"))
+            except (FileBusyError, FileNotFoundError) as error:  # or it has removed the empty directory
+                raise FileBusyError(
+                    f"{directory}: another process is building, refreshing or dropping this index; wait until it is "
+                    "done"
+                ) from error
             yield
     finally:
         if is_ours:
             with suppress(OSError):  # it is not empty
                 os.rmdir(directory)
-
-
-def _make_directory(storage: Storage, directory: str) -> bool:
-    """Create a local directory and its parents. Returns False if it exists."""
-    storage.make_parents(directory)
-    try:
-        os.mkdir(directory)
-    except OSError:
-        if not os.path.isdir(directory):
-            raise
-        return False
-    return True
 
 
 def _is_segment(name: str) -> bool:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bloomparquet.indexing.columns import FilterToMake
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.planning.evidence.bit_slices import SliceLayout, transpose
-from bloomparquet.planning.evidence.section_file import NewTile
+from bloomparquet.planning.evidence.section_file import NewTile, Section
+from bloomparquet.planning.evidence.stored_arrays import tile_arrays
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
@@ -54,8 +55,9 @@ class FilterSet:
         size = hash_functions, bits.nbytes
         self._by_size.setdefault(size, []).append((chunk, bits.view(np.uint8).reshape(-1)))
 
-    def tiles(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[str, NewTile]]:
-        """The tile of each chunk, -1 for none; its position there; and the tiles by their names in the file."""
+    def tiles(self, name: str, expression: str = "") -> tuple[Section, dict[str, NewTile]]:
+        """The arrays that say where the filters are, those of the column or of an `expression`; and the tiles by their
+        names in the file, which begin with `name`."""
         tile, at = np.full(self._chunks, -1, np.int32), np.zeros(self._chunks, np.int32)
         tiles = {}
         for number, ((hash_functions, _), filters) in enumerate(sorted(self._by_size.items())):
@@ -65,14 +67,13 @@ class FilterSet:
             filters.clear()
             layout = SliceLayout(len(matrix), matrix.shape[1] * 8)
             tiles[f"{name}/{number}/{hash_functions}"] = NewTile(layout, partial(transpose, matrix))
-        return tile, at, tiles
+        return tile_arrays(expression, tile, at, list(tiles)), tiles
 
 
 def stored_filters(table: RowGroups, chunks: PartChunks, reads: ReadCount) -> Filters:
     """The usable filters in the files, by chunk. An unusable filter is left to plans, which report it."""
-    for some, bitsets in chunks.filters.read_all(table.storage, reads):
-        for chunk, bits in zip(some, bitsets, strict=True):
-            yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
+    for chunk, bits in chunks.filters.read_all(table.storage, reads):
+        yield chunk, SplitBlockBloomFilter(bits.view("<u4").reshape(-1, 8))
 
 
 def made_filters(

@@ -78,23 +78,15 @@ def _locate_elsewhere(dataset: Dataset, to: str, paths: Sequence[str]) -> Locate
         directory = os.path.abspath(directory)
     recorded_root = absolute_directory(dataset.root) if isinstance(dataset.storage, LocalStorage) else dataset.root
     if storage.key == dataset.storage.key:
-        spell = _spellings if isinstance(storage, LocalStorage) else _as_it_is
+        # Also without symbolic links.
+        spellings = (os.path.abspath, os.path.realpath) if isinstance(storage, LocalStorage) else (str,)
         for root in (recorded_root, *paths):
-            if any(_is_among(below, above) for below in spell(directory) for above in spell(root)):
+            if any(_is_among(below(directory), above(root)) for below in spellings for above in spellings):
                 raise OptionError(
                     f"to is {to!r}, which is inside the data at {root}: the files of the index would be read as "
                     "data; expected a directory elsewhere, or a name that begins with _"
                 )
     return LocatedIndex(dataset, Target(storage, directory.rstrip("/"), dataset.root), recorded_root)
-
-
-def _spellings(directory: str) -> set[str]:
-    """The absolute path of a local directory, and its path without symbolic links."""
-    return {os.path.abspath(directory), os.path.realpath(directory)}
-
-
-def _as_it_is(directory: str) -> set[str]:
-    return {directory}
 
 
 def _is_among(directory: str, root: str) -> bool:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from bloomparquet.errors import first_line, unless_error
 from bloomparquet.indexing.columns import IndexColumns
 from bloomparquet.indexing.filters import FOLDED_FPP, FilterSet
-from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room, why_left_out
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
 from bloomparquet.orc.writer_quirks import why_filters_unusable
 from bloomparquet.planning.evidence.section_file import NewTile, Section
-from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.orc.filters import never_filled
 from bloomparquet.planning.orc.open import read_stripes
@@ -25,7 +25,6 @@ from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.names import dotted_name
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.staleness import may_be_cached
 
 _STRIPES_AT_ONCE = 16  # bounds the memory that streams of filters take, which may be compressed well
 _DIVISORS = (2, 3, 5, 7, 11, 13)
@@ -34,16 +33,7 @@ _DIVISORS = (2, 3, 5, 7, 11, 13)
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> tuple[list[FileInfo], list[Tail]]:
     opened = read_stripes(storage, files, report.reads)
     report.left_out.update((file.path, first_line(error)) for file, error in opened.errors.items())
-    kept: list[FileInfo] = []
-    tails: list[Tail] = []
-    read = opened.table.files
-    for file, tail in zip(read, opened.table.tails, strict=True):
-        if may_be_cached(file):
-            kept.append(file)
-            tails.append(tail)
-        else:
-            report.left_out[file.path] = why_left_out(file)
-    return kept, tails
+    return list(opened.table.files), list(opened.table.tails)
 
 
 def _row_groups(tail: Tail) -> int:
@@ -88,9 +78,8 @@ def _column(
     filters = FilterSet(len(at))
     for row_group, bloom in _filters(table, profile, leaf, footers, reads):
         filters.add_bits(int(np.searchsorted(at, row_group)), _folded(bloom), bloom.k)
-    tile, position, made = filters.tiles(name)
-    section = column_section(stripes, column.statistics.take(at))
-    return {**section, **tile_arrays("", tile, position, list(made))}, made
+    arrays, made = filters.tiles(name)
+    return {**column_section(stripes, column.statistics.take(at)), **arrays}, made
 
 
 def _filters(

@@ -11,26 +11,21 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError, first_line
 from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filters
-from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room, why_left_out
+from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.planning.evidence.section_file import NewTile
-from bloomparquet.planning.evidence.stored_arrays import column_name, tile_arrays
+from bloomparquet.planning.evidence.stored_arrays import column_name
 from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section
 from bloomparquet.storage.files import FileInfo, Storage
-from bloomparquet.storage.staleness import may_be_cached
 
 
 def _read_files(
     storage: Storage, files: Sequence[FileInfo], report: BuildReport
 ) -> tuple[list[FileInfo], list[Footer]]:
-    """The `files` that can be indexed, and their footers.
-
-    `report` notes the others: encrypted files, whose evidence must not be stored in clear, and files that cannot be
-    read.
-    """
+    """The `files` that can be indexed, and their footers. `report` notes the others."""
     undecryptable: dict[FileInfo, BloomParquetError] = {}
     footers = read_footers(storage, files, report.reads, keys=None, left_out={}, undecryptable=undecryptable)
     kept: list[FileInfo] = []
@@ -42,8 +37,6 @@ def _read_files(
             report.left_out[file.path] = "no Parquet file, or its footer is damaged"
         elif footer.crypto is not None:
             report.left_out[file.path] = "encrypted: its filters must not be stored in clear"
-        elif not may_be_cached(file):
-            report.left_out[file.path] = why_left_out(file)
         else:
             kept.append(file)
             kept_footers.append(footer)
@@ -82,8 +75,8 @@ def _contents(
                 into.add(chunk, bloom)
         section: dict[str, NDArray[Any]] = dict(column_section(chunks))
         for expression, each in filters.items():
-            tile, at, made = each.tiles(f"{name}/{expression}")
-            section |= tile_arrays(expression, tile, at, list(made))
+            arrays, made = each.tiles(f"{name}/{expression}", expression)
+            section |= arrays
             tiles |= made
         sections[name] = section
     return SegmentContents(sections, tiles, len(files), len(table))

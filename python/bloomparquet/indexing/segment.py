@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,11 +15,11 @@ from bloomparquet.planning.index.manifest import WRITER, SegmentEntry, new_segme
 from bloomparquet.storage.atomic import replacing
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.staleness import is_unchanged, may_be_cached
+from bloomparquet.storage.threads import in_threads
 
 MOST_ROW_GROUPS = 8192
 MOST_FILTER_BYTES = 512 << 20
 """A segment's filters are in memory while it is made."""
-_BATCH_BYTES = 1 << 20
 CHANGED = "changed while it was read"
 _NO_TIME = "it has no modification time after 1970, by which plans would know that it did not change"
 
@@ -128,9 +128,10 @@ class SegmentWriter:
                 if len(files) == 1:
                     self.report.left_out[files[0].path] = first_line(error)
                     return None
+                are_same = are_unchanged(self.storage, files, self.report)
                 good = [
                     is_same and self._is_sound(file, footer)
-                    for file, footer, is_same in zip(files, footers, self._are_unchanged(files), strict=True)
+                    for file, footer, is_same in zip(files, footers, are_same, strict=True)
                 ]
                 if all(good):
                     raise
@@ -139,13 +140,6 @@ class SegmentWriter:
             files = [file for file, is_good in zip(files, good, strict=True) if is_good]
             footers = [footer for footer, is_good in zip(footers, good, strict=True) if is_good]
         return None
-
-    def _are_unchanged(self, files: Sequence[FileInfo]) -> list[bool]:
-        """For each of `files`, whether it did not change since it was listed. The report notes the others."""
-        unchanged = [may_be_cached(file) and is_unchanged(self.storage, file) for file in files]
-        changed = [file for file, is_same in zip(files, unchanged, strict=True) if not is_same]
-        self.report.left_out.update((file.path, why_left_out(file)) for file in changed)
-        return unchanged
 
     def _is_sound(self, file: FileInfo, footer: Any) -> bool:
         """Whether the evidence of one file can be read. If not, the report notes the error."""
@@ -163,23 +157,22 @@ def _write_file(target: Target, contents: SegmentContents) -> SegmentEntry:
     path = f"{target.directory}/{name}"
     target.storage.make_parents(path)
     with replacing(target.storage, path) as output:
-        for batch in _batches(pieces):
-            output.write(batch)
+        for piece in pieces:
+            output.write(piece)
         output.commit()
     return SegmentEntry(name, size, contents.files, contents.row_groups, start_bytes)
 
 
-def _batches(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Join small `pieces`: each write is a system call."""
-    small: list[bytes | memoryview] = []
-    size = 0
-    for piece in pieces:
-        if size + len(piece) > _BATCH_BYTES and small:
-            yield b"".join(small)
-            small, size = [], 0
-        small.append(piece)
-        size += len(piece)
-    yield b"".join(small)
+def are_unchanged(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> list[bool]:
+    """For each of `files`, whether it did not change since it was listed. The report notes the others."""
+
+    def check(file: FileInfo) -> bool:
+        return may_be_cached(file) and is_unchanged(storage, file)
+
+    unchanged = list(in_threads(storage.threads, check, files))
+    changed = [file for file, is_same in zip(files, unchanged, strict=True) if not is_same]
+    report.left_out.update((file.path, why_left_out(file)) for file in changed)
+    return unchanged
 
 
 def why_left_out(file: FileInfo) -> str:

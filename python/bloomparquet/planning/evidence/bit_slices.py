@@ -1,18 +1,15 @@
 """Bloom filters of many row groups, transposed: one slice of bits for each bit of the filters.
 
-Bit i of slice s is bit s of filter i. A value that sets k bits asks k slices, whatever the number of row groups: the
-AND of the slices is the answer for all of them. So a plan over n row groups reads k n / 8 bytes that lie together,
-instead of one block in each of n files.
+Bit i of slice s is bit s of filter i. A value that sets k bits asks k slices: their AND is the answer of all filters.
 
 All filters of a tile have the same number of bits. Its layout in a file:
 
     rows of 256 slices each, one row for each block of a split-block filter:
         256 slices of `slice_bytes`, then a checksum of 8 bytes for each unit of `slices_per_unit` slices
 
-A unit is the least that is read: one slice, or several small ones together. Its checksum is a sum of 64-bit words, each
-times an odd number of its own, modulo 2^64. So a change of any one word is always noticed, and numpy checks many units
-at once, where a call of a library for each would take most of the time. A number of the file and the unit's position
-are part of the sum: a unit of another file, or of another place, does not pass.
+A unit is one slice, or several small ones together. Its checksum is a sum of 64-bit words, each times an odd number of
+its own, modulo 2^64: a change of any one word is noticed, and numpy checks many units at once. The seed of the file and
+the unit's position are part of the sum: a unit of another file, or of another place, does not pass.
 
 Sources: BIGSI (Bradley et al., 2019) and COBS (Bingmann et al., 2019), which index documents by bit-sliced filters of
 a few sizes.
@@ -23,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError, Records
 from bloomparquet.storage.files import ReadCount
 
 SLICES_PER_ROW = 256
@@ -41,18 +38,6 @@ _MASKS = tuple(
     (np.uint64(shift), np.uint64(mask))
     for shift, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
 )
-
-Bits = NDArray[np.uint8]
-
-
-class Records(Protocol):
-    """Part of a file: records of one size, side by side. `threads`: how many reads at a time are worthwhile."""
-
-    @property
-    def threads(self) -> int: ...
-
-    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
-        """An array of shape (m, bytes) that has the records `numbers`, and where each of them is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +84,6 @@ class SliceLayout:
         return self.rows * self.row_bytes
 
 
-class DamagedSliceError(Exception):
-    """A checksum of a tile does not match."""
-
-
 @dataclass(frozen=True, slots=True)
 class BitSlices:
     """A tile that can be asked. `seed`: the seed of its file. `records`: its rows."""
@@ -115,7 +96,7 @@ class BitSlices:
         """Ask which filters have all bits of each value. ``positions`` (values, k) are the bits that each value sets.
 
         Yields some of the values as a slice, and their answers: shape (values, bytes), one bit for each filter, which
-        :meth:`unpack` turns into booleans. Raises :class:`DamagedSliceError`.
+        :meth:`unpack` turns into booleans. Raises :class:`DamagedFileError`.
         """
         step = max(1, _BATCH_BYTES // (positions.shape[1] * self.layout.slices_per_unit * self.layout.slice_bytes))
         for first in range(0, len(positions), step):
@@ -144,7 +125,7 @@ class BitSlices:
         stored = np.ascontiguousarray(checksums[at, unit]).view("<u8")[..., 0]
         numbers = row * (SLICES_PER_ROW // per_unit) + unit
         if not np.array_equal(_checksums(units, numbers, self.seed), stored):
-            raise DamagedSliceError
+            raise DamagedFileError("its checksum does not match")
         if per_unit == 1:
             return units
         slices = units.reshape(*units.shape[:-1], per_unit, size)
@@ -202,20 +183,13 @@ def _checksums(units: Bits, numbers: NDArray[np.int64], seed: int) -> NDArray[np
     """The checksum of each unit: ``units`` (…, bytes) with ``numbers`` (…), their positions in the tile."""
     words = np.ascontiguousarray(units).view("<u8")
     start = numbers.astype(np.uint64) * _ROUND + np.uint64(seed)
-    sums: NDArray[np.uint64] = words.reshape(-1, words.shape[-1]) @ _weights(words.shape[-1])
+    sums: NDArray[np.uint64] = words.reshape(-1, words.shape[-1]) @ _weights()[: words.shape[-1]]
     sums += ((start ^ (start >> np.uint64(29))) * _ROUND).reshape(-1)
     return sums.reshape(numbers.shape)
 
 
-def _weights(count: int) -> NDArray[np.uint64]:
-    """`count` odd numbers, always the same."""
-    if count > _MOST_WORDS:
-        raise ValueError(f"a unit of {count} words; expected at most {_MOST_WORDS}")
-    return _all_weights()[:count]
-
-
 @cache
-def _all_weights() -> NDArray[np.uint64]:
+def _weights() -> NDArray[np.uint64]:
     """Splitmix64 (Steele, Lea, Flood, 2014) of 1, 2, …, made odd."""
     z = np.arange(1, _MOST_WORDS + 1, dtype=np.uint64) * _ROUND
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

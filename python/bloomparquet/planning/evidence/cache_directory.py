@@ -32,6 +32,8 @@ _UNFINISHED = ".unfinished-"
 _UNFINISHED_NAME = re.compile(r"\.unfinished-\d+-[0-9a-f]{16}")
 _ABANDONED_SECONDS = 600.0  # no writer takes that long
 
+_warned: set[Path] = set()
+
 
 def default_directory() -> Path:
     """``$XDG_CACHE_HOME/bloomparquet``, or ``~/.cache/bloomparquet``."""
@@ -65,17 +67,6 @@ def open_cache_file(path: Path) -> SectionFile:
     return SectionFile(source, str(code_fingerprint()), level=logging.INFO)
 
 
-@contextmanager
-def errors_logged(disk: CacheDirectory, warned: set[Path]) -> Iterator[None]:
-    """Log an ``OSError`` of the cache instead of raising it, once for each directory: `warned` collects them."""
-    try:
-        yield
-    except OSError as error:
-        if disk.directory not in warned:
-            warned.add(disk.directory)
-            log.warning("%s: the planner's cache cannot read or write its files here: %s", disk.directory, error)
-
-
 class CacheDirectory:
     """Cache files in the directory ``bloomparquet-cache`` of `parent`, together at most `max_bytes`.
 
@@ -84,6 +75,16 @@ class CacheDirectory:
 
     def __init__(self, parent: Path, max_bytes: int) -> None:
         self.directory, self.max_bytes = parent / _OWN, max_bytes
+
+    @contextmanager
+    def errors_logged(self) -> Iterator[None]:
+        """Log an ``OSError`` of the cache instead of raising it, once for each directory."""
+        try:
+            yield
+        except OSError as error:
+            if self.directory not in _warned:
+                _warned.add(self.directory)
+                log.warning("%s: the planner's cache cannot read or write its files here: %s", self.directory, error)
 
     def path(self, name: str) -> Path:
         return self.directory / (name + _SUFFIX)
@@ -110,13 +111,6 @@ class CacheDirectory:
             raise
         return True
 
-    def remove(self, path: Path) -> bool:
-        """Remove `path` if it is a cache file. Returns whether it is one."""
-        is_ours = path.name.endswith(_SUFFIX) and _has_magic(path, len(MAGIC))
-        if is_ours:
-            path.unlink(missing_ok=True)
-        return is_ours
-
     def evict(self, room: int = 0, except_for: Path | None = None) -> None:
         """Remove the least recently used files until `room` more bytes fit, and unfinished files of killed writers.
 
@@ -131,7 +125,8 @@ class CacheDirectory:
         for _, size, path in sorted(files):
             if total <= self.max_bytes:
                 return
-            if self.remove(path) or not os.path.lexists(path):  # another process may have been faster
+            if _has_magic(path, len(MAGIC)):
+                path.unlink(missing_ok=True)
                 total -= size
 
     def _scan(self, suffix: str) -> list[tuple[int, int, Path]]:

@@ -1,13 +1,8 @@
-"""The base of the filter stores of Parquet and ORC: the Bloom filters of one column over many row groups.
-
-A store reads as little as a question needs, caches it up to a bound, and warns once for each file with an unusable
-filter.
-"""
+"""The Bloom filters of one column over many row groups: those in an index, and the base of those in files."""
 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -30,14 +25,9 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
-class FilterStore(ABC):
-    """The filters of n chunks. Safe to use from several threads.
-
-    `filled` (n,): whether the chunk is known to hold a value that is not null. `tiled`: the filters that are in an
-    index; they are not read from the files.
-    """
-
-    filled: Booleans
+class FilterStore:
+    """The filters of n chunks that are in an index, `tiled`. Subclasses read other filters from the files: as little as
+    a question needs, kept up to a bound. Safe to use from several threads."""
 
     def __init__(self, tiled: TiledFilters) -> None:
         self.tiled = tiled
@@ -54,11 +44,13 @@ class FilterStore(ABC):
         """Whether each chunk has its filter in an index."""
         return self.tiled.tile >= 0
 
-    def check(self, question: Question) -> tuple[Booleans, int]:
-        """One answer per chunk of `question`, and the number of unusable filters.
+    @property
+    def present(self) -> Booleans:
+        """Whether each chunk has a filter, as far as is known without reading."""
+        return self.in_index
 
-        False is a proof that the chunk holds none of the values. A chunk without a usable filter answers True.
-        """
+    def check(self, question: Question) -> tuple[Booleans, int]:
+        """See :class:`bloomparquet.planning.evidence.interface.ChunkFilters`."""
         with self._lock:
             answers, others = np.ones(len(question.chunks), np.bool_), np.arange(len(question.chunks))
             if self.tiled.tiles:
@@ -79,14 +71,14 @@ class FilterStore(ABC):
         """Whether each chunk of `question` is known to hold none of its values, without a read."""
         return np.zeros(len(question.chunks), np.bool_)
 
-    @abstractmethod
     def _load(self, question: Question) -> Iterator[Integers]:
         """Load the filters that `question` needs, in batches of bounded size. Yields positions in `question` whose
         filters can be probed now. A batch may be dropped when the next one is requested."""
+        return iter(())
 
-    @abstractmethod
     def _probe(self, question: Question) -> Booleans:
         """One answer per chunk of `question`. All their filters are loaded."""
+        raise AssertionError("no filter was loaded")
 
     def _warn(self, path: str, error: BloomParquetError) -> None:
         """Log the first error of each file."""

@@ -10,11 +10,8 @@ Unit = Literal["row group", "stripe"]
 
 
 class FileFormat(Enum):
-    """A file format, by the name that Spark gives it.
-
-    :func:`bloomparquet.planning.open.open_table` chooses it, once for each data set. Every table carries it as
-    ``table.format``, and whatever depends on the format is looked up by it.
-    """
+    """A file format, by the name that Spark gives it. :func:`bloomparquet.planning.open.open_table` chooses it once for
+    each data set."""
 
     PARQUET = "parquet"
     ORC = "orc"

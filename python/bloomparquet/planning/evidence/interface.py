@@ -1,8 +1,7 @@
 """The interface of a file format to plans: a table of units, and evidence about their columns.
 
 A unit is what a scan reads or skips as a whole: a Parquet row group or an ORC stripe. A row range is what evidence
-excludes: a unit, or one of the row groups within an ORC stripe. A table holds one array for each property of all units,
-so that a plan over thousands of units is a few numpy operations in either format.
+excludes: a unit, or one of the row groups within an ORC stripe. A table has one array for each property of all units.
 """
 
 from __future__ import annotations
@@ -46,10 +45,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts about n column chunks, shape (n,), negative if unknown. `values` includes nulls.
-
-    All fields are stored in segments, and joined. A field is None where its format or an older segment lacks it. Those
-    of Parquet have the names of :class:`bloomparquet.parquet.metadata.chunk_fields.ChunkColumns`.
+    """Counts about n column chunks, shape (n,), negative if unknown; None if the format or the segment lacks them.
+    `values` includes nulls. Fields have the names of :class:`bloomparquet.parquet.metadata.chunk_fields.ChunkColumns`.
     """
 
     nulls: NDArray[np.int64]
@@ -99,27 +96,19 @@ class Chunks(Protocol):
 
     @property
     def shown_as_stored(self) -> NDArray[np.bool_]:
-        """Whether readers show the values of each chunk as they are stored; False if that is not known.
-
-        A column may be too narrow for its stored values. Then evidence about these proves nothing.
-        """
+        """Whether readers show the values of each chunk as they are stored: a column may be too narrow for them."""
 
     @property
     def has_order(self) -> bool:
         """Whether min/max of this type can prove anything: all writers order its values in one way."""
 
     def expression_filters(self, case: Case) -> ChunkFilters | None:
-        """The Bloom filters of ``lower(column)`` or ``upper(column)``; None if no chunk has one.
-
-        The filter of a chunk holds the hash of each of its values after the letters A to Z or a to z were mapped. A
-        chunk that holds a value outside ASCII has no filter: what such a value is mapped to depends on the reader.
-        """
+        """The Bloom filters of ``lower(column)`` or ``upper(column)``; None if no chunk has one. A chunk that holds a
+        value outside ASCII has none: what it is mapped to depends on the reader."""
 
     def encode(self, values: Sequence[Any], timezone: str | None) -> Encoded | None:
         """The literals of an equality or IN as this column stores them; None if that is unknown for one of them.
-
-        Raises PlanError for a literal of the wrong type.
-        """
+        Raises PlanError for a literal of the wrong type."""
 
     def point(self, value: Any, timezone: str | None, *, upwards: bool) -> Point | None:
         """The position of a literal in the order of the bounds; None if it is unknown. `upwards`: whether the predicate
@@ -193,11 +182,8 @@ class Table(Units, Protocol):
 
 
 class ReadAmount(NamedTuple):
-    """How much this process has read for a table. By it, the cache decides whether to store the table again.
-
-    `columns`: the number of columns that were read. `evidence`: what was read about columns, as a part of all that is
-    `known`. Each format measures evidence in its own way; only the share matters.
-    """
+    """How much this process has read for a table: the number of columns, and what was read about them, as a part of
+    all that is `known`, in a measure of the format's own. By it, the cache decides whether to store the table again."""
 
     columns: int
     evidence: int

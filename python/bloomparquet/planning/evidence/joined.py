@@ -1,4 +1,4 @@
-"""Joins evidence of several tables about one column: arrays are copied once, filters stay where they are."""
+"""Joins evidence of several tables about one column."""
 
 from __future__ import annotations
 
@@ -19,17 +19,6 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 _ARRAYS = ("lower", "upper", "known")
-
-
-class NoFilters:
-    """The filters of n chunks that have none."""
-
-    def __init__(self, n: int) -> None:
-        self.present = self.in_index = np.zeros(n, np.bool_)
-        self.errors: dict[int, BloomParquetError] = {}
-
-    def check(self, question: Question) -> tuple[Booleans, int]:
-        return np.ones(len(question.chunks), np.bool_), 0
 
 
 class JoinedFilters:

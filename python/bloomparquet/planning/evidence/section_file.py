@@ -1,9 +1,8 @@
 """Files of named arrays, used only if their checksums match: cache files and the segments of an index.
 
 A file holds *sections*, groups of arrays that are used together, and *tiles* (:mod:`.bit_slices`). Each section has its
-own checksum, so that a reader checks and reads only what it needs; a tile has one for each of its parts. Large local
-files are mapped into memory, others are read in ranges. A file that another version of its writer wrote counts as
-absent; it is not an error.
+own checksum, so that a reader reads only what it needs; a tile has one for each of its units. A file that another
+version of its writer wrote counts as absent.
 
     magic (8 bytes) | format (u32) | size of the table of contents (u32) | XXH3 of it and of the 16 bytes before (u64)
     table of contents: JSON {
@@ -31,8 +30,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.planning.evidence.bit_slices import Bits, BitSlices, SliceLayout
-from bloomparquet.planning.evidence.section_source import DamagedFileError, Source
+from bloomparquet.planning.evidence.bit_slices import BitSlices, SliceLayout
+from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError, Source
 from bloomparquet.storage.files import ReadCount
 
 log = logging.getLogger("bloomparquet.index")

@@ -7,14 +7,12 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import nullcontext
-from io import FileIO
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.planning.evidence.bit_slices import Bits, Records
 from bloomparquet.storage.descriptors import open_untrusted
 from bloomparquet.storage.exact_reads import fill_views
 from bloomparquet.storage.files import NEVER_CHANGES_NS, ArrowStorage, FileInfo, ReadCount, Storage
@@ -27,8 +25,21 @@ _FIRST_OPEN_READ = 16 * 1024
 _RESIDENT_BYTES = 32 * 1024 * 1024  # of records of one remote file
 
 
+Bits = NDArray[np.uint8]
+
+
 class DamagedFileError(Exception):
     """A file is damaged, or another version of its writer wrote it. It is used as if it were not there."""
+
+
+class Records(Protocol):
+    """Part of a file: records of one size, side by side. `threads`: how many reads at a time are worthwhile."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
+        """An array of shape (m, bytes) that has the records `numbers`, and where each of them is in it."""
 
 
 class Source(Protocol):
@@ -47,27 +58,28 @@ class Source(Protocol):
         """`count` records from `offset` on."""
 
 
-def _open_regular(path: str) -> tuple[FileIO, int]:
-    """The regular file at `path`, open, and its size. Raises :class:`DamagedFileError` for anything else."""
-    file = open_untrusted(path)
-    try:
-        status = os.fstat(file.fileno())
+class _LocalSource:
+    """A local file that is open."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self._file = path, open_untrusted(path)
+        status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             raise DamagedFileError(f"{path}: not a file of sections")
-    except BaseException:
-        file.close()
-        raise
-    return file, status.st_size
+        self.size, self.owner = status.st_size, status.st_uid
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
 
-class MappedSource:
+class MappedSource(_LocalSource):
     """A local file, mapped into memory. The process ends if the file shrinks while its bytes are used."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        file, self.size = _open_regular(path)
-        with file:
-            self._map = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+        super().__init__(path)
+        with self._file:
+            self._map = mmap.mmap(self._file.fileno(), self.size, access=mmap.ACCESS_READ)
 
     def read_start(self, reads: ReadCount) -> memoryview:
         return memoryview(self._map)
@@ -79,22 +91,8 @@ class MappedSource:
         return _RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
 
 
-class OpenSource:
+class OpenSource(_LocalSource):
     """A local file that stays open, and is copied into memory. It may shrink, or be replaced, at any time."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file, self.size = _open_regular(path)
-        self._descriptor = self._file.fileno()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
-
-    @property
-    def owner(self) -> int:
-        """The user whose file it is."""
-        return os.fstat(self._descriptor).st_uid
 
     def read_start(self, reads: ReadCount) -> memoryview:
         return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
@@ -102,7 +100,7 @@ class OpenSource:
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         pieces, at = list[bytes](), offset
         while at < offset + size:
-            piece = os.pread(self._descriptor, offset + size - at, at)
+            piece = os.pread(self._file.fileno(), offset + size - at, at)
             if not piece:
                 raise DamagedFileError(f"{self.path}: it was truncated while it was read")
             pieces.append(piece)
@@ -128,13 +126,14 @@ class StoredSource:
     """A file on a storage, read in ranges. `start_bytes`: how much the first read gives, 0 if unknown."""
 
     def __init__(self, storage: Storage, path: str, size: int, start_bytes: int = 0) -> None:
-        self.path, self.size = path, size
-        self._start_bytes = min(start_bytes or _FIRST_READ, size)
-        self._start = memoryview(b"")
-        self._file = _StoredFile(storage, FileInfo(path, size, NEVER_CHANGES_NS))
+        self.path, self.size, self.threads = path, size, storage.threads
+        # Where a file must be opened, each time would be a request.
+        self._storage: Storage = storage if isinstance(storage, HostStorage) else _OpenFile(storage)
+        self._file = FileInfo(path, size, NEVER_CHANGES_NS)
+        self._start_bytes, self._start = min(start_bytes or _FIRST_READ, size), memoryview(b"")
 
     def read_start(self, reads: ReadCount) -> memoryview:
-        self._start = self._file.read(0, self._start_bytes, reads)
+        self._start = self.read(0, self._start_bytes, reads)
         return self._start
 
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
@@ -142,28 +141,15 @@ class StoredSource:
             raise DamagedFileError(f"{self.path}: bytes {offset} to {offset + size} lie beyond its end at {self.size}")
         if offset + size <= len(self._start):
             return self._start[offset : offset + size]
-        return self._file.read(offset, size, reads)
-
-    def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _StoredRecords(self._file, offset, record_bytes)
-
-
-class _StoredFile:
-    """A file on a storage."""
-
-    def __init__(self, storage: Storage, file: FileInfo) -> None:
-        # Where a file must be opened, each time would be a request.
-        self._storage: Storage = storage if isinstance(storage, HostStorage) else _OpenFile(storage)
-        self._file, self.threads = file, storage.threads
-
-    def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
-        """`size` bytes of the file from `offset` on. May raise ``OSError`` and FormatError."""
         return self.read_all(np.array([offset]), np.array([size]), reads).buffer.data
 
     def read_all(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], reads: ReadCount) -> Ranges:
         if isinstance(self._storage, _OpenFile):
-            self._storage.open(self._file.path, reads)
+            self._storage.open(self.path, reads)
         return read_ranges(self._storage, [self._file], np.zeros_like(offsets), offsets, sizes, reads)
+
+    def records(self, offset: int, record_bytes: int, count: int) -> Records:
+        return _StoredRecords(self, offset, record_bytes)
 
 
 class _OpenFile(ArrowStorage):
@@ -189,9 +175,8 @@ class _OpenFile(ArrowStorage):
 class _StoredRecords:
     """Records of a remote file. Those that were asked last stay in memory."""
 
-    def __init__(self, file: _StoredFile, offset: int, record_bytes: int) -> None:
-        self._file, self._offset, self._bytes = file, offset, record_bytes
-        self.threads = file.threads
+    def __init__(self, file: StoredSource, offset: int, record_bytes: int) -> None:
+        self._file, self._offset, self._bytes, self.threads = file, offset, record_bytes, file.threads
         self._resident: dict[int, Bits] = {}
         self._lock = new_lock()
 

@@ -1,8 +1,5 @@
-"""A table of files that lie in several parts. A part is a table too: of files that were read together, or of a segment.
-
-What is read is kept by the parts, for every selection of their files. A selection joins their evidence about a column
-when a plan asks for it.
-"""
+"""A selection: a table of files that lie in several parts. A part is a table too: of files that were read together, or
+of a segment. Parts keep what is read; a selection joins their evidence about a column when a plan asks for it."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.evidence.interface import Chunks, RowGroupsOfStripes, RowRanges, Table
-from bloomparquet.planning.evidence.positions import positions_of
+from bloomparquet.planning.evidence.interface import Chunks, ReadAmount, RowGroupsOfStripes, RowRanges, Table
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.names import dotted_name, fold
 from bloomparquet.storage.files import FileInfo, ReadCount
@@ -26,31 +23,35 @@ Integers = NDArray[np.int64]
 Item = TypeVar("Item")
 
 
-class FileArrays(Protocol):
-    """Per file of a part, shape (files,): `counts`, the number of units; `profile`, an index into the profiles."""
-
-    @property
-    def counts(self) -> Integers: ...
-    @property
-    def profile(self) -> Integers: ...
-
-
 class Part(Table, Protocol):
-    """A table that keeps what is read of its files. `first` (files + 1,): the first unit of each file, and the end.
+    """A table that keeps what is read of its files. Files of two parts whose `profiles` are equal have one schema and
+    one writer.
 
-    Files of two parts whose `profiles` are equal have one schema and one writer.
+    `arrays` has two per file: `counts`, the number of units, and `profile`, an index into the profiles. `first`
+    (files + 1,): the first unit of each file, and the end. `cached_bytes`: the approximate size in memory.
+    `is_storable`: whether the part may be written to the disk.
     """
+
+    keys: Keys | None
+    files: Sequence[FileInfo]
+    indexed: int
 
     def chunks_of(self, profile: int, leaf: LeafColumn, units: Integers, reads: ReadCount) -> Chunks:
         """The chunks of `leaf` in `units`, whose files have this profile; perhaps also those of other units. Reads
         nothing of the files of other units, which may be gone."""
 
     @property
-    def arrays(self) -> FileArrays: ...
+    def arrays(self) -> Any: ...
     @property
     def first(self) -> Integers: ...
     @property
     def profiles(self) -> Sequence[Any]: ...
+    @property
+    def cached_bytes(self) -> int: ...
+    @property
+    def is_storable(self) -> bool: ...
+    @property
+    def read_amount(self) -> ReadAmount: ...
 
     def mixed_columns(self, schemas: Sequence[FileSchema]) -> frozenset[str] | None:
         """The columns, by folded names, that files with these schemas store in two ways which no reader joins. None if
@@ -252,6 +253,12 @@ class _JoinedRowGroups(JoinedRanges):
         super().__init__(joined, stripes._profiles, stripes.storage.threads)
         self.stripe_index = np.concatenate([here[within.position] for within, here in pieces])
         self.position, self.file = position[self.stripe_index], stripes.file[self.stripe_index]
+
+
+def positions_of(first: Integers, counts: Integers) -> Integers:
+    """The concatenation of ``range(first[i], first[i] + counts[i])`` for every i."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _profiles_of(parts: Sequence[Part], part: Integers, profile: Integers) -> list[list[tuple[int, int]]]:

@@ -1,9 +1,8 @@
 """Decisions about leaf predicates by min, max and null counts.
 
 Verdicts answer, for n row groups at once: might the leaf be TRUE for a row of this row group? False is a proof.
-Bounds may be wider than the values, because writers truncate long strings. They are never narrower, with one exception:
-bounds of floats ignore NaN, which Spark orders above every number. So they prove nothing about >, >=, <> and NOT IN,
-unless a count says that there is no NaN.
+Bounds may be wider than the values, never narrower, with one exception: bounds of floats ignore NaN, which Spark orders
+above every number. So they prove nothing about >, >=, <> and NOT IN, unless a count says that there is no NaN.
 """
 
 from __future__ import annotations
@@ -84,10 +83,7 @@ def may_hold_nan(chunks: Chunks) -> Verdicts:
 
 def judge_leaf(leaf: Predicate, chunks: Chunks, timezone: str | None) -> tuple[Codes, Candidates | None]:
     """The evidence that excludes each of n `chunks`, shape (n,); and the candidates for their filters if `leaf` is an
-    equality.
-
-    Raises :class:`bloomparquet.errors.PlanError` for a literal of the wrong type.
-    """
+    equality. Raises PlanError for a literal of the wrong type."""
     verdicts, candidates = judge_bounds(leaf, chunks, timezone)
     return np.where(judge_nulls(leaf, chunks), np.where(verdicts, np.uint8(0), _BOUNDS), _NULLS), candidates
 
@@ -135,10 +131,8 @@ def _case_candidates(leaf: CaseIn, chunks: Chunks, timezone: str | None) -> Cand
     """The candidates for the filters of ``lower(column)`` or ``upper(column)``: all values, or None unless all of them
     are ASCII.
 
-    Bounds of the column prove nothing about the mapped values. The filters hold what the ASCII letters are mapped to,
-    on which all readers agree, also under a Turkish locale. They say nothing about other letters, even for an ASCII
-    value: the Kelvin sign (U+212A) in lower case is k, and the dotless i (U+0131) in upper case is I. That is why a
-    chunk that holds a value outside ASCII has no filter, and is kept.
+    Bounds of the column prove nothing about the mapped values. Readers agree on ASCII letters only, and others may be
+    mapped to ASCII: the Kelvin sign in lower case is k. So a chunk with a value outside ASCII has no filter.
     """
     encoded, filters = chunks.encode(leaf.values, timezone), chunks.expression_filters(leaf.case)
     if filters is None or encoded is None or encoded.hashes is None or not all(map(_is_ascii, leaf.values)):

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError
-from bloomparquet.planning.evidence.bit_slices import BitSlices, DamagedSliceError
+from bloomparquet.planning.evidence.bit_slices import BitSlices
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.evidence.section_file import SectionFile
+from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
+from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.threads import in_threads
 
@@ -46,16 +47,12 @@ class TiledFilters:
 
     def replaced(self, chunks: NDArray[np.int64], other: TiledFilters) -> TiledFilters:
         """A copy in which chunk ``chunks[i]`` has filter i of `other`."""
-        numbers = {id(tile): number for number, tile in enumerate(self.tiles)}
-        added = [tile for tile in other.tiles if id(tile) not in numbers]
-        numbers |= {id(tile): len(self.tiles) + i for i, tile in enumerate(added)}
-        translation = np.array([*(numbers[id(tile)] for tile in other.tiles), -1], np.int32)  # -1 stays -1
         tile, at = self.tile.copy(), self.at.copy()
-        tile[chunks], at[chunks] = translation[other.tile], other.at
-        return TiledFilters(tile, at, (*self.tiles, *added))
+        tile[chunks], at[chunks] = np.where(other.tile < 0, -1, other.tile + len(self.tiles)), other.at
+        return TiledFilters(tile, at, (*self.tiles, *other.tiles))
 
     def without(self, number: int) -> TiledFilters:
-        """A copy without the filters of one tile."""
+        """A copy without the filters of one tile: plans read those in the files."""
         return TiledFilters(np.where(self.tile == number, np.int32(-1), self.tile), self.at, self.tiles)
 
     def ask(self, question: Question, answers: NDArray[np.bool_]) -> TiledFilters:
@@ -71,10 +68,9 @@ class TiledFilters:
                 continue
             try:
                 answers[some] = self._ask_tile(tile, question.about(some))
-            except (DamagedSliceError, FormatError, OSError) as error:
-                reason = f" ({error})" if str(error) else ", its checksum does not match"
-                tile.file.warn(f"a part of the index cannot be used{reason}; the filters in the data files are read")
-                tile.damaged = isinstance(error, DamagedSliceError)
+            except UNUSABLE as error:
+                tile.file.warn(f"a part of the index cannot be used ({error}); the filters in the data files are read")
+                tile.damaged = isinstance(error, DamagedFileError)
                 usable = usable.without(number)
         return usable
 

@@ -1,14 +1,12 @@
 """Keeps what plans have read for later plans: parts in the memory of this process, and segments in a directory.
 
-A part has the files that were read together, or those of a segment, with the columns and filters that queries have
-loaded in it. A plan selects its files from the parts in memory, then from segments of its data set, and reads only the
-footers of the other files, as a new part. The identity of a file is its :class:`FileInfo`, so a replaced file is read
-again. What is read is compared with the listing before it is kept, so it is true of that version of the file for good.
+A plan selects its files from the parts in memory, then from segments of its data set, and reads only the footers of the
+other files, as a new part. The identity of a file is its :class:`FileInfo`. What is read is compared with the listing
+before it is kept, so it is true of that version of the file for good.
 
-A segment has the file format of an index's segments, but holds only what plans read, and no tiles. Each is complete in
-itself, and its name says which data set it belongs to. So the directory needs no manifest, and any of its files may
-vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk errors never fail a plan:
-the cache then works as if it had no directory. Data of encrypted files stays in memory, apart for each set of keys.
+A segment has the file format of an index's segments, but holds only what plans read. Its name says which data set it
+belongs to, and any may vanish at any time. Planning never writes to the disk; :meth:`PlanCache.persist` does. Disk
+errors never fail a plan. Data of encrypted files stays in memory, apart for each set of keys.
 """
 
 from __future__ import annotations
@@ -30,15 +28,13 @@ from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.cache_directory import (
     CacheDirectory,
     code_fingerprint,
-    errors_logged,
     open_cache_file,
 )
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.index_parts import opened_indexes
 from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.parts import Kept, PartKind, PartT, ReadFiles, Search
+from bloomparquet.planning.index.parts import Kept, PartKind, PartT, ReadFiles, Search, forget_opened, open_index
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import clear_in_children, new_lock
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock
@@ -65,10 +61,8 @@ class _Selected:
 
 
 class PlanCache:
-    """A cache of parts of any format. Safe to use from several threads.
-
-    It is bounded by `memory_bytes` and by the number of parts. The parts of the last plan stay, whatever their size.
-    """
+    """A cache of parts of any format, bounded by `memory_bytes` and by their number; those of the last plan stay in any
+    case. Safe to use from several threads."""
 
     def __init__(self, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -76,16 +70,12 @@ class PlanCache:
         self._selections: list[_Selected] = []  # likewise; without an index
         self._with_index: WeakKeyDictionary[OpenIndex, list[_Selected]] = WeakKeyDictionary()  # its files stay open
         self._disk: CacheDirectory | None = None
-        self._warned: set[Path] = set()
         self._lock = new_lock()
         self._persisting = new_lock()
         clear_in_children(self)  # parts have locks of their own
 
     def on_disk(self, directory: str | os.PathLike[str], max_bytes: int) -> PlanCache:
-        """A cache that shares this one's memory, and keeps up to `max_bytes` of segments in `directory`.
-
-        Only plans that use the new cache are stored there. With 0 as `max_bytes`, nothing is.
-        """
+        """A cache that shares this one's memory, and keeps up to `max_bytes` of its segments in `directory`."""
         cache = copy(self)
         usable = max_bytes > 0 and code_fingerprint() is not None
         cache._disk = CacheDirectory(Path(directory), max_bytes) if usable else None
@@ -102,11 +92,7 @@ class PlanCache:
         index: OpenIndex | None = None,
     ) -> PartT | Selection:
         """The table of `files`: of those in `index` from there, of those that are kept, and of the others, which are
-        read.
-
-        Data that was read with keys is given only to readers with equal keys. A part reads through its own storage, so
-        storages with different credentials have parts of their own; they share what is on disk.
-        """
+        read. Readers with other keys, or with other credentials of a storage, have parts of their own."""
         scope = kind.format, storage.access, keys
         with self._lock:
             selections = self._selections if index is None else self._with_index.setdefault(index, [])
@@ -117,8 +103,8 @@ class PlanCache:
                 return table
         search, kept = Search[PartT](files), list[Kept[PartT]]()
         if index is not None:
-            indexed = opened_indexes.open(kind, index, storage, keys, reads)
-            search.take(indexed.parts, *indexed.find(files))
+            indexed = open_index(kind, index, storage, keys, reads)
+            search.take(indexed.parts, *indexed.positions.find(files))
         with self._lock:
             in_memory = [each for each in reversed(self._parts) if each.scope == scope]
         disk = self._disk if _is_shareable(storage, files, keys) else None
@@ -128,7 +114,7 @@ class PlanCache:
             for each in search.search(self._segments(kind, scope, disk, storage, files, keys, stored)):
                 kept.append(each)
                 for path in each.segments:
-                    with errors_logged(disk, self._warned), suppress(FileNotFoundError):
+                    with disk.errors_logged(), suppress(FileNotFoundError):
                         os.utime(path)  # the least recently used segments are removed first
         kept = search.drop_small(kept)
         if len(search.missing) or not files:
@@ -150,7 +136,7 @@ class PlanCache:
             for kept in parts:
                 if kept.is_worth_storing(disk.directory):
                     self._store(disk, kept)
-            with errors_logged(disk, self._warned):
+            with disk.errors_logged():
                 disk.evict()
 
     def forget(self, is_read_by: Callable[[Storage], bool]) -> None:
@@ -163,7 +149,7 @@ class PlanCache:
             for path in chain.from_iterable(each.segments for each in dropped):
                 with suppress(OSError):
                     path.unlink()
-        opened_indexes.clear()
+        forget_opened()
 
     def clear(self) -> None:
         """Drop everything from memory."""
@@ -171,25 +157,26 @@ class PlanCache:
             self._parts.clear()
             self._selections.clear()
             self._with_index.clear()
+        forget_opened()
 
     def _use(self, selections: list[_Selected], selected: _Selected) -> None:
         """Mark one of `selections` and its parts as the last used ones."""
         selections.remove(selected)
         selections.append(selected)
-        is_measured = False
-        for kept in selected.kept:
-            self._parts.remove(kept)
-            self._parts.append(kept)
-            self._mark(kept)
-            is_measured |= kept.uses % _MEASURED_EVERY == 0
-        if is_measured:
+        self._mark(selected.kept)
+        if any(kept.uses % _MEASURED_EVERY == 0 for kept in selected.kept):
             self._evict(selected.kept)
 
-    def _mark(self, kept: Kept[Any]) -> None:
-        kept.uses += 1
+    def _mark(self, used: Sequence[Kept[Any]]) -> None:
+        """Mark parts as the last used ones, and as those of the directory of this cache."""
         disk = self._disk
-        if disk is not None and disk.directory not in kept.stored and kept.part.is_storable:
-            kept.stored[disk.directory] = None
+        for kept in used:
+            if kept in self._parts:
+                self._parts.remove(kept)
+            self._parts.append(kept)
+            kept.uses += 1
+            if disk is not None and disk.directory not in kept.stored and kept.part.is_storable:
+                kept.stored[disk.directory] = None
 
     def _read(
         self,
@@ -215,11 +202,7 @@ class PlanCache:
     def _keep(self, selections: list[_Selected], selected: _Selected, *, are_all: bool) -> None:
         """Keep a selection and its parts. It is not kept if it lacks files, which the next plan must report again, or
         if a part of it may not be kept."""
-        for kept in selected.kept:
-            if kept in self._parts:
-                self._parts.remove(kept)
-            self._parts.append(kept)
-            self._mark(kept)
+        self._mark(selected.kept)
         table = selected.table
         parts = table.parts if isinstance(table, Selection) else [table]
         known = {id(kept.part) for kept in selected.kept}
@@ -256,12 +239,12 @@ class PlanCache:
     ) -> Iterator[Kept[PartT]]:
         """The segments of the data set that `files` belong to, except the `known` ones; last used first."""
         paths: list[Path] = []
-        with errors_logged(disk, self._warned):
+        with disk.errors_logged():
             paths = disk.latest(segment_prefix(kind.format, storage, files), _SEARCHED_SEGMENTS)
         for path in paths:
             if path in known:
                 continue
-            with errors_logged(disk, self._warned), suppress(FileNotFoundError):
+            with disk.errors_logged(), suppress(FileNotFoundError):
                 try:
                     part = kind.read_segment(open_cache_file(path), storage, "", ReadCount())
                     assert isinstance(part.files, StoredFiles)
@@ -277,7 +260,7 @@ class PlanCache:
         part = kept.part
         amount = part.read_amount
         listing = Listing(part.storage, part.files)
-        with errors_logged(disk, self._warned):
+        with disk.errors_logged():
             path = disk.path(segment_prefix(kept.kind.format, part.storage, part.files) + listing.digest)
             if listing.storable and disk.write(path, kept.kind.to_sections(part, listing)):
                 kept.segments.add(path)

@@ -37,11 +37,8 @@ class FilePositions:
         self._position = np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)])
 
     def find(self, files: Sequence[FileInfo]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The segment of each file, -1 if it is in none as it is now, and its position there.
-
-        A file without a modification time is in none: it could be replaced by one of the same size without notice. Of a
-        file that never changes, only the size is compared.
-        """
+        """The segment of each file, -1 if it is in none as it is now, and its position there. A file without a
+        modification time is in none: it could be replaced by one of the same size without notice."""
         if not files or not len(self._segment):
             return np.full(len(files), -1), np.zeros(len(files), np.int64)
         # zip(*files) would make as many objects as there are files, which start the garbage collector.

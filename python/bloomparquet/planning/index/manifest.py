@@ -19,11 +19,10 @@ from typing import Any
 
 import xxhash
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import LimitError
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
-from bloomparquet.storage.ranges import read_extents
 
 DIRECTORY = "_bloomparquet_index"
 """The directory of an index beside its data. Spark and pyarrow ignore names that begin with ``_``."""
@@ -33,8 +32,6 @@ VERSION = 1
 """Raise it with every change of what segments hold or mean: an index of another version counts as absent."""
 WRITER = f"index {VERSION}"
 _MOST_BYTES = 1 << 30
-_ATTEMPTS = 10  # to read a manifest that other processes replace
-
 
 _SEGMENT_NAME = re.compile(rf"_[0-9a-f]{{16}}-[0-9a-f]{{8}}\{SEGMENT_SUFFIX}")
 
@@ -125,30 +122,16 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
     On a remote storage, this takes two requests, or one if there is no manifest.
     """
     path = f"{directory}/{MANIFEST}"
-    if isinstance(storage, LocalStorage):
-        return _read_local(storage, directory, path, reads, _ATTEMPTS)
     reads.requests += 1
     try:
         content = storage.read_whole(path, _MOST_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    reads.requests += 1
+    except LimitError as error:
+        raise DamagedFileError(str(error)) from error
+    reads.requests += not isinstance(storage, LocalStorage)
     reads.bytes += len(content)
     return Manifest.from_bytes(path, content)
-
-
-def _read_local(storage: LocalStorage, directory: str, path: str, reads: ReadCount, attempts: int) -> Manifest | None:
-    file = stat_manifest(storage, directory)
-    if file is None:
-        return None
-    try:
-        (raw,) = read_extents(storage, file, [(0, file.size)], reads)
-        return Manifest.from_bytes(path, bytes(raw))
-    except (DamagedFileError, FormatError, FileNotFoundError):
-        # Another process may have replaced it since its size was asked for: then it is not damaged.
-        if attempts == 0 or stat_manifest(storage, directory) == file:
-            raise
-    return _read_local(storage, directory, path, reads, attempts - 1)
 
 
 def stat_manifest(storage: LocalStorage, directory: str) -> FileInfo | None:

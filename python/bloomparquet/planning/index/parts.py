@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +15,13 @@ from numpy.typing import NDArray
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
-from bloomparquet.planning.evidence.section_file import Section, SectionFile
+from bloomparquet.planning.evidence.section_file import UNUSABLE, Section, SectionFile
 from bloomparquet.planning.evidence.selection import Part, Selection
 from bloomparquet.planning.index.file_positions import FilePositions
 from bloomparquet.planning.index.listing import Listing, StoredFiles
-from bloomparquet.storage.files import FileInfo, ReadCount, Storage
-from bloomparquet.storage.forks import lazy_property
+from bloomparquet.planning.index.lookup import OpenIndex
+from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
+from bloomparquet.storage.forks import lazy_property, new_lock
 
 # A plan takes its files from at most so many parts; of more, it reads the files of the smaller ones again, as one part.
 MOST_PARTS, _LARGEST_PARTS = 16, 8
@@ -27,26 +30,12 @@ MOST_PARTS, _LARGEST_PARTS = 16, 8
 _ALWAYS_REWRITTEN_BYTES = 1024 * 1024
 _REWRITE_GROWTH = 1 / 8
 
+log = logging.getLogger("bloomparquet.index")
+
 Integers = NDArray[np.int64]
 
 
-class KeptPart(Part, Protocol):
-    """A part that the cache can keep. `cached_bytes`: its approximate size in memory. `is_storable`: whether it may be
-    written to the disk."""
-
-    keys: Keys | None
-    files: Sequence[FileInfo]
-    indexed: int
-
-    @property
-    def cached_bytes(self) -> int: ...
-    @property
-    def is_storable(self) -> bool: ...
-    @property
-    def read_amount(self) -> ReadAmount: ...
-
-
-PartT = TypeVar("PartT", bound=KeptPart)
+PartT = TypeVar("PartT", bound=Part)
 ReadFiles = Callable[[Sequence[FileInfo]], PartT]
 """Reads files as a part. It may have fewer files: damaged ones may be left out."""
 
@@ -62,6 +51,51 @@ class PartKind(Generic[PartT]):
     format: FileFormat
     read_segment: Callable[[SectionFile, Storage, str, ReadCount], PartT]
     to_sections: Callable[[PartT, Listing], dict[str, Section]]
+
+
+class IndexParts(Generic[PartT]):
+    """The segments of an index as `parts`. The number of a file's segment in `positions` is that of its part."""
+
+    def __init__(
+        self, kind: PartKind[PartT], index: OpenIndex, storage: Storage, keys: Keys | None, reads: ReadCount
+    ) -> None:
+        self.parts: list[PartT] = []
+        listings = []
+        for file in index.open_segments(reads):
+            try:
+                part = kind.read_segment(file, storage, index.root, reads)
+            except UNUSABLE as error:
+                log.warning("%s; the files of this part of the index are read without it", error)
+                continue
+            assert isinstance(part.files, StoredFiles)
+            part.keys, part.indexed = keys, len(part.files)
+            self.parts.append(part)
+            listings.append(part.files.arrays)
+        self.positions = FilePositions(listings, index.root, times_are_rounded=not isinstance(storage, LocalStorage))
+
+
+_opened: WeakKeyDictionary[OpenIndex, dict[Keys | None, IndexParts[Any]]] = WeakKeyDictionary()
+"""Each index is opened once, for all caches of the process."""
+_lock = new_lock()
+
+
+def open_index(
+    kind: PartKind[PartT], index: OpenIndex, storage: Storage, keys: Keys | None, reads: ReadCount
+) -> IndexParts[PartT]:
+    """The parts of an index, apart for each set of keys."""
+    with _lock:
+        known = _opened.setdefault(index, {}).get(keys)
+    if known is None:
+        opened = IndexParts(kind, index, storage, keys, reads)
+        with _lock:
+            known = _opened.setdefault(index, {}).setdefault(keys, opened)
+    return known
+
+
+def forget_opened() -> None:
+    """Open every index again."""
+    with _lock:
+        _opened.clear()
 
 
 @dataclass(eq=False)
@@ -155,9 +189,7 @@ class Search(Generic[PartT]):
         read as one part."""
         if len(kept) <= MOST_PARTS:
             return list(kept)
-        counts = np.bincount(self.part[self.part >= 0], minlength=len(self.parts))
-        numbers = {id(part): i for i, part in enumerate(self.parts)}
-        by_size = sorted(kept, key=lambda each: -int(counts[numbers[id(each.part)]]))
-        small = [numbers[id(each.part)] for each in by_size[_LARGEST_PARTS:]]
+        by_size = sorted(kept, key=lambda each: -np.count_nonzero(self.part == self.parts.index(each.part)))
+        small = [self.parts.index(each.part) for each in by_size[_LARGEST_PARTS:]]
         self.part[np.isin(self.part, small)] = -1
         return by_size[:_LARGEST_PARTS]

@@ -21,11 +21,12 @@ from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_statistics
 from bloomparquet.orc.writer_quirks import may_misplace_values, why_filters_unusable
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
-from bloomparquet.planning.evidence.joined import NoFilters
-from bloomparquet.planning.evidence.positions import positions_of
+from bloomparquet.planning.evidence.selection import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
@@ -139,7 +140,8 @@ class Stripes:
             {i: of_file[file] for i, file in enumerate(self.file[units].tolist()) if file in of_file} if of_file else {}
         )
         zones, orc_type = self.zones(profile, leaf, units, reads), self.type_of(profile, leaf)
-        return OrcChunks.of(leaf, orc_type, units, statistics, self.rows[units], zones, NoFilters(len(units)), errors)
+        filters = FilterStore(TiledFilters.none(len(units)))
+        return OrcChunks.of(leaf, orc_type, units, statistics, self.rows[units], zones, filters, errors)
 
     def prefetch_footers(self, stripes: NDArray[np.int64], reads: ReadCount) -> None:
         """Read the footers of `stripes` in one round of requests, unless a segment has what is in them."""

@@ -13,7 +13,7 @@ from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filter_facts import FilterFacts
 from bloomparquet.query.ordering import Bounds
-from bloomparquet.storage.files import FileInfo, Storage
+from bloomparquet.storage.files import FileInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,9 @@ class ColumnArrays:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLocations:
-    """The locations of n chunks of `column` on `storage`.
+    """The locations of n chunks of `column`: chunk i is in row group ``row_group[i]`` of ``files[file[i]]``. Its footer
+    begins at ``limit[i]``."""
 
-    Chunk i is in row group ``row_group[i]`` of ``files[file[i]]``. Its filter ends before ``limit[i]``, where the
-    footer of the file begins.
-    """
-
-    storage: Storage
     column: str
     files: Sequence[FileInfo]
     file: NDArray[np.int64]

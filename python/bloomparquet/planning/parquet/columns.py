@@ -18,8 +18,10 @@ from bloomparquet.parquet.values.encoding import (
     narrow_range,
     parquet_family,
 )
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.interface import ChunkFilters, Counts
-from bloomparquet.planning.evidence.joined import JoinedFilters, NoFilters, join_bounds, join_counts
+from bloomparquet.planning.evidence.joined import JoinedFilters, join_bounds, join_counts
+from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
@@ -44,13 +46,11 @@ class ColumnChunks:
     filters: ChunkFilters
     expressions: Mapping[str, ChunkFilters]
 
+    why_filters_unusable = ""  # each filter of a Parquet file names its hash function
+
     @property
     def family(self) -> Family:
         return parquet_family(self.leaf.node)
-
-    @property
-    def why_filters_unusable(self) -> str:
-        return ""  # each filter of a Parquet file names its hash function
 
     @property
     def has_order(self) -> bool:
@@ -92,8 +92,9 @@ class ColumnChunks:
         members: NDArray[np.int64],
     ) -> ColumnChunks:
         """See :class:`bloomparquet.planning.evidence.interface.Chunks`."""
+        none = [FilterStore(TiledFilters.none(len(piece.members))) for piece in pieces]
         expressions = {
-            name: JoinedFilters([piece.expressions.get(name, NoFilters(len(piece.members))) for piece in pieces], at)
+            name: JoinedFilters([each.expressions.get(name, no) for each, no in zip(pieces, none, strict=True)], at)
             for name in sorted({name for piece in pieces for name in piece.expressions})
         }
         return ColumnChunks(

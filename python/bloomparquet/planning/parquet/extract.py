@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 
 import numpy as np
 
@@ -33,24 +33,23 @@ def extract_column(
     columns, is_read = read_column(footers, leaf.index)
     first = np.concatenate(([0], np.cumsum([len(footer.rows) for footer in footers], dtype=np.int64)))
     unread = np.unique(np.searchsorted(first, np.flatnonzero(~is_read), side="right") - 1).tolist()
-    encrypted = _EncryptedChunks()
+    ciphers, errors = dict[int, ChunkCipher](), dict[int, EncryptionError]()
     refusals = prefetch_keys(keys, [footers[i] for i in unread], leaf.index)
     for i, refused in zip(unread, refusals, strict=True):
-        encrypted.read(paths[i], footers[i], leaf, int(first[i]), refused, columns)
+        of_file = _read_chunks(paths[i], footers[i], leaf, int(first[i]), refused, columns)
+        ciphers |= of_file[0]
+        errors |= of_file[1]
     values, nulls, offset = columns.values, columns.nulls, columns.bloom_offset
     nulls[(nulls > values) | (nulls < 0)] = _UNKNOWN
     filled = (values > nulls) & ((nulls >= 0) | (leaf.node.repetition == "REQUIRED" and len(leaf.path) == 1))
-    bounds = bounds_of(leaf, profile.traits, columns)
-    filter_facts = FilterFacts.unread(offset, encrypted.errors)
-    ciphers = [encrypted.ciphers.get(i) for i in range(len(values))] if encrypted.ciphers else None
     return ColumnArrays(
-        bounds=bounds,
+        bounds=bounds_of(leaf, profile.traits, columns),
         counts=Counts(*(getattr(columns, each.name) for each in fields(Counts))),
         offset=offset,
         length=columns.bloom_length,
         filled=filled,
-        filter_facts=filter_facts,
-        ciphers=ciphers,
+        filter_facts=FilterFacts.unread(offset, errors),
+        ciphers=[ciphers.get(i) for i in range(len(values))] if ciphers else None,
     )
 
 
@@ -59,37 +58,24 @@ def footer_error(path: str, error: FormatError) -> FormatError:
     return FormatError(f"{path}: the footer is damaged: {error}")
 
 
-@dataclass(slots=True)
-class _EncryptedChunks:
-    """The encrypted chunks of a column: by chunk, the `ciphers` of those that were decrypted, and the `errors` of the
-    others."""
-
-    ciphers: dict[int, ChunkCipher] = field(default_factory=dict)
-    errors: dict[int, EncryptionError] = field(default_factory=dict)
-
-    def read(
-        self,
-        path: str,
-        footer: Footer,
-        leaf: LeafColumn,
-        first: int,
-        refused: KeyRetrievalError | None,
-        columns: ChunkColumns,
-    ) -> None:
-        """Read the chunks of one file, one after the other, into `columns` from `first` on. A key that was `refused` is
-        not requested again."""
-        for i in range(len(footer.rows)):
-            fields, cipher = NO_FIELDS, None
-            try:
-                if refused is not None:
-                    raise refused
-                fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
-            except EncryptionError as error:
-                refused = error if isinstance(error, KeyRetrievalError) else None
-                chunk = f"{path}: {footer.chunk_name(i, leaf.index)}"
-                self.errors[first + i] = type(error)(f"{chunk}: {error}")
-            except FormatError as error:
-                raise footer_error(path, error) from error
-            columns.put(first + i, fields)
-            if cipher is not None:
-                self.ciphers[first + i] = cipher
+def _read_chunks(
+    path: str, footer: Footer, leaf: LeafColumn, first: int, refused: KeyRetrievalError | None, columns: ChunkColumns
+) -> tuple[dict[int, ChunkCipher], dict[int, EncryptionError]]:
+    """Read the chunks of one file, one after the other, into `columns` from `first` on. A key that was `refused` is not
+    requested again. Returns, by chunk, the ciphers of encrypted chunks, and the errors of those that stay encrypted."""
+    ciphers, errors = dict[int, ChunkCipher](), dict[int, EncryptionError]()
+    for i in range(len(footer.rows)):
+        fields, cipher = NO_FIELDS, None
+        try:
+            if refused is not None:
+                raise refused
+            fields, cipher = footer.read_chunk_with_cipher(i, leaf.index)
+        except EncryptionError as error:
+            refused = error if isinstance(error, KeyRetrievalError) else None
+            errors[first + i] = type(error)(f"{path}: {footer.chunk_name(i, leaf.index)}: {error}")
+        except FormatError as error:
+            raise footer_error(path, error) from error
+        columns.put(first + i, fields)
+        if cipher is not None:
+            ciphers[first + i] = cipher
+    return ciphers, errors

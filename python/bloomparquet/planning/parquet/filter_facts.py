@@ -42,21 +42,12 @@ class FilterFacts:
     def unread(cls, offset: NDArray[np.int64], errors: Mapping[int, BloomParquetError] | None = None) -> FilterFacts:
         """Filters of which nothing was read. `offset`: where each begins, as the footer says; -1 if there is none.
         `errors`: by chunk, why its metadata cannot be read."""
-        zeros, none = np.zeros(len(offset), np.int64), np.zeros(len(offset), np.bool_)
+        n = len(offset)
+        zeros, none = np.zeros(n, np.int64), np.zeros(n, np.bool_)
         state = np.where(offset < 0, NO_FILTER, UNREAD).astype(np.int8)
         state[list(errors or ())] = UNUSABLE
-        no_blocks = np.zeros((0, 8), np.uint32)
-        return cls(
-            state,
-            zeros,
-            zeros,
-            none,
-            zeros - 1,
-            no_blocks,
-            errors or {},
-            TiledFilters.none(len(offset)),
-            FoldedFilters.none(len(offset)),
-        )
+        blocks, tiled, folded = np.zeros((0, 8), np.uint32), TiledFilters.none(n), FoldedFilters.none(n)
+        return cls(state, zeros, zeros, none, zeros - 1, blocks, errors or {}, tiled, folded)
 
     @property
     def is_unread(self) -> bool:

@@ -1,10 +1,8 @@
 """The Bloom filters of one Parquet column over many row groups: read as little as a question needs, and asked.
 
-A lookup needs one 32-byte block for each value and row group, and once the header, which says where the blocks are. The
-first read of a filter takes the header and, if it is small, the whole bitset. Later reads take single blocks. If a
-query asks for so many blocks that their reads would touch, the bitset is read whole. It is also read whole if all
-lookups together have asked for so many blocks: then a folded copy of it is kept, which answers most of the later
-lookups. Headers and small bitsets are kept too.
+The first read of a filter takes the header and, if it is small, the whole bitset; both are kept. Later reads take
+single blocks. A bitset is read whole if a query asks for so many blocks that their reads would touch, or if all lookups
+together have done so: then a folded copy of it is kept, which answers most of the later lookups.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter,
 from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.planning.evidence.filter_store import RESIDENT_BYTES, FilterStore, check_in_rounds, pairs
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, READY, UNREAD, UNUSABLE, FilterFacts
 from bloomparquet.storage.files import ReadCount, Storage
@@ -108,30 +105,23 @@ class ParquetFilters(FilterStore):
             self._read_headers(storage, np.flatnonzero(self._facts.state == UNREAD), count)
             return int(self._facts.num_bytes[self._facts.state == READY].sum())
 
-    def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
-        """The bitsets of all chunks whose filter can be used, some chunks at a time. Filters without a set bit are left
-        out: they need the whole column to be judged."""
+    def read_all(self, storage: Storage, count: ReadCount) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Each chunk whose filter can be used, and its bitset. Filters without a set bit are left out: they need the
+        whole column to be judged."""
         self.measure(storage, count)
         facts = self._facts  # no lock: an interrupted caller may keep this generator, for example in a traceback
-        resident = np.flatnonzero((facts.state == READY) & (facts.resident_at >= 0))
-        others = np.flatnonzero((facts.state == READY) & (facts.resident_at < 0))
-        yield self._with_bits(
-            resident, facts.resident.view(np.uint8).reshape(-1), facts.resident_at[resident] * BYTES_PER_BLOCK
-        )
+        ready, is_resident = np.flatnonzero(facts.state == READY), facts.resident_at[facts.state == READY] >= 0
+        others = ready[~is_resident]
         batch = np.cumsum(facts.num_bytes[others]) // storage.batch_bytes
-        for some in np.split(others, np.flatnonzero(np.diff(batch)) + 1) if len(others) else ():
+        for some in (ready[is_resident], *np.split(others, np.flatnonzero(np.diff(batch)) + 1)):
+            if not len(some):
+                continue
             with self._lock:
                 buffer, starts = self._bitsets(storage, some, count)
-            yield self._with_bits(some, buffer, starts)
-
-    def _with_bits(
-        self, chunks: NDArray[np.int64], buffer: NDArray[np.uint8], starts: NDArray[np.int64]
-    ) -> tuple[list[int], list[NDArray[np.uint8]]]:
-        """The `chunks` whose bitset has a set bit, and these bitsets. Bitset i begins at ``starts[i]`` of `buffer`."""
-        extents = zip(chunks.tolist(), starts.tolist(), self._facts.num_bytes[chunks].tolist(), strict=True)
-        bitsets = {chunk: buffer[start : start + size] for chunk, start, size in extents}
-        some = {chunk: bits for chunk, bits in bitsets.items() if self._facts.state[chunk] == READY and bits.any()}
-        return list(some), list(some.values())
+            for chunk, start, size in zip(some.tolist(), starts.tolist(), facts.num_bytes[some].tolist(), strict=True):
+                bits = buffer[start : start + size]
+                if self._facts.state[chunk] == READY and bits.any():
+                    yield chunk, bits
 
     def _read_headers(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> None:
         """Read headers, and as much of the bitsets as the first read of each filter takes."""
@@ -253,8 +243,8 @@ class ParquetFilters(FilterStore):
         return self._facts.folded.excluded(question)
 
     def _choose_copies(self, question: Question) -> None:
-        """Choose filters to read whole because their blocks cost as much in all questions so far. A folded copy of each
-        is kept, so that it happens once. A few for each question: none may take much longer than the others."""
+        """Choose filters to read whole because their blocks cost as much in all questions so far. A few for each
+        question: none may take much longer than the others."""
         chunks, facts = question.chunks, self._facts
         in_all = self._cost_of_blocks[chunks] + _cost_of_blocks(question) >= facts.num_bytes[chunks]
         needs_none = facts.folded.present[chunks] | facts.folded.is_full
@@ -269,10 +259,7 @@ class ParquetFilters(FilterStore):
         return blocks_cost_more | self._is_chosen[chunks] | self._ciphers.encrypted[chunks]
 
     def _probe_whole(self, question: Question) -> NDArray[np.bool_]:
-        """Probe whole bitsets. Either all of the chunks are resident, or none is.
-
-        Values are asked in growing numbers: a row group that is kept needs no further value.
-        """
+        """Probe whole bitsets. Either all of the chunks are resident, or none is."""
         chunks, last, hashes = question.chunks, question.last, question.hashes
         facts = self._facts
         num_bytes = facts.num_bytes[chunks]
@@ -349,12 +336,11 @@ class ParquetFilters(FilterStore):
     def _bitsets(
         self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Reads those that are not resident;
-        of several chunks, none is."""
-        at, sizes = self._facts.resident_at[chunks[0]], self._facts.num_bytes[chunks]
-        if at >= 0 and len(chunks) == 1:
-            blocks = self._facts.resident[at : at + sizes[0] // BYTES_PER_BLOCK]
-            return blocks.view(np.uint8).reshape(-1), np.zeros(1, np.int64)
+        """The bitsets of `chunks`, decrypted: a buffer, and where each begins in it. Either all of the chunks are
+        resident, or none is and they are read."""
+        resident_at, sizes = self._facts.resident_at[chunks], self._facts.num_bytes[chunks]
+        if resident_at[0] >= 0:
+            return self._facts.resident.view(np.uint8).reshape(-1), BYTES_PER_BLOCK * resident_at
         stored = self._stored_bytes(chunks)
         ranges = read_ranges(storage, self._files, self._file[chunks], self._facts.bitset_at[chunks], stored, count)
         if not self._ciphers.encrypted[chunks].any():
@@ -375,24 +361,6 @@ class ParquetFilters(FilterStore):
             self._facts = replace(facts, errors={**facts.errors, **worded})
         for chunk, error in worded.items():
             self._warn(self._files[self._file[chunk]].path, error)
-
-
-class ExpressionFilters(FilterStore):
-    """The filters of an expression of a column. Only an index has them."""
-
-    def __init__(self, tiled: TiledFilters) -> None:
-        self.filled = np.zeros(len(tiled.tile), np.bool_)
-        super().__init__(tiled)
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        return self.in_index
-
-    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
-        return iter(())  # nothing can be read: what is not in a tile might match
-
-    def _probe(self, question: Question) -> NDArray[np.bool_]:
-        raise AssertionError("no filter was loaded")
 
 
 def _cost_of_blocks(question: Question) -> NDArray[np.int64]:

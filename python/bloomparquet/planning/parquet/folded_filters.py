@@ -6,6 +6,8 @@ proven. It lets more other values pass, so the filter in the file decides about 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,37 +24,33 @@ _MOST_VALUES = 128  # more of them pass most folded filters
 _MOST_SET = 1 / 2  # of the bits: a filter of a size tells most if half of its bits are set
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FoldedFilters:
     """Folded copies of some of the filters of n chunks. They never change.
 
-    ``at[i]``: the first block of the copy of chunk i in the joined `blocks` (…, 8), -1 if there is none.
-    ``n_blocks[i]``: its number of blocks. `is_full`: a copy did not fit.
+    ``at[i]``: the first block of the copy of chunk i in `blocks` (…, 8), -1 if there is none. ``n_blocks[i]``: its
+    number of blocks. `is_full`: a copy did not fit.
     """
 
-    def __init__(
-        self,
-        at: NDArray[np.int64],
-        n_blocks: NDArray[np.int64],
-        blocks: tuple[NDArray[np.uint32], ...],
-        *,
-        is_full: bool = False,
-    ) -> None:
-        self._at, self._n_blocks, self._blocks, self.is_full = at, n_blocks, blocks, is_full
+    at: NDArray[np.int64]
+    n_blocks: NDArray[np.int64]
+    blocks: NDArray[np.uint32]
+    is_full: bool = False
 
     @classmethod
     def none(cls, n: int) -> FoldedFilters:
         """No copies of the filters of n chunks."""
-        return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), (np.zeros((0, 8), np.uint32),))
+        return cls(np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros((0, 8), np.uint32))
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """Whether each chunk has a copy, shape (n,)."""
-        return self._at >= 0
+        return self.at >= 0
 
     @property
     def cached_bytes(self) -> int:
         """The memory of the copies."""
-        return sum(blocks.nbytes for blocks in self._blocks)
+        return self.blocks.nbytes
 
     def added(self, chunks: NDArray[np.int64], bitsets: Ranges, num_bytes: NDArray[np.int64]) -> FoldedFilters:
         """These copies, and those of the filters of `chunks`, none of which has a copy, up to FOLDED_BYTES. Each filter
@@ -62,8 +60,7 @@ class FoldedFilters:
         """
         if self.is_full or not len(chunks):
             return self
-        at, sizes, blocks, count = self._at.copy(), self._n_blocks.copy(), self._blocks, sum(map(len, self._blocks))
-        is_full = False
+        at, sizes, blocks, count, is_full = self.at.copy(), self.n_blocks.copy(), [self.blocks], len(self.blocks), False
         for size in np.unique(num_bytes).tolist():
             (some,) = np.nonzero(num_bytes == size)
             rows = Ranges(bitsets.buffer, bitsets.starts[some]).rows(size).view("<u8")
@@ -74,19 +71,19 @@ class FoldedFilters:
             some = some[:fit]
             at[chunks[some]] = count + n_blocks * np.arange(len(some))
             sizes[chunks[some]] = n_blocks
-            blocks += (np.ascontiguousarray(folded[:fit]).view("<u4").reshape(-1, 8),)
+            blocks.append(np.ascontiguousarray(folded[:fit]).view("<u4").reshape(-1, 8))
             count += n_blocks * len(some)
-        return FoldedFilters(at, sizes, blocks, is_full=is_full)
+        return FoldedFilters(at, sizes, np.concatenate(blocks), is_full)
 
     def excluded(self, question: Question) -> NDArray[np.bool_]:
         """Whether each chunk of `question` is proven to hold none of its values."""
         result = np.zeros(len(question.chunks), np.bool_)
         few = (question.first < question.last) & (question.last - question.first <= _MOST_VALUES)
-        (some,) = np.nonzero((self._at[question.chunks] >= 0) & few)
+        (some,) = np.nonzero((self.at[question.chunks] >= 0) & few)
         if not len(some):
             return result
-        asked, blocks = question.about(some), self._all_blocks()
-        at, n_blocks = self._at[asked.chunks], self._n_blocks[asked.chunks]
+        asked, blocks = question.about(some), self.blocks
+        at, n_blocks = self.at[asked.chunks], self.n_blocks[asked.chunks]
         low, high = int(asked.first.min()), int(asked.last.max())
         masks = block_mask(question.hashes[low:high])
 
@@ -98,11 +95,6 @@ class FoldedFilters:
         check_in_rounds(hit, asked.first, asked.last, (_MOST_VALUES,), find_hits)
         result[some] = ~hit
         return result
-
-    def _all_blocks(self) -> NDArray[np.uint32]:
-        if len(self._blocks) > 1:
-            self._blocks = (np.concatenate(self._blocks),)
-        return self._blocks[0]
 
 
 def _folded(filters: NDArray[np.uint64]) -> NDArray[np.uint64]:

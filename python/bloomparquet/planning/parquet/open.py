@@ -37,21 +37,8 @@ def open_row_groups(
     :func:`read_footers` for the other arguments and errors."""
 
     def read(some: Sequence[FileInfo]) -> RowGroups:
-        return read_row_groups(storage, some, reads, keys, left_out, unreadable)
+        footers = read_footers(storage, some, reads, keys=keys, left_out=left_out, undecryptable=unreadable)
+        readable = [(file, footer) for file, footer in zip(some, footers, strict=True) if footer is not None]
+        return RowGroups.of_footers(storage, [file for file, _ in readable], [footer for _, footer in readable], keys)
 
     return cache.select(_KIND, storage, files, keys, reads, read, index)
-
-
-def read_row_groups(
-    storage: Storage,
-    files: Sequence[FileInfo],
-    reads: ReadCount,
-    keys: Keys | None,
-    left_out: dict[FileInfo, BloomParquetError] | None = None,
-    unreadable: dict[FileInfo, BloomParquetError] | None = None,
-) -> RowGroups:
-    """The row groups of `files`, by reading their footers; see :func:`read_footers` for the other arguments and
-    errors."""
-    footers = read_footers(storage, files, reads, keys=keys, left_out=left_out, undecryptable=unreadable)
-    readable = [(file, footer) for file, footer in zip(files, footers, strict=True) if footer is not None]
-    return RowGroups.of_footers(storage, [file for file, _ in readable], [footer for _, footer in readable], keys)

@@ -1,8 +1,7 @@
 """The footers of many files as columns: one row per row group, and arrays instead of objects.
 
-A plan over thousands of row groups is then a few numpy operations. The arrays of a column are made when a query first
-names it: from a segment (:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers. Footers stay in
-memory with the table that was made of them. A table from a segment reads footers only if it must.
+The arrays of a column are made when a query first names it: from a segment
+(:mod:`bloomparquet.planning.parquet.serialized`), or else from the footers, which a table from a segment must read.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.metadata.read_column import read_extents
 from bloomparquet.parquet.values.encoding import parquet_family, parquet_type
+from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.parquet.column_arrays import ChunkLocations, ColumnArrays
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.extract import extract_column, footer_error
-from bloomparquet.planning.parquet.filters import ExpressionFilters, ParquetFilters
+from bloomparquet.planning.parquet.filters import ParquetFilters
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.families import ColumnType
 from bloomparquet.query.names import dotted_name, fold
@@ -167,11 +167,8 @@ class RowGroups:
         """None: Parquet has no evidence about parts of a row group."""
 
     def chunks(self, profile: int, leaf: LeafColumn, reads: ReadCount | None = None) -> PartChunks:
-        """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``.
-
-        Reads footers again, counted in `reads`, if they are not in memory. Raises :class:`FormatError` for a damaged
-        footer, and for a file that changed since the table was made.
-        """
+        """The chunks of `leaf` in the row groups whose files have ``profiles[profile]``. Raises FormatError for a
+        damaged footer, and for a file that changed since the table was made."""
         return self.chunks_of(profile, leaf, self._members[profile], reads or ReadCount())
 
     def chunks_of(self, profile: int, leaf: LeafColumn, units: NDArray[np.int64], reads: ReadCount) -> PartChunks:
@@ -213,8 +210,8 @@ class RowGroups:
         profile, members = self.profiles[key[0]], self.members(key[0]) if members is None else members
         leaf, file = profile.schema.leaves[key[1]], self.file[members]
         name, limit = dotted_name(leaf.path), self.arrays.limit[file]
-        locations = ChunkLocations(self.storage, name, self.files, file, self.index[members], limit)
-        expressions = {case: ExpressionFilters(tiled) for case, tiled in arrays.expressions.items()}
+        locations = ChunkLocations(name, self.files, file, self.index[members], limit)
+        expressions = {case: FilterStore(tiled) for case, tiled in arrays.expressions.items()}
         filters = ParquetFilters(locations, arrays)
         return PartChunks(leaf, profile, members, arrays.bounds, arrays.counts, filters, expressions)
 
@@ -247,9 +244,8 @@ class RowGroups:
     def extents_of(self, row_groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The start offset of each row group in its file, and the length of its column chunks in bytes."""
         extents = self.arrays.extents
-        if len(missing := row_groups[extents[row_groups, 0] == _NOT_COMPUTED]) >= _MANY_EXTENTS:
-            self._read_extents(missing)
-        for row_group in row_groups[extents[row_groups, 0] == _NOT_COMPUTED].tolist():
+        is_missing = (extents[row_groups, 0] == _NOT_COMPUTED).any()
+        for row_group in self._read_extents(row_groups) if is_missing else ():
             file = int(self.file[row_group])
             try:
                 extents[row_group] = self.footer(file).extent(int(self.index[row_group]))
@@ -260,23 +256,23 @@ class RowGroups:
 
     def fill_extents(self) -> None:
         """Compute all extents that footers in memory give. Errors are raised when a plan keeps the row group."""
-        missing = np.flatnonzero(self.arrays.extents[:, 0] == _NOT_COMPUTED)
         has_footer = np.array([footer is not None for footer in self._footers], np.bool_)
-        missing = missing[has_footer[self.file[missing]]]
-        if len(missing) >= _MANY_EXTENTS:
-            self._read_extents(missing)
-        for row_group in missing[self.arrays.extents[missing, 0] == _NOT_COMPUTED].tolist():
+        for row_group in self._read_extents(np.flatnonzero(has_footer[self.file])):
             with suppress(FormatError):
                 self.extents_of(np.array([row_group]))
 
-    def _read_extents(self, row_groups: NDArray[np.int64]) -> None:
-        """Compute the extents of `row_groups` that can be read many at once."""
-        files = np.unique(self.file[row_groups])
-        footers = self.read_footers(files.tolist())
-        for profile in np.unique(self.arrays.profile[files]).tolist():
-            (of_profile,) = np.nonzero(self.arrays.profile[files] == profile)
-            members = np.isin(self.file, files[of_profile])
-            self.arrays.extents[members] = read_extents([footers[i] for i in of_profile.tolist()])
+    def _read_extents(self, row_groups: NDArray[np.int64]) -> list[int]:
+        """Compute the extents of `row_groups` that can be read many at once. Returns the others."""
+        extents = self.arrays.extents
+        missing = row_groups[extents[row_groups, 0] == _NOT_COMPUTED]
+        if len(missing) >= _MANY_EXTENTS:
+            files = np.unique(self.file[missing])
+            footers = self.read_footers(files.tolist())
+            for profile in np.unique(self.arrays.profile[files]).tolist():
+                (some,) = np.nonzero(self.arrays.profile[files] == profile)
+                extents[np.isin(self.file, files[some])] = read_extents([footers[i] for i in some.tolist()])
+            missing = missing[extents[missing, 0] == _NOT_COMPUTED]
+        return list(missing.tolist())
 
     @property
     def footers(self) -> Sequence[Footer]:
@@ -348,11 +344,8 @@ def _bytes_of(array: NDArray[Any]) -> int:
 
 
 def _is_lossless(node: SchemaNode, reader_type: str) -> bool:
-    """Whether Spark shows all stored values of a column that it reads as `reader_type`.
-
-    Spark's readers convert to many types, and differ: one shows the digits of a DECIMAL as a BIGINT, without the point;
-    another makes NULL of a number with too many digits. So only what is known to be lossless counts.
-    """
+    """Whether Spark shows all stored values of a column that it reads as `reader_type`. Its readers differ: one shows
+    the digits of a DECIMAL as a BIGINT, without the point. So only what is known to be lossless counts."""
     family, decimal = parquet_family(node), _DECIMAL.fullmatch(reader_type)
     if decimal is not None:
         shown = ColumnType("decimal", "", precision=int(decimal[1]), scale=int(decimal[2]))

@@ -1,9 +1,8 @@
 """Stores tables of row groups as the arrays of a segment, of an index or of the cache, and restores them.
 
-A segment holds what plans need: the files and their row groups, and for each column the bounds, the counts, and the
-filters: in an index all of them as tiles, in the cache what was read of them. It holds one footer, without row groups,
-for each file profile: whole footers are much larger than the columns that queries ask about, and parsing one takes far
-longer than reading it. So a query that asks about a new column reads the footers again.
+A segment holds the files and their row groups, one footer without row groups for each file profile, and for each column
+the bounds, the counts, and the filters: in an index all of them as tiles, in the cache what was read of them. A query
+that asks about a new column reads the footers again.
 """
 
 from __future__ import annotations
