@@ -133,12 +133,12 @@ def test_an_uncounted_copy_shares_no_counts(dataset: bp.Dataset) -> None:
     options = PlanOptions(on_filter_error="fail")
     request = Request(
         dataset, options, PartitionEvidence(dataset, options), np.arange(3), frozenset({("x",)}), ReadCount(1, 2),
-        ReadCount(3, 4), Errors("fail"), {("id",): np.zeros(1, np.uint8)},
+        ReadCount(3, 4), Errors("fail"), filters={("id",): np.zeros(1, np.uint8)},
     )  # fmt: skip
     request.watch.lap("before")
     copy = request.uncounted_copy()
     shared = [each.name for each in fields(Request) if getattr(copy, each.name) is getattr(request, each.name)]
-    assert shared == ["dataset", "options", "partitions", "file_positions", "unknown"]
+    assert shared == ["dataset", "options", "partitions", "file_positions", "unknown", "predicates", "paths"]
     assert copy.footer_reads == copy.filter_reads == ReadCount()
     assert (copy.filters, copy.watch.seconds) == ({}, {})
     copy.errors.add([FormatError("kept")])  # raises nothing

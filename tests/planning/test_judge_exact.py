@@ -14,9 +14,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
+from bloomparquet.planning.decisions import HAS_FILTER, KEPT, NO_FILTER
 from bloomparquet.planning.judge import (
-    HAS_FILTER,
-    NO_FILTER,
     Errors,
     Judgement,
     Request,
@@ -25,7 +24,6 @@ from bloomparquet.planning.judge import (
 )
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Always, Junction, Predicate
 from bloomparquet.query.verdict import DECISIONS, Decision
