@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail
-from bloomparquet.planning.evidence.stored_arrays import ColumnKey
-from bloomparquet.planning.evidence.tiles import TiledFilters
+from bloomparquet.planning.evidence.section_file import SectionFile
+from bloomparquet.planning.evidence.stored_arrays import MALFORMED, ColumnKey, column_keys, column_name, tiled_of
+from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
+from bloomparquet.planning.index.listing import TABLE
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
 from bloomparquet.storage.files import ReadCount
 
+TAILS = "tails"
+STRIPES, ROW_GROUPS = "stripe", "group"
+"""Names of sections, and of the parts of a column's section."""
+
 StripeColumn = tuple[ColumnStatistics, dict[int, BloomParquetError]]
 """The statistics of a column in stripes, and by file, why those of its stripes cannot be read."""
-
-
-class LazyTails(Sequence[Tail]):
-    """n tails that are read or parsed on demand: tail i is ``read(i)``."""
-
-    def __init__(self, n: int, read: Callable[[int], Tail]) -> None:
-        self._n, self._read = n, read
-
-    def __len__(self) -> int:
-        return self._n
-
-    @overload
-    def __getitem__(self, i: int) -> Tail: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Tail]: ...
-    def __getitem__(self, i: int | slice) -> Tail | list[Tail]:
-        return list(map(self._read, range(self._n)[i])) if isinstance(i, slice) else self._read(range(self._n)[i])
 
 
 @dataclass(frozen=True)
@@ -85,16 +75,40 @@ class StoredColumn(NamedTuple):
     filters: TiledFilters | ReadFilters
 
 
-class StoredColumns(Protocol):
-    """The columns of a segment or a cache file. `zones`: the time zones of the writers, by stripe; None if the stripe
-    does not name it. `keys`: which columns there are."""
+class StoredColumns:
+    """The columns in a segment of an index or of the cache. `zones`: the time zones of the writers, by stripe; None if
+    the stripe does not name it. `keys`: which columns there are. ``leaves[i]``: the leaf columns of profile i."""
 
-    zones: Mapping[int, str | None]
-
-    @property
-    def keys(self) -> Collection[ColumnKey]: ...
+    def __init__(self, file: SectionFile, zones: Mapping[int, str | None], leaves: Sequence[int]) -> None:
+        self.zones, self._file = zones, file
+        self.keys = column_keys([name for name in file.sections if name not in (TABLE, TAILS)], leaves)
 
     def load(
         self, key: ColumnKey, stripes: int, row_groups: int, reads: ReadCount | None = None
     ) -> StoredColumn | None:
         """A column of so many stripes and row groups; None if it is not there, or damaged."""
+        if key not in self.keys:
+            return None
+        try:
+            section = self._file.section(column_name(key), reads)
+            filters: TiledFilters | ReadFilters
+            if "loaded" in section:
+                loaded, filters = section["loaded"], ReadFilters.of_section(section, row_groups)
+            else:
+                loaded = np.ones(stripes, np.bool_)
+                filters = tiled_of(section, "", self._file, row_groups, _positions_of)
+            if len(loaded) != stripes:
+                raise ValueError(f"a column of {len(loaded)} stripes; expected {stripes}")
+            of_stripes = ColumnStatistics.of_section(section, STRIPES, stripes)
+            of_groups = ColumnStatistics.of_section(section, ROW_GROUPS, row_groups)
+            return StoredColumn(of_stripes, of_groups, loaded, filters)
+        except MALFORMED as error:
+            self._file.warn(f"a column cannot be used ({error}); it is read from the data files")
+            self.keys -= {key}
+            return None
+
+
+def _positions_of(tile: str) -> BitPositions:
+    """The function that returns the bits of hashes in a tile, whose name ends with the number of hash functions."""
+    k = int(tile.rpartition("/")[2])
+    return lambda hashes, bits: bit_positions(hashes, k, bits)

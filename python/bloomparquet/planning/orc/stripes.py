@@ -30,7 +30,6 @@ from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
-    LazyTails,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
@@ -197,7 +196,7 @@ class Stripes:
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
+        tails = 0 if self.stored is not None else sum(tail.size for tail in self.tails)
         columns = list(self._row_group_columns.values())  # no lock: it may be held by a read
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
         return tails + indexes + 8 * 8 * len(self)
