@@ -119,14 +119,6 @@ def test_unknown_values_give_no_evidence(column: OrcType, value: Any) -> None:
     assert encode_one(column, [value]) is None
 
 
-def test_the_longest_char_is_known() -> None:
-    assert (
-        encode(OrcType(Kind.CHAR, maximum_length=255), ["a"]).hashes.tolist()
-        == hash_bytes([b"a" + b" " * 254]).tolist()
-    )
-    assert encode(OrcType(Kind.CHAR, maximum_length=1), ["a"]).hashes.tolist() == hash_bytes([b"a"]).tolist()
-
-
 def test_zero_has_two_hashes_and_other_kinds_are_errors() -> None:
     assert encode(OrcType(Kind.DOUBLE), [0]).hashes.tolist() == hash_doubles(np.array([-0.0, 0.0])).tolist()
     for column in (INT, CLOCK, INSTANT, OrcType(Kind.BOOLEAN), DATE, DECIMAL):

@@ -51,6 +51,7 @@ def with_writer(path: Path, kind: Kind, writer: int, release: str | None, versio
         (Kind.BOOLEAN, 0, "2.3.0", 9, [0, 12], False),
         (Kind.GEOMETRY, 0, "2.3.0", 9, [0, 12], False),
         (Kind.LONG, 2, "1", 6, [0, 12], False),
+        (Kind.LONG, 0, "2.3.0", 8, [0, 12], False),  # merged from files of an older writer
         (Kind.LONG, 4, "470", 6, [0, 12], False),
         (Kind.TIMESTAMP, 0, None, 5, [0, 12], False),
         (Kind.TIMESTAMP, 0, None, 6, [0, 12], True),
@@ -103,6 +104,8 @@ def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
         assert are_bounds_usable(tail, 1) == usable
         bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.INTEGER, minimum=1, maximum=2))
         assert bounds == ((1, 2) if usable else (None, None))
+    merged = with_writer(tmp_path / "f", Kind.LONG, 0, "2.3.0", 8, [0, 12])
+    assert not are_bounds_usable(merged, 1)
 
 
 def test_bounds_of_floats_are_rounded_as_the_values_are(tmp_path: Path) -> None:
