@@ -65,23 +65,11 @@ def test_each_kind_of_evidence_is_named(days: str, where: str | None, expected: 
     assert named(bp.plan(days, where)) == expected
 
 
-def test_a_predicate_that_is_never_true_is_a_constant(days: str) -> None:
-    assert named(bp.plan(f"{days}/day=1/x.parquet", "a = NULL")) == ["constant"] * 3
-
-
 def test_filters_of_an_index_are_told_from_those_of_files(days: str) -> None:
     bp.build_index(days)
     assert named(bp.plan(days, "a = 31")) == ["index", "nulls", "min/max"] * 2
     write_groups(f"{days}/day=3/x.parquet", [{"a": EVEN, "b": EVEN}], ["a"])
     assert named(bp.plan(days, "a = 31")) == ["index", "nulls", "min/max"] * 2 + ["bloom"]
-
-
-def test_asking_for_decisions_reads_nothing_and_keeps_the_plan(days: str) -> None:
-    plan = bp.plan(days, "a = 31 OR b = 33")
-    before = plan.requests, plan.bloom_bytes_read, repr(plan)
-    assert named(plan) == named(plan)
-    assert (plan.requests, plan.bloom_bytes_read, repr(plan)) == before
-    assert plan == bp.plan(days, "a = 31 OR b = 33")
 
 
 def test_stripes_have_decisions(tmp_path: Path) -> None:

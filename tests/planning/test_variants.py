@@ -186,16 +186,6 @@ def test_a_damaged_scale_proves_nothing(scale: int) -> None:
         assert implied_test(VariantField("v", "$.a", "double", test), node) is None
 
 
-def test_a_double_is_looked_up_among_decimals(tmp_path: Path) -> None:
-    values = [Decimal("0.1"), Decimal("0.3"), Decimal("2.5")]
-    kind = variant(fields(a=pa.decimal128(18, 1)))
-    path = write_groups(tmp_path / "x.parquet", [table([a(value), a(Decimal(9))], kind) for value in values], [LEAF])
-    for i, text in enumerate(["0.1D", "0.3D", "2.5D"]):
-        assert kept_indexes(bp.plan(path, f"variant_get(v, '$.a', 'double') = {text}")) == {i}
-    assert kept_indexes(bp.plan(path, "variant_get(v, '$.a', 'double') < 0.3D")) == {0, 1}
-    assert bp.plan(path, "variant_get(v, '$.a', 'double') IN (0.2D, 0.35D)").kept == 0
-
-
 def test_names_of_fields_are_exact(tmp_path: Path) -> None:
     kind = fields(**{"A": pa.int64(), "b.c": pa.int64(), "o": fields(x=pa.int64(), X=pa.int64())})
     one = {"value": None, "typed_value": 1}
@@ -235,17 +225,6 @@ def test_files_of_other_shapes_are_kept(tmp_path: Path) -> None:
     assert [group.kept for group in plan.row_groups] == [True, True, False, True]
     assert bp.plan(tmp_path, "variant_get(v, '$[0]', 'bigint') = 9").kept == 3
     assert bp.plan(tmp_path, "variant_get(v, '$.a', 'bigint') IS NULL").kept == 4
-
-
-def test_an_index_gives_the_same_plan(tmp_path: Path) -> None:
-    tables = [table(rows, variant(fields(a=pa.int64()))) for rows in GROUPS.values()]
-    write_groups(tmp_path / "x.parquet", tables, [LEAF])
-    bp.build_index(tmp_path)
-    for value in (3, 5, 9):
-        where = f"variant_get(v, '$.a', 'bigint') = {value}"
-        plan = bp.plan(tmp_path, where)
-        assert plan.indexed == 1
-        assert kept_indexes(plan) == kept_indexes(bp.plan(tmp_path, where, index="off"))
 
 
 def test_rows_are_left_to_spark(path: str) -> None:
