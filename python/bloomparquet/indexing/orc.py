@@ -32,12 +32,11 @@ _DIVISORS = (2, 3, 5, 7, 11, 13)
 
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> tuple[list[FileInfo], list[Tail]]:
-    opened = read_stripes(storage, files, report.reads)
-    report.left_out.update((file.path, first_line(error)) for file, error in opened.errors.items())
+    table, errors = read_stripes(storage, files, report.reads)
+    report.left_out.update((file.path, first_line(error)) for file, error in errors.items())
     kept: list[FileInfo] = []
     tails: list[Tail] = []
-    read = opened.table.files
-    for file, tail in zip(read, opened.table.tails, strict=True):
+    for file, tail in zip(table.files, table.tails, strict=True):
         if may_be_cached(file):
             kept.append(file)
             tails.append(tail)

@@ -25,6 +25,7 @@ from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.predicate import (
     Always,
+    And,
     Eq,
     In,
     Junction,
@@ -43,6 +44,7 @@ from bloomparquet.query.verdict import Codes, Decision, cheapest, greatest
 from bloomparquet.query.why_not import WhyNot
 
 _MAX_VALUES = 20
+_OPERATORS: dict[type[Predicate], Literal["and", "or"]] = {And: "and", Or: "or"}
 
 
 def explain_plan(plan: ScanPlan) -> Explanation:
@@ -113,7 +115,7 @@ class _Explainer:
             except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
                 why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
         not_used = [self._not_used(each, count) for each, count in why]
-        return self._describe(predicate, None, decided, excluded, not_used, ())
+        return self._describe(predicate, decided, excluded, not_used)
 
     def _judge_junction(self, predicate: Junction) -> _JudgedPart:
         children = [self._judge(child) for child in predicate.children]
@@ -125,7 +127,7 @@ class _Explainer:
         parts = tuple(child.part for child in children)
         not_used = list(self._keeping_halves(parts, skipped)) if is_or else []
         unopened = (np.logical_and if is_or else np.logical_or).reduce(excluded, axis=0)
-        return self._describe(predicate, "or" if is_or else "and", combined, unopened, not_used, parts)
+        return self._describe(predicate, combined, unopened, not_used, parts)
 
     def _keeping_halves(self, parts: Sequence[Part], skipped: NDArray[np.bool_]) -> Iterator[NotUsed]:
         """The parts of an OR that keep row groups which others of its parts skip. ``skipped[i]``: which row groups
@@ -143,18 +145,19 @@ class _Explainer:
     def _describe(
         self,
         predicate: Predicate,
-        operator: Literal["and", "or"] | None,
         decided: Codes,
         excluded: NDArray[np.bool_],
         not_used: Sequence[NotUsed],
-        parts: tuple[Part, ...],
+        parts: tuple[Part, ...] = (),
     ) -> _JudgedPart:
-        skipped = int(np.count_nonzero(decided != KEPT))
-        text = to_sql(predicate, max_values=_MAX_VALUES)
-        files = int(np.count_nonzero(excluded))
-        used = tuple(self._used(decided, files))
-        part = Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files)
-        return _JudgedPart(part, decided, excluded)
+        text, operator = to_sql(predicate, max_values=_MAX_VALUES), _OPERATORS.get(type(predicate))
+        skipped, files = int(np.count_nonzero(decided != KEPT)), int(np.count_nonzero(excluded))
+        counts = count_decisions(decided)
+        by = [(each, counts.get(each, 0), files if each is Decision.PARTITION else 0) for each in EVIDENCE_NAMES]
+        used = tuple(Used(*each) for each in by if any(each[1:]))
+        return _JudgedPart(
+            Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files), decided, excluded
+        )
 
     def _judge_leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """The evidence that would decide if `leaf` were the whole predicate; the unopened files that partition values
@@ -169,25 +172,12 @@ class _Explainer:
         judged = judge(self._table, [RowCondition(asked, strict=False)], request)
         alive = judged.codes == KEPT
         if by_file is not None:
-            count = int(np.count_nonzero(alive))
-            return judged.codes, excluded, [(self._why_partition(leaf), count)] if count else []
+            reason = WhyNot.PARTITIONS if request.partitions.can_compare(leaf) else WhyNot.PARTITION_TYPE
+            why, count = Why(reason, column=columns(leaf).pop()), int(np.count_nonzero(alive))
+            return judged.codes, excluded, [(why, count)] if count else []
         kept = (judged.codes_of_ranges == KEPT) & alive[judged.owner]
         reasons = explain_kept(judged.ranges, asked, kept, judged.evidence[0].asked, request)
         return judged.codes, excluded, _count_reasons(reasons, judged.owner, self._total)
-
-    def _why_partition(self, leaf: Predicate) -> Why:
-        (column,) = columns(leaf)
-        can_be_compared = self._request.partitions.can_compare(leaf)
-        reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
-        return Why(reason, column=column)
-
-    def _used(self, decided: Codes, files: int) -> list[Used]:
-        counts, used = count_decisions(decided), []
-        for decision in EVIDENCE_NAMES:
-            n_files = files if decision is Decision.PARTITION else 0
-            if counts.get(decision) or n_files:
-                used.append(Used(decision, counts.get(decision, 0), n_files))
-        return used
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
         total = self._total if total is None else total

@@ -137,8 +137,9 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
-    if dataset.partition_names:
-        _judge_files(wanted, conditions, partitions)
+    for condition in conditions if dataset.partition_names else ():
+        codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
+        wanted &= codes == KEPT
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
     table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, footer_reads, watch)
@@ -215,13 +216,6 @@ def _open(
         readable = set(table.files)
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
     return table, file_positions, unreadable, left_out
-
-
-def _judge_files(wanted: NDArray[np.bool_], conditions: Sequence[RowCondition], partitions: PartitionEvidence) -> None:
-    """Clear ``wanted[i]`` for each file i of the data set that holds no matching rows, by its partition values."""
-    for condition in conditions:
-        codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
-        wanted &= codes == KEPT
 
 
 def plan_row_groups(
