@@ -29,8 +29,14 @@ from bloomparquet.planning.evidence.stored_arrays import (
 )
 from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.orc.columns import ColumnStatistics
-from bloomparquet.planning.orc.file_profile import find_profiles
-from bloomparquet.planning.orc.stripe_arrays import ROW_GROUPS, STRIPES, TAILS, StoredColumns, StripeArrays
+from bloomparquet.planning.orc.stripe_arrays import (
+    ROW_GROUPS,
+    STRIPES,
+    TAILS,
+    StoredColumns,
+    StripeArrays,
+    find_profiles,
+)
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 

@@ -1,8 +1,12 @@
-"""What a table of stripes consists of: arrays of stripes, tails, columns, and the columns of a segment."""
+"""What a table of stripes consists of: profiles of files, arrays and footers of stripes, columns, and the columns of a
+segment.
+
+Source of the footers: ORC specification, "Stripe Footer".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,13 +16,17 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail
+from bloomparquet.orc.schema import build_schema
+from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_stripe_footers
 from bloomparquet.planning.evidence.section_file import SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, ColumnKey, column_keys, column_name, tiled_of
 from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
 from bloomparquet.planning.index.listing import TABLE
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
-from bloomparquet.storage.files import ReadCount
+from bloomparquet.query.columns import FileSchema
+from bloomparquet.storage.files import ReadCount, Storage
+from bloomparquet.storage.forks import new_lock
 
 TAILS = "tails"
 STRIPES, ROW_GROUPS = "stripe", "group"
@@ -26,6 +34,46 @@ STRIPES, ROW_GROUPS = "stripe", "group"
 
 StripeColumn = tuple[ColumnStatistics, dict[int, BloomParquetError]]
 """The statistics of a column in stripes, and by file, why those of its stripes cannot be read."""
+
+_HIVE_PLACEHOLDER = "_col"
+_HIVE_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
+
+
+@dataclass(frozen=True)
+class FileProfile:
+    """The facts that files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the
+    column number of leaf i. Compared by `key`: the types, and the writer."""
+
+    key: Hashable
+    tail: Tail = field(compare=False)
+    schema: FileSchema = field(compare=False)
+    columns: tuple[int, ...] = field(compare=False)
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether every reader finds the columns by their names.
+
+        Hive's placeholder names (``_col0``, ``_col1``, …) are ignored: such columns are found by position. In files of
+        Hive's transactional tables, ORC's reader finds the columns within the struct ``row``.
+        """
+        names = [child.name for child in self.schema.root.children]
+        are_placeholders = bool(names) and all(name.startswith(_HIVE_PLACEHOLDER) for name in names)
+        return not are_placeholders and {name.lower() for name in names} != _HIVE_TRANSACTIONAL
+
+
+def find_profiles(tails: Sequence[Tail]) -> tuple[list[FileProfile], list[int]]:
+    """The distinct profiles of `tails`, and the index of each tail's profile."""
+    indexes: dict[Hashable, int] = {}
+    profiles: list[FileProfile] = []
+    index_of = []
+    for tail in tails:
+        writer = tail.writer, tail.writer_version, tail.software_version, tail.file_version, tail.calendar
+        key = tuple(orc_type.key for orc_type in tail.types), writer
+        if key not in indexes:
+            indexes[key] = len(profiles)
+            profiles.append(FileProfile(key, tail, *build_schema(tail.types)))
+        index_of.append(indexes[key])
+    return profiles, index_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +96,35 @@ class StripeArrays:
         by_file = [(len(tail.stripes), number, tail.row_index_stride) for tail, number in zip(tails, profile)]
         by_stripe = [(stripe.rows, stripe.offset, stripe.length) for tail in tails for stripe in tail.stripes]
         return cls(*np.array(by_file, np.int64).reshape(-1, 3).T, *np.array(by_stripe, np.int64).reshape(-1, 3).T)
+
+
+class StripeFooters:
+    """The footers of n stripes. Stripe i is stripe ``index[i]`` of the file whose tail is ``tails[file[i]]``.
+
+    Safe to use from several threads. Its lock is taken last: nothing here waits for another lock.
+    """
+
+    def __init__(
+        self, storage: Storage, tails: Sequence[Tail], file: NDArray[np.int64], index: NDArray[np.int64]
+    ) -> None:
+        self._storage, self._tails, self._file, self._index = storage, tails, file, index
+        self._known: dict[int, StripeIndexes | BloomParquetError] = {}
+        self._lock = new_lock()
+
+    def read(self, stripes: NDArray[np.int64], reads: ReadCount) -> list[StripeIndexes | BloomParquetError]:
+        """The footers of `stripes`, or the error of each that cannot be read."""
+        with self._lock:
+            missing = [i for i in stripes.tolist() if i not in self._known]
+            files, file_at = np.unique(self._file[missing], return_inverse=True)
+            tails = [self._tails[i] for i in files.tolist()]
+            ids = [StripeId(at, int(self._index[i])) for at, i in zip(file_at.tolist(), missing, strict=True)]
+            self._known.update(zip(missing, read_stripe_footers(self._storage, tails, ids, reads), strict=True))
+            return [self._known[i] for i in stripes.tolist()]
+
+    def known_zones(self, stripes: NDArray[np.int64]) -> dict[int, str | None]:
+        """The time zones of the writers, by stripe, for those of `stripes` whose footers were read."""
+        footers = ((i, self._known.get(i)) for i in stripes.tolist())
+        return {i: footer.writer_timezone for i, footer in footers if isinstance(footer, StripeIndexes)}
 
 
 @dataclass

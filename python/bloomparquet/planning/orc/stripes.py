@@ -27,15 +27,16 @@ from bloomparquet.planning.evidence.joined import NoFilters
 from bloomparquet.planning.evidence.positions import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
-from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
+    FileProfile,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
     StripeColumn,
+    StripeFooters,
+    find_profiles,
 )
-from bloomparquet.planning.orc.stripe_footers import StripeFooters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import is_zone
 from bloomparquet.query.names import dotted_name
