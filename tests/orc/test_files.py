@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 
+from bloomparquet.errors import unless_error
 from bloomparquet.orc.file_tail import read_tails
-from bloomparquet.orc.schema import Kind, build_schema
 from bloomparquet.orc.stripe_indexes import (
     StripeId,
     read_stripe_footers,
@@ -69,34 +69,15 @@ def test_every_compression_that_pyarrow_writes_is_read(tmp_path: Path, name: str
         assert taken <= absent * 0.1
 
 
-def test_leaves_have_paths_and_column_numbers(tmp_path: Path) -> None:
-    inner = pa.struct([("x", pa.int64()), ("dotted.name", pa.list_(pa.int64()))])
-    table = pa.table(
-        {
-            "s": pa.array([{"x": 1, "dotted.name": [2]}], inner),
-            "m": pa.array([[("k", 3)]], pa.map_(pa.string(), pa.int64())),
-        }
-    )
-    orc.write_table(table, tmp_path / "f.orc")
-    tail = OrcFile.open(tmp_path / "f.orc").tail
-    schema, columns = build_schema(tail.types)
-    numbers = {leaf.path: column for leaf, column in zip(schema.leaves, columns, strict=True)}
-    assert numbers == {("s", "x"): 2, ("s", "dotted.name", "_elem"): 4, ("m", "_key"): 6, ("m", "_value"): 7}
-    assert [tail.types[i].kind for i in (1, 2, 3, 4, 5)] == [Kind.STRUCT, Kind.LONG, Kind.LIST, Kind.LONG, Kind.MAP]
-
-
 def test_a_tail_and_its_last_stripe_footer_take_one_request(tmp_path: Path) -> None:
-    for i in range(40):
-        orc.write_table(pa.table({"a": [i, None]}), tmp_path / f"{i:02}.orc")
+    for i in range(5):
+        orc.write_table(pa.table({"a": [i, None]}), tmp_path / f"{i}.orc")
     storage, files = list_files(tmp_path)
-    count = ReadCount()
-    tails = read_tails(storage, files, count)
-    assert count.requests == 40
-    assert [tail.stripe_statistics(0, 1).minimum for tail in tails] == list(range(40))  # type: ignore[union-attr]
-    ids = [StripeId(i, 0) for i in range(40)]
-    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
-    assert count.requests == 40
+    count, ids = ReadCount(), [StripeId(i, 0) for i in range(5)]
+    tails = list(map(unless_error, read_tails(storage, files, count)))
+    assert [tail.stripe_statistics(0, 1).minimum for tail in tails] == list(range(5))  # type: ignore[union-attr]
+    assert len(read_stripe_footers(storage, tails, ids, count)) == count.requests == 5
     for tail in tails:
         object.__setattr__(tail, "last_stripe_footer", None)
-    assert len(read_stripe_footers(storage, tails, ids, count)) == 40  # type: ignore[arg-type]
-    assert count.requests == 80
+    assert len(read_stripe_footers(storage, tails, ids, count)) == 5
+    assert count.requests == 10

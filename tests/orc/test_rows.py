@@ -287,12 +287,6 @@ def test_types_that_pyarrow_does_not_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"y\.orc: column 2 is of type kind 77"):
         read(forge(tmp_path / "y.orc", {}, kinds=[Kind.LONG, 77]))
 
-    def absurd(footer: Any) -> None:
-        footer.types[1].precision = 77
-
-    with pytest.raises(UnsupportedError, match=r"z\.orc: column 1 is of type DECIMAL \(77, None\)"):
-        read(forge(tmp_path / "z.orc", {}, kinds=[Kind.DECIMAL], footer=absurd))
-
 
 def test_instants_compare_with_clocks_by_what_they_show() -> None:
     wall = (CLOCK - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1000

@@ -20,7 +20,6 @@ from IPython.core.interactiveshell import InteractiveShell
 import bloomparquet as bp
 from bloomparquet.pictures.show import show_in_notebooks
 from bloomparquet.query.verdict import DECISIONS, Decision
-from bloomparquet.reading.inspect import FILTER_SCHEMA
 from bloomparquet.report.cells import binned
 from bloomparquet.report.html import document, text
 from bloomparquet.report.style import STYLE
@@ -151,25 +150,6 @@ def test_ten_thousand_files_are_small_and_show_what_is_read(tmp_path: Path) -> N
     every = bp.to_html(bp.plan(tmp_path / "many"))
     assert len(every.encode()) < 1_000_000
     assert "20 of the 10,000 files that are read" in every
-
-
-@pytest.mark.parametrize(("files", "row_groups", "columns"), [(10_000, 4, 2), (1, 100_000, 1)])
-def test_pictures_of_many_filters_are_small(files: int, row_groups: int, columns: int, days: str) -> None:
-    """Neighbouring cells differ, so that each is an element of its own."""
-    one = bp.inspect(f"{days}/day=0/x.parquet").slice(0, 1)
-    file, row_group, column = (axis.ravel() for axis in np.indices((files, row_groups, columns)))
-    cell_of = np.arange(len(file)) // columns // 7
-    table = one.take(np.zeros(len(file), np.int64))
-    for name, values in {
-        "file": pa.array([f"part-{i:05d}.parquet" for i in file.tolist()]),
-        "row_group": pa.array(row_group, pa.int32()),
-        "column": pa.array([f"c{i}" for i in column.tolist()]),
-        "estimated_fpp": pa.array(np.choose((cell_of + row_group) % 2, [1e-5, 0.9])),
-    }.items():
-        table = table.set_column(table.schema.get_field_index(name), name, values)
-    html = bp.to_html(table.cast(FILTER_SCHEMA))
-    assert f"{files * row_groups * columns:,} Bloom filters" in html
-    assert len(html.encode()) < 1_000_000
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 70))

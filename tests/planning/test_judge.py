@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import FormatError
-from bloomparquet.planning.judge import Errors
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.query.elements import ElementIn
@@ -102,15 +100,3 @@ def test_partitions_whose_names_differ_by_case(tmp_path: Path) -> None:
     assert evidence.verdicts(bp.Eq("at", 2), strict=True) == [False]
     assert evidence.can_compare(bp.Eq("at", 2))
     assert not evidence.can_compare(bp.Gt("At", NOON))
-
-
-def test_each_error_is_kept_once(dataset: bp.Dataset) -> None:
-    one, other = FormatError("one"), FormatError("other")
-    errors = Errors("keep")
-    for _ in range(2):
-        errors.add([other, one])
-    assert list(errors.errors) == [other, one]
-    errors = Errors("fail")
-    with pytest.raises(FormatError, match="other"):
-        errors.add(iter([other, one]))
-    assert not errors.errors

@@ -14,7 +14,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
+from bloomparquet.orc.stripe_indexes import ROW_INDEX
 from bloomparquet.planning.index.cache import process_cache as cache
 from tests.orc.test_files import TABLE
 from tests.support.core import kept, watch_reads
@@ -229,19 +229,6 @@ def test_stripes_excluded_by_statistics_cost_no_reads(tmp_path: Path, monkeypatc
     nothing = bp.plan(path, "y = 99999")
     assert (nothing.kept, nothing.filter_reads.requests) == (0, 0)
     assert len(reads.of(path)) == nothing.requests <= 2
-
-
-def test_filters_are_read_only_where_row_groups_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.orc", scattered(0, 40_000), stripe=10_000, bloom_filter_fpp=1e-6)
-    drop_statistics(path, row_groups=False)
-    bp.plan(path, "y = 1")
-    file = OrcFile.open(path)
-    reads = watch_reads(monkeypatch)
-    plan = bp.plan(path, bp.And(bp.Gt("y", 10_499), bp.Lt("y", 10_501), bp.Eq("x", 39_999 * 7919 % 100_003)))
-    assert (plan.kept, plan.filter_reads.requests) == (0, 1)
-    for i, stripe in enumerate(file.stripes):
-        offset, length = stripe.streams[BLOOM_FILTER_UTF8, 1]
-        assert bool(reads.touching(path, offset, offset + length)) == (i == 1)
 
 
 @pytest.mark.parametrize("number", [1, 5000])

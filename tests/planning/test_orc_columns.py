@@ -57,17 +57,6 @@ def test_values_that_pyarrow_misplaces_are_found(tmp_path: Path) -> None:
     assert bp.plan(path, "c.t.u IS NOT NULL AND c.t.u = 5").kept == 1
 
 
-def test_names_that_differ_only_in_case_can_be_ambiguous(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.orc", pa.table({"a": [1] * 300, "A": [2] * 300}), bloom_filter_fpp=1e-6)
-    assert bp.plan(path, "a = 1").kept == bp.plan(path, "A = 2").kept == 1
-    assert bp.plan(path, "a = 2").kept == 0
-    for where in ("a = 2", "a = 1", "A = 7", "a IS NULL"):
-        assert bp.plan(path, where, case_sensitive=False).kept == 1
-    one = write(tmp_path / "y.orc", pa.table({"Key": [1] * 300}), bloom_filter_fpp=1e-6)
-    assert bp.plan(one, "key = 2", case_sensitive=False).kept == 0
-    assert bp.plan(one, "KEY = 1", case_sensitive=False).kept == 1
-
-
 def test_files_without_column_names_prove_nothing(tmp_path: Path) -> None:
     write(tmp_path / "a.orc", pa.table({"_col0": [1] * 300, "_col1": [2] * 300}))
     write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "_col1": [2] * 300}))

@@ -53,24 +53,20 @@ def test_a_timestamp_is_kept_by_what_the_clock_showed(
 
 def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     clock = dt.datetime(2024, 7, 1, 12)
-    nameless = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
-    rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
     nowhere = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(0), zone="Mars/Olympus")
-    old = with_filters(tmp_path / "z.orc", Kind.TIMESTAMP, longs(0))
+    nameless, old, stream = (with_filters(tmp_path / name, Kind.TIMESTAMP, longs(0)) for name in "xzw")
+    rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
     rewrite(
         old,
         footer=lambda tail: tail.ClearField("software_version"),
         postscript=lambda end: setattr(end, "writer_version", 5),
     )
-    stream = with_filters(tmp_path / "w.orc", Kind.TIMESTAMP, longs(0))
     rewrite(
         stream, stripe_footer=lambda footer: [setattr(each, "bloom_encoding", 0) for each in footer.columns] and None
     )
     for path, why in (
-        (nameless, "the writer's time zone, which is not known"),
-        (nowhere, "the writer's time zone, which is not known"),
-        (old, "in an unknown time zone (before ORC-135)"),
-        (stream, "in an unknown time zone (before ORC-135)"),
+        *((path, "the writer's time zone, which is not known") for path in (nameless, nowhere)),
+        *((path, "in an unknown time zone (before ORC-135)") for path in (old, stream)),
     ):
         plan = bp.plan(path, bp.Eq("c0", clock))
         assert kept_row_groups(plan) == 1, path

@@ -19,7 +19,6 @@ import pytest
 import bloomparquet as bp
 from tests.support.core import Field, column_metadata, edit_footer, kept, plan_with
 from tests.support.files import hive, write, write_groups
-from tests.support.parquet_table import parquet_table
 
 EVEN = list(range(0, 100, 2))
 
@@ -252,16 +251,6 @@ def test_threads_plan_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-def test_files_with_different_key_values_share_a_profile(tmp_path: Path) -> None:
-    """pandas writes key-values that differ between files. They must not make planning quadratic."""
-    for i in range(40):
-        table = pa.table({"x": [2 * i]}).replace_schema_metadata({"pandas": f'{{"index_columns": [{{"start": {i}}}]}}'})
-        write(tmp_path / f"{i}.parquet", table, ["x"])
-    plan = bp.plan(tmp_path, "x = 31")
-    assert plan.kept == 0
-    assert len(parquet_table(plan).profiles) == 1
 
 
 def test_files_of_alternating_schemas_keep_their_evidence(tmp_path: Path) -> None:

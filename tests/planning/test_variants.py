@@ -19,7 +19,7 @@ from bloomparquet.query.columns import Annotation, SchemaNode
 from bloomparquet.query.predicate import Comparison, Eq, Gt, GtEq, In, Lt, LtEq
 from bloomparquet.query.shredded import implied_test
 from bloomparquet.query.variants import VariantField
-from tests.support.core import kept, kept_indexes, plan_with
+from tests.support.core import kept_indexes, plan_with
 from tests.support.files import hive, write, write_groups
 
 METADATA = b"\x01\x00\x00"
@@ -240,13 +240,3 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
             bp.plan(root, f"variant_get({column}, '$.a', 'int') = 1")
         field = VariantField(column, "$.a", "int", bp.Eq("v", 1))
         assert plan_with(root, field, strict=False).kept == plan_with(root, None, pushed=field).kept == 1
-
-
-def test_a_file_whose_column_differs_by_case_is_kept(tmp_path: Path) -> None:
-    """As for other columns: readers may disagree about it."""
-    rows = table([a(1), a(5)], variant(fields(a=pa.int64())))
-    write(tmp_path / "1.parquet", rows)
-    write(tmp_path / "2.parquet", rows.rename_columns(["V"]))
-    where = "variant_get(V, '$.a', 'bigint') = 9"
-    assert kept(plan_with(tmp_path, where, strict=False)) == {("1.parquet", 0)}
-    assert not kept(plan_with(tmp_path, where, case_sensitive=False))
