@@ -39,11 +39,7 @@ def longs(*values: int) -> np.ndarray:
     [
         (0, 0),
         (-1, 6614246905173314819),
-        (-2, -5218250166726157773),
-        (-3, 1396019780946710816),
-        (-9223372036854775805, 3691278333958578070),
         (-9223372036854775807, -9102499068535824902),
-        (790302201, 1499534499340523007),
         (18000000000, -1097054448615658549),
         (9223372036064673413, -4986173376161118712),
     ],
@@ -65,15 +61,10 @@ def test_bytes_hash_as_published() -> None:
     ("hashes", "expected"),
     [
         (longs(1), [567, 288, 246, 306, 228]),
-        (longs(11), [228, 285, 342, 399, 456]),
         (longs(0), [0, 0, 0, 0, 0]),
-        (longs(-1), [120, 308, 335, 108, 535]),
         (longs(-1111), [572, 680, 818, 434, 232]),
         (hash_doubles(np.array([1.1])), [522, 692, 12, 370, 753]),
-        (hash_doubles(np.array([111.111])), [831, 252, 583, 500, 335]),
-        (hash_doubles(np.array([0.0])), [0, 0, 0, 0, 0]),
         (hash_doubles(np.array([-1111.1111])), [308, 346, 384, 422, 371]),
-        (hash_bytes([b""]), [656, 807, 480, 151, 304]),
         (hash_bytes([b"english"]), [576, 221, 68, 729, 392]),
         (hash_bytes(["中国字".encode()]), [602, 636, 44, 362, 318]),
     ],
@@ -86,13 +77,6 @@ def test_floats_hash_as_the_doubles_they_are() -> None:
     assert hash_doubles(np.array([0.1], np.float32)) == hash_doubles(np.array([float(np.float32(0.1))]))
     assert hash_doubles(np.array([0.1], np.float32)) != hash_doubles(np.array([0.1]))
     assert hash_doubles(np.array([0.0])) != hash_doubles(np.array([-0.0]))
-
-
-@pytest.mark.parametrize("count", [15, 16, 17, 300])
-def test_byte_strings_of_every_length_hash_like_each_alone(count: int) -> None:
-    rng = np.random.default_rng(count)
-    values = [rng.bytes(size) for size in rng.permutation(count).tolist()]
-    assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]
 
 
 @given(st.lists(st.binary(max_size=70), max_size=80))
@@ -126,32 +110,8 @@ def test_the_words_are_little_endian_bytes() -> None:
     stored = bytes([1, 2, 4, 8, 16, 32, 64, 128, 254, 253, 251, 247, 239, 223, 191, 127])
     bloom = OrcBloomFilter.from_message(messages.BloomFilter(num_hash_functions=1, utf8bitset=stored), utf8=True)
     assert bloom.words.tolist() == WORDS
-
-
-class PureMessage:
-    """A BloomFilter message as protobuf's pure Python has it: its words are Python's integers."""
-
-    num_hash_functions, bitset = 1, WORDS
-
-    def CopyFrom(self, other: object) -> None: ...
-
-    def DiscardUnknownFields(self) -> None: ...
-
-    def ByteSize(self) -> int:
-        return 18
-
-    def HasField(self, name: str) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("message", [messages.BloomFilter(num_hash_functions=1, bitset=WORDS), PureMessage()])
-def test_words_keep_all_their_bits(message: object) -> None:
-    bloom = OrcBloomFilter.from_message(message, utf8=False)
-    assert (bloom.words.tolist(), bloom.words.dtype) == (WORDS, np.uint64)
-
-
-def test_a_filter_is_shown_by_its_size_and_bits() -> None:
-    assert repr(OrcBloomFilter(3, np.array([5, 1], np.uint64))) == "OrcBloomFilter(k=3, bits=128, bits_set=3)"
+    of_words = OrcBloomFilter.from_message(messages.BloomFilter(num_hash_functions=1, bitset=WORDS), utf8=False)
+    assert (of_words.words.tolist(), of_words.words.dtype) == (WORDS, np.uint64)
 
 
 def test_filters_up_to_the_limits_are_read() -> None:
@@ -167,11 +127,6 @@ def test_estimates_match_the_false_positives() -> None:
     assert wrong == pytest.approx(0.05, rel=0.15)
     assert bloom.estimated_fpp == pytest.approx(wrong, rel=0.15)
     assert bloom.estimated_ndv == pytest.approx(10_000, rel=0.03)
-
-
-def test_check_keeps_the_shape() -> None:
-    bloom, hashes = filter_of(longs(*range(50)), k=2, words=3), longs(*range(150))
-    assert bloom.check(hashes.reshape(15, 10)).tolist() == bloom.check(hashes).reshape(15, 10).tolist()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from bloomparquet.errors import PlanError
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
-from bloomparquet.orc.encoding import encode_point, encode_value, encode_values, is_lossless, orc_family
+from bloomparquet.orc.encoding import encode_point, encode_value, encode_values, is_lossless
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.query.ordering import Encoded, Point
 
@@ -117,14 +117,6 @@ def test_unknown_values_give_no_evidence(column: OrcType, value: Any) -> None:
     assert encode(column, [value]) is None
     assert point(column, value) is None
     assert encode_one(column, [value]) is None
-
-
-def test_the_longest_char_is_known() -> None:
-    assert (
-        encode(OrcType(Kind.CHAR, maximum_length=255), ["a"]).hashes.tolist()
-        == hash_bytes([b"a" + b" " * 254]).tolist()
-    )
-    assert encode(OrcType(Kind.CHAR, maximum_length=1), ["a"]).hashes.tolist() == hash_bytes([b"a"]).tolist()
 
 
 def test_zero_has_two_hashes_and_other_kinds_are_errors() -> None:
@@ -263,22 +255,6 @@ def test_the_oldest_timestamps_are_known() -> None:
         assert encode(column, [dt.datetime(1900, 1, 2)]) is not None
         assert point(column, dt.datetime(1900, 1, 2)) is not None
     assert encode(CLOCK, [dt.datetime(1970, 1, 2)], UTC, ["Europe/Berlin"]) is not None
-
-
-FAMILIES = {
-    "boolean": [OrcType(Kind.BOOLEAN)],
-    "integer": [OrcType(Kind.BYTE), OrcType(Kind.SHORT), INT, LONG, OrcType(Kind.INT, attributes={CATALYST: "int"})],
-    "string": [CHAR, OrcType(Kind.STRING), OrcType(Kind.VARCHAR, attributes={CATALYST: "varchar(3)"})],
-    "timestamp": [INSTANT],
-    "timestamp_ntz": [CLOCK, NTZ],
-    "other": [OrcType(Kind.MAP), OrcType(Kind.LONG, attributes={CATALYST: "interval day"}), OrcType(77)],
-}
-
-
-def test_each_type_compares_with_literals_of_its_family() -> None:
-    assert {name: [orc_family(column) for column in columns] for name, columns in FAMILIES.items()} == {
-        name: [name] * len(columns) for name, columns in FAMILIES.items()
-    }
 
 
 def test_only_lossless_reader_types_are_trusted() -> None:

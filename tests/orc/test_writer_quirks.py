@@ -36,22 +36,19 @@ def with_writer(path: Path, kind: Kind, writer: int, release: str | None, versio
         (Kind.LONG, 0, None, 0, [0, 12], True),
         (Kind.STRING, 0, None, 0, [0, 12], True),
         (Kind.LONG, 1, None, 6, [0, 12], False),
-        (Kind.LONG, 1, "1.6.0", 6, [0, 12], False),
         (Kind.LONG, 1, "1.6.11", 6, [0, 12], False),
         (Kind.LONG, 1, "1.6.11-SNAPSHOT", 6, [0, 12], False),
         (Kind.LONG, 1, "1.7.0", 6, [0, 12], False),
         (Kind.LONG, 1, "1.6.12", 6, [0, 12], True),
-        (Kind.LONG, 1, "1.7.1-SNAPSHOT", 6, [0, 12], True),
         (Kind.LONG, 1, "2.2.2", 6, [0, 12], True),
         (Kind.BYTE, 1, "2.2.2", 6, [0, 12], False),
         (Kind.CHAR, 1, "2.2.2", 6, [0, 12], False),
         (Kind.FLOAT, 1, "2.2.2", 6, [0, 12], False),
-        (Kind.BYTE, 0, "2.3.0", 9, [0, 12], True),
         (Kind.CHAR, 0, "2.3.0", 9, [0, 12], True),
         (Kind.BOOLEAN, 0, "2.3.0", 9, [0, 12], False),
         (Kind.GEOMETRY, 0, "2.3.0", 9, [0, 12], False),
         (Kind.LONG, 2, "1", 6, [0, 12], False),
-        (Kind.LONG, 4, "470", 6, [0, 12], False),
+        (Kind.LONG, 0, "2.3.0", 8, [0, 12], False),  # merged from files of an older writer
         (Kind.TIMESTAMP, 0, None, 5, [0, 12], False),
         (Kind.TIMESTAMP, 0, None, 6, [0, 12], True),
         (Kind.DECIMAL, 0, None, 9, [0, 12], False),
@@ -103,6 +100,8 @@ def test_bounds_are_believed_by_writer_and_kind(tmp_path: Path) -> None:
         assert are_bounds_usable(tail, 1) == usable
         bounds = usable_bounds(tail, 1, Statistics(StatisticsKind.INTEGER, minimum=1, maximum=2))
         assert bounds == ((1, 2) if usable else (None, None))
+    merged = with_writer(tmp_path / "f", Kind.LONG, 0, "2.3.0", 8, [0, 12])
+    assert not are_bounds_usable(merged, 1)
 
 
 def test_bounds_of_floats_are_rounded_as_the_values_are(tmp_path: Path) -> None:

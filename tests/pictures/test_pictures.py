@@ -20,13 +20,11 @@ from IPython.core.interactiveshell import InteractiveShell
 import bloomparquet as bp
 from bloomparquet.pictures.show import show_in_notebooks
 from bloomparquet.query.verdict import DECISIONS, Decision
-from bloomparquet.reading.inspect import FILTER_SCHEMA
 from bloomparquet.report.cells import binned
 from bloomparquet.report.html import document, text
 from bloomparquet.report.style import STYLE
 from pyspark_bloomparquet.jar.summary import Pictures, summarize
 from tests.support.browser import Browser, start_browser
-from tests.support.commands import Run
 from tests.support.files import filter_offset, patch, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
@@ -67,20 +65,6 @@ PLANNED = {
 NOT_PLANNED = {**PLANNED, "planned": False, "reason": "the planner failed"}
 
 
-def an_index(root: str) -> bp.ScanPlan:
-    bp.build_index(root)
-    plan = bp.plan(root, "a = 31")
-    bp.drop_index(root)
-    return plan
-
-
-def nothing(root: str) -> bp.ScanPlan:
-    path = Path(root).parent / "nothing.parquet"
-    with pq.ParquetWriter(path, pa.schema([("a", pa.int64())])):
-        pass
-    return bp.plan(path, "a = 1")
-
-
 def stripes(root: str) -> bp.ScanPlan:
     ids = pa.table({"id": np.arange(900) * 2})
     return bp.plan(write_orc(Path(root).parent / "x.orc", ids, stripe=300, stride=100), "id = 601")
@@ -106,8 +90,6 @@ CASES: dict[str, tuple[Callable[[str], object], list[str]]] = {
          "a = 31", "what to do"],
     ),
     "no predicate": (bp.plan, ["24 of 24 row groups read", "there is no predicate"]),
-    "index": (an_index, ["skipped by Bloom filters in the index", "index: 8 of 8 files"]),
-    "nothing": (nothing, ["0 of 0 row groups read", "there is nothing to read"]),
     "stripes": (stripes, ["0 of 3 stripes read", "row groups in the stripes might match"]),
     "locked": (
         locked,
@@ -115,10 +97,6 @@ CASES: dict[str, tuple[Callable[[str], object], list[str]]] = {
     ),
     "explanation": (lambda root: bp.plan(root, "b = 31").explain(), ["bloomparquet add", "b = 31"]),
     "filters": (bp.inspect, ["24 Bloom filters on 1 column in 8 files", "highest FPP", "day=7/x.parquet"]),
-    "filters of stripes": (
-        lambda root: bp.inspect(write_orc(Path(root).parent / "y.orc", pa.table({"id": EVEN}), stripe=20, stride=10)),
-        ["5 Bloom filters on 1 column in 1 file", "proves nothing, because"],
-    ),
     "no filters": (lambda root: bp.inspect(root, columns=["b"]), ["There is no Bloom filter", "bloomparquet advise"]),
     "advice": (bp.advise, ["Filters of 2 columns", "a lookup of one value", "because", "INT64"]),
     "scan": (lambda _: Pictures([summarize(PLANNED)]), ["1 of 9 row groups read", "id = 7", "1 whole file + 1"]),
@@ -153,7 +131,7 @@ def test_the_cells_are_the_decisions(days: str, where: str | None) -> None:
     assert cells(plan._repr_html_()) == expected
 
 
-def test_ten_thousand_files_are_small_and_show_what_is_read(browser: Browser, tmp_path: Path) -> None:
+def test_ten_thousand_files_are_small_and_show_what_is_read(tmp_path: Path) -> None:
     sources = [
         write(tmp_path / f"{i}.parquet", {"a": [n + shift for n in range(0, 80, 2)]}, ["a"], rows_per_group=10)
         for i, shift in enumerate((0, 1, 500))
@@ -169,43 +147,9 @@ def test_ten_thousand_files_are_small_and_show_what_is_read(browser: Browser, tm
     assert len(html.encode()) < 1_000_000
     assert cells(html) == {"day=2/part-07321.parquet": "mRmm"}
     assert html.count("bp-line") < 110
-    (tmp_path / "report.html").write_text(html, "utf-8")
-    for dark, read in ((False, (0xC2, 0x41, 0x0C)), (True, (0xFF, 0xB1, 0x4A))):
-        shown = browser.show(tmp_path / "report.html", dark=dark)
-        assert (shown.messages, shown.requests) == ([], [(tmp_path / "report.html").as_uri()])
-        # The legend and the grid have a cell of 13 x 13 each; in the field of files there is one of at least 8 x 8.
-        assert browser.colours(shown.png)[read] >= 2 * 13 * 13 + 8 * 8
     every = bp.to_html(bp.plan(tmp_path / "many"))
     assert len(every.encode()) < 1_000_000
     assert "20 of the 10,000 files that are read" in every
-
-
-@pytest.mark.parametrize(("files", "row_groups", "columns"), [(10_000, 4, 2), (40, 500, 12), (1, 100_000, 1)])
-def test_pictures_of_many_filters_are_small(files: int, row_groups: int, columns: int, days: str) -> None:
-    """Neighbouring cells differ, so that each is an element of its own."""
-    one = bp.inspect(f"{days}/day=0/x.parquet").slice(0, 1)
-    file, row_group, column = (axis.ravel() for axis in np.indices((files, row_groups, columns)))
-    cell_of = np.arange(len(file)) // columns // 7
-    table = one.take(np.zeros(len(file), np.int64))
-    for name, values in {
-        "file": pa.array([f"part-{i:05d}.parquet" for i in file.tolist()]),
-        "row_group": pa.array(row_group, pa.int32()),
-        "column": pa.array([f"c{i}" for i in column.tolist()]),
-        "estimated_fpp": pa.array(np.choose((cell_of + row_group) % 2, [1e-5, 0.9])),
-    }.items():
-        table = table.set_column(table.schema.get_field_index(name), name, values)
-    html = bp.to_html(table.cast(FILTER_SCHEMA))
-    assert f"{files * row_groups * columns:,} Bloom filters" in html
-    assert len(html.encode()) < 1_000_000
-
-
-def test_a_picture_of_long_files_is_small(tmp_path: Path) -> None:
-    for i in range(4):
-        groups = ({"a": [n % 2]} for n in range(600))
-        write_groups(tmp_path / "t" / f"{i}.parquet", groups)
-    html = bp.to_html(bp.plan(tmp_path / "t", "a = 1"))
-    assert "one cell is up to 2 row groups" in html
-    assert html.count("<i ") < 6_000
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 70))
@@ -251,23 +195,6 @@ def test_text_has_neither_markup_nor_invisible_characters(value: str) -> None:
     shown.encode()
 
 
-def test_a_notebook_that_says_its_theme_gets_it(days: str, browser: Browser, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    picture = bp.plan(days, "a = 31")._repr_html_()
-    colour = "getComputedStyle(document.querySelector('.bloomparquet')).getPropertyValue('--read')"
-    for attributes, expected in {
-        "": ("#c2410c", "#ffb14a"),
-        "data-jp-theme-light=false": ("#ffb14a", "#ffb14a"),
-        "data-jp-theme-light=true": ("#c2410c", "#c2410c"),
-        "class=vscode-dark": ("#ffb14a", "#ffb14a"),
-        "class=vscode-light": ("#c2410c", "#c2410c"),
-    }.items():
-        page.write_text(f"<!DOCTYPE html><body {attributes}>{picture}", "utf-8")
-        for dark in (False, True):
-            browser.show(page, dark=dark)
-            assert browser.evaluate(colour).strip() == expected[dark], (attributes, dark)
-
-
 def test_read_cells_differ_in_brightness_from_all_others() -> None:
     """A contrast of 3:1 is what WCAG 2.1 (1.4.11) asks of graphics; it does not depend on hue."""
     themes = re.findall(r"--read:[^}]*", STYLE)
@@ -286,30 +213,6 @@ def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize(
-    ("command", "texts"),
-    [
-        (["plan", "--where", "a = 31"], ["row groups read", "what to do"]),
-        (["explain", "--where", "a = 31"], ["row groups read", "what to do"]),
-        (["inspect"], ["24 Bloom filters"]),
-        (["advise"], ["a lookup of one value"]),
-    ],
-)
-def test_commands_write_reports(command: list[str], texts: list[str], days: str, run: Run, tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    name, *options = command
-    without = run(name, days, *options).out
-    done = run(name, days, *options, "--html", report)
-    assert (done.code, done.err) == (0, "")
-    assert re.sub(r"[\d.]+ ms", "", done.out) == re.sub(r"[\d.]+ ms", "", without)
-    html = report.read_text("utf-8")
-    assert html.startswith("<!DOCTYPE html>")
-    assert [each for each in texts if each not in html] == []
-    failed = run(name, days, *options, "--html", tmp_path / "no" / "report.html")
-    assert failed.code == 1
-    assert "no/report.html" in failed.err
 
 
 def test_only_results_have_a_picture() -> None:

@@ -26,17 +26,12 @@ WHOLE = [
         "st = 5",
         "column 'st' is a struct; only .* can be used on it; compare one of its fields: x, in",
     ),
-    ("st <=> 5", "column 'st' is a struct"),
-    ("st IN (5, 6)", "column 'st' is a struct"),
     ("NOT (id = 1 OR st < 5)", "column 'st' is a struct"),
     ("st.in >= 5", r"column 'st\.in' is a struct"),
     ("l = 5", "column 'l' is a list; only IS NULL and IS NOT NULL can be used on it$"),
     ("m = 5", "column 'm' is a map; only"),
-    ("ls <> 5", "column 'ls' is a list"),
-    ("st LIKE 'a%'", "column 'st' is a struct"),
 ]
 WITHIN = ["l.element = 5", "l.list.element = 5", "m.key = 'k'", "m.value IS NULL", "ls.element.z = 1"]
-Write = Callable[[Path], str]
 
 
 def parquet(path: Path) -> str:
@@ -72,35 +67,11 @@ def test_fields_in_lists_and_maps_are_not_compared(function: Callable[..., Any],
     assert plan_with(path, where, strict=False).kept == 1
 
 
-def test_struct_is_not_compared_with_null(path: str) -> None:
-    for function in (bp.plan, bp.read_table):
-        with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
-            function(path, "st = NULL")
-
-
 @pytest.mark.parametrize("column", ["st", "`st`.`in`", "l", "m", "ls"])
 def test_is_null_works_on_nested_columns(column: str, path: str) -> None:
     for where in (f"{column} IS NULL", f"{column} <=> NULL", f"{column} IS NOT NULL"):
         assert bp.plan(path, where).kept == 1
         assert bp.read_table(path, where).num_rows == 1
-
-
-def test_struct_fields_are_compared(path: str) -> None:
-    assert bp.read_table(path, "st.x = 1 AND st.in.y = 1").num_rows == 1
-    assert bp.plan(path, "st.x = 9").kept == 0
-
-
-def test_case_insensitive_names_are_checked_too(path: str) -> None:
-    for function in (bp.plan, bp.read_table):
-        with pytest.raises(bp.PlanError, match="column 'ST' is a struct"):
-            function(path, "ST = 5", case_sensitive=False)
-
-
-def test_structs_in_excluded_files_are_checked_too(tmp_path: Path) -> None:
-    root = hive(tmp_path, {"p=1": {"st": COLUMNS["st"]}})
-    for function in (bp.plan, bp.read_table):
-        with pytest.raises(bp.PlanError, match="column 'st' is a struct"):
-            function(root, "p = 9 AND st = 5")
 
 
 def test_partition_column_hides_a_struct_of_its_name(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,7 +12,6 @@ import bloomparquet as bp
 from bloomparquet.planning.decisions import WHOLE_FILE
 from bloomparquet.query.verdict import DECISIONS, Decision
 from tests.support.files import write_groups
-from tests.support.orc_rewriting import write as write_orc
 
 EVEN = list(range(0, 100, 2))
 
@@ -49,15 +47,12 @@ def named(plan: bp.ScanPlan) -> list[str]:
     ("where", "expected"),
     [
         (None, ["read"] * 6),
-        ("a = 30", ["read", "nulls", "min/max"] * 2),
         ("a = 31", ["bloom", "nulls", "min/max"] * 2),
         ("a = 31 AND day = 2", ["bloom", "nulls", "min/max", "partition"]),
         ("a = 31 OR day = 2", ["bloom", "nulls", "min/max", "read", "read", "read"]),
-        ("a = 31 OR (day = 2 AND b = 31)", ["bloom", "nulls", "min/max", "read", "read", "read"]),
         ("a = 500 OR (day = 2 AND b = 300)", ["min/max", "nulls", *["min/max"] * 4]),
         ("b = 300 OR (day = 2 AND FALSE)", ["min/max"] * 6),
         ("a IS NULL", ["nulls", "read", "nulls"] * 2),
-        ("NOT a <=> 30", ["read", "read", "read"] * 2),
         ("FALSE AND a = 1", ["partition", "partition"]),
     ],
 )
@@ -65,35 +60,8 @@ def test_each_kind_of_evidence_is_named(days: str, where: str | None, expected: 
     assert named(bp.plan(days, where)) == expected
 
 
-def test_a_predicate_that_is_never_true_is_a_constant(days: str) -> None:
-    assert named(bp.plan(f"{days}/day=1/x.parquet", "a = NULL")) == ["constant"] * 3
-
-
 def test_filters_of_an_index_are_told_from_those_of_files(days: str) -> None:
     bp.build_index(days)
     assert named(bp.plan(days, "a = 31")) == ["index", "nulls", "min/max"] * 2
     write_groups(f"{days}/day=3/x.parquet", [{"a": EVEN, "b": EVEN}], ["a"])
     assert named(bp.plan(days, "a = 31")) == ["index", "nulls", "min/max"] * 2 + ["bloom"]
-
-
-def test_asking_for_decisions_reads_nothing_and_keeps_the_plan(days: str) -> None:
-    plan = bp.plan(days, "a = 31 OR b = 33")
-    before = plan.requests, plan.bloom_bytes_read, repr(plan)
-    assert named(plan) == named(plan)
-    assert (plan.requests, plan.bloom_bytes_read, repr(plan)) == before
-    assert plan == bp.plan(days, "a = 31 OR b = 33")
-
-
-def test_stripes_have_decisions(tmp_path: Path) -> None:
-    ids = np.arange(1500) * 2
-    path = write_orc(tmp_path / "x.orc", pa.table({"id": ids}), stripe=300, stride=100)
-    out = ["min/max"] * 3
-    assert named(bp.plan(path, "id = 1801")) == [*out, "bloom", "min/max"]
-    assert named(bp.plan(path, "id IN (5, 1801)")) == ["bloom", *out[:2], "bloom", "min/max"]
-    assert named(bp.plan(path, "id IN (5, 1800)")) == ["bloom", *out[:2], "read", "min/max"]
-    bp.build_index(tmp_path)
-    assert named(bp.plan(tmp_path, "id = 1801")) == [*out, "index", "min/max"]
-    assert named(bp.plan(tmp_path, "id IN (5, 1801)")) == ["index", *out[:2], "index", "min/max"]
-    write_orc(tmp_path / "y.orc", pa.table({"id": ids}), stripe=300, stride=100)
-    expected = [*out, "index", "min/max", *out, "bloom", "min/max"]
-    assert named(bp.plan(tmp_path, "id = 1801")) == expected

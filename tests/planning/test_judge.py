@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import FormatError
-from bloomparquet.planning import judge as judging
-from bloomparquet.planning.judge import Errors, Request, Stopwatch
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Decision
-from bloomparquet.storage.files import ReadCount
 from tests.support.files import hive
 
 FOLDERS = [
@@ -106,40 +100,3 @@ def test_partitions_whose_names_differ_by_case(tmp_path: Path) -> None:
     assert evidence.verdicts(bp.Eq("at", 2), strict=True) == [False]
     assert evidence.can_compare(bp.Eq("at", 2))
     assert not evidence.can_compare(bp.Gt("At", NOON))
-
-
-def test_each_error_is_kept_once(dataset: bp.Dataset) -> None:
-    one, other = FormatError("one"), FormatError("other")
-    errors = Errors("keep")
-    for _ in range(2):
-        errors.add([other, one])
-    assert list(errors.errors) == [other, one]
-    errors = Errors("fail")
-    with pytest.raises(FormatError, match="other"):
-        errors.add(iter([other, one]))
-    assert not errors.errors
-
-
-def test_time_is_counted_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([1.0, 3.0, 3.5, 7.5])
-    monkeypatch.setattr(judging, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    watch = Stopwatch()
-    for part in ("a", "b", "a"):
-        watch.lap(part)
-    assert watch.seconds == {"a": 6.0, "b": 0.5}
-
-
-def test_an_uncounted_copy_shares_no_counts(dataset: bp.Dataset) -> None:
-    options = PlanOptions(on_filter_error="fail")
-    request = Request(
-        dataset, options, PartitionEvidence(dataset, options), np.arange(3), frozenset({("x",)}), ReadCount(1, 2),
-        ReadCount(3, 4), Errors("fail"), {("id",): np.zeros(1, np.uint8)},
-    )  # fmt: skip
-    request.watch.lap("before")
-    copy = request.uncounted_copy()
-    shared = [each.name for each in fields(Request) if getattr(copy, each.name) is getattr(request, each.name)]
-    assert shared == ["dataset", "options", "partitions", "file_positions", "unknown"]
-    assert copy.footer_reads == copy.filter_reads == ReadCount()
-    assert (copy.filters, copy.watch.seconds) == ({}, {})
-    copy.errors.add([FormatError("kept")])  # raises nothing
-    assert len(copy.errors.errors) == 1

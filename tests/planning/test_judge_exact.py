@@ -14,9 +14,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
+from bloomparquet.planning.decisions import HAS_FILTER, KEPT, NO_FILTER
 from bloomparquet.planning.judge import (
-    HAS_FILTER,
-    NO_FILTER,
     Errors,
     Judgement,
     Request,
@@ -25,7 +24,6 @@ from bloomparquet.planning.judge import (
 )
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Always, Junction, Predicate
 from bloomparquet.query.verdict import DECISIONS, Decision
@@ -234,10 +232,3 @@ def test_a_filter_is_asked_once(dataset: bp.Dataset) -> None:
     table, judgement = judged(simple(0, 0), [bp.And(bp.Eq("a", 2), bp.In("b", [2, 3]))], make_request(dataset))
     assert judgement.codes.tolist() == [KEPT, KEPT]
     assert table.asked == [(0, 0), (1, 0), (0, 1), (1, 1)]
-
-
-def test_time_is_counted_for_statistics_and_filters(dataset: bp.Dataset) -> None:
-    for value, parts in ((3, ["min/max and null counts", "Bloom filters"]), (9, ["min/max and null counts"])):
-        request = make_request(dataset)
-        judged([Range(0, {name: Chunk((2, 4), has_filter=value == 3) for name in "abc"})], [bp.Eq("a", value)], request)
-        assert list(request.watch.seconds) == parts

@@ -107,13 +107,6 @@ def test_row_groups_without_nan_are_skipped(tmp_path: Path, kind: pa.DataType, o
         assert kept_indexes(bp.plan(path, bp.In("x", values))) == {1, 2, 9, 10}
 
 
-def test_without_counts_bounds_in_the_total_order_are_used(tmp_path: Path) -> None:
-    uncounted: list[int | None] = [None] * len(GROUPS)
-    path = nan_counts.write(tmp_path / "x.parquet", GROUPS, pa.float64(), IEEE_754_TOTAL_ORDER, uncounted)
-    assert kept_indexes(bp.plan(path, "x < 1.0D")) == {2, 5, 6, 8}
-    assert kept_indexes(bp.plan(path, "x > 3.0D")) == set(range(len(GROUPS))) - {7}
-
-
 def test_only_floating_point_numbers_have_the_total_order(tmp_path: Path) -> None:
     """A damaged footer: nobody knows what the order of such a column is."""
     path = nan_counts.write(tmp_path / "x.parquet", [[1.0, 2.0], [5.0, 6.0]], pa.int64(), IEEE_754_TOTAL_ORDER, [0, 0])
@@ -140,10 +133,3 @@ def test_counts_are_kept_in_an_index_and_in_caches(tmp_path: Path) -> None:
                         assert {index for name, index in kept if name == file} == expected, (where, indexed, file)
                     assert ("1.parquet", 0) in kept
         bp.build_index(table)
-
-
-def test_the_reason_is_told_where_nan_is_possible(tmp_path: Path) -> None:
-    path = nan_counts.write(tmp_path / "x.parquet", GROUPS, pa.float64())
-    text = str(bp.plan(path, "x > 3.0D").explain())
-    assert "the max leaves out NaN, which is greater than every number, and there may be some\n" in text
-    assert "the min/max of 3 of 11 row groups overlap the range" in text

@@ -47,14 +47,6 @@ def test_what_a_reader_shows_is_found(tmp_path: Path, converted_type: int, store
     assert bp.read_table(path, "x IS NULL").num_rows == 1
 
 
-@pytest.mark.parametrize("converted_type", [UINT_8, UINT_16, INT_8, INT_16])
-def test_numbers_in_the_range_are_skipped(tmp_path: Path, converted_type: int) -> None:
-    limit = {UINT_8: 255, UINT_16: 65_535, INT_8: 127, INT_16: 32_767}[converted_type]
-    path = write(tmp_path / "x.parquet", converted_type, [0, limit, None])
-    for value, kept in ((0, 1), (limit, 1), (5, 0), (limit + 1, 0), (-1 - limit, 0)):
-        assert bp.plan(path, f"x = {value}").kept == kept
-
-
 @pytest.mark.parametrize(("converted_type", "stored"), [(INT_8, 300), (INT_8, -129), (INT_16, 70_000)])
 def test_a_reader_of_int_may_show_what_is_stored(tmp_path: Path, converted_type: int, stored: int) -> None:
     path = write(tmp_path / "x.parquet", converted_type, [1, stored], write_statistics=False)
@@ -79,10 +71,3 @@ def test_filters_skip_unless_min_max_deny_it(tmp_path: Path, converted_type: int
         plan = bp.plan(path, f"x = {middle}")
         assert [group.index for group in plan.row_groups if group.kept][:1] == [middle - 1]
         assert plan.skipped["bloom"] >= 15, plan
-
-
-def test_a_type_that_min_max_deny_is_the_reason(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", INT_8, [5, 300, 7], rows=3)
-    for where in ("x = 44", "x > 40", "x IS NULL"):
-        (reason,) = bp.plan(path, where).explain().reasons()
-        assert (reason.reason.name, reason.count) == ("NARROW_TYPE", 1)

@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -149,13 +148,6 @@ def test_consistent_null_counts_are_believed(tmp_path: Path, statistics: dict[st
     assert bp.plan(path, "NOT c0 <=> 7").kept == 1
 
 
-def test_statistics_without_counts_prove_nothing_about_nulls(tmp_path: Path) -> None:
-    indexes = messages.RowIndex()
-    indexes.entry.add(statistics=messages.ColumnStatistics(has_null=False).SerializeToString())
-    path = forge(tmp_path / "x.orc", {(ROW_INDEX, 1): indexes.SerializeToString()})
-    assert bp.plan(path, "c0 IS NULL").kept == bp.plan(path, "c0 IS NOT NULL").kept == 1
-
-
 def test_swapped_or_mistyped_bounds_prove_nothing(tmp_path: Path) -> None:
     for number, (kind, statistics) in enumerate(
         [
@@ -167,19 +159,3 @@ def test_swapped_or_mistyped_bounds_prove_nothing(tmp_path: Path) -> None:
         path = with_statistics(tmp_path / f"{number}.orc", kind, statistics, maximum_length=3)
         literal = {Kind.STRING: "'x'", Kind.CHAR: "'x'", Kind.DATE: "DATE '2020-01-01'"}.get(kind, "100")  # type: ignore[call-overload]
         assert bp.plan(path, f"c0 = {literal}").kept == bp.plan(path, f"c0 > {literal}").kept == 1
-
-
-def test_bounds_of_floats_include_the_rounded_values(tmp_path: Path) -> None:
-    statistics = {"double_statistics": {"minimum": 0.7, "maximum": 1.1, "sum": 9.0}}  # as passed to the writer
-    path = with_statistics(tmp_path / "x.orc", Kind.FLOAT, statistics, writer=1, software_version=b"2.2.2")
-    for value in (float(np.float32(0.7)), float(np.float32(1.1))):
-        assert bp.plan(path, bp.Eq("c0", value)).kept == bp.plan(path, bp.LtEq("c0", value)).kept == 1
-    assert bp.plan(path, "c0 = 1.25D").kept == bp.plan(path, "c0 < 0.5D").kept == 0
-
-
-def test_texts_of_a_thousand_bytes_and_more_are_found(tmp_path: Path) -> None:
-    values = [f"{'ä' * 600}{i:04}" for i in range(300)]
-    path = write(tmp_path / "x.orc", pa.table({"x": values}), bloom_filter_fpp=1e-6)
-    assert kept_row_groups(bp.plan(path, bp.Eq("x", values[150]))) == 1
-    assert kept_row_groups(bp.plan(path, bp.GtEq("x", values[299]))) == 1
-    assert kept_row_groups(bp.plan(path, bp.Eq("x", values[0][:-1]))) == 0

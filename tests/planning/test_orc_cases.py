@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 
@@ -33,7 +32,6 @@ from tests.support.orc_forged import (
     with_old_stream,
     with_statistics,
 )
-from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 DAY = 86_400
 UTC = dt.timezone.utc
@@ -80,12 +78,6 @@ def test_a_value_hashed_by_java_keeps_only_its_row_group(tmp_path: Path, name: s
     assert kept_row_groups(bp.plan(path, bp.In("c0", values))) == 2
 
 
-def test_a_decimal_that_spark_rounds_keeps_everything(tmp_path: Path) -> None:
-    path = with_filters(tmp_path / "x.orc", Kind.DECIMAL, texts("0"), texts("1"), precision=38, scale=10)
-    assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal("1e-10")))) == 0
-    assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal("1e-11")))) == 2
-
-
 def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
     path = with_filters(tmp_path / "x.orc", Kind.DECIMAL, texts("1.5", "100", "0"), precision=9, scale=2)
     for value in ("1.5", "1.50", "1.500000", "15e-1", "1e2", "100", "0", "-0", "0.000"):
@@ -94,13 +86,6 @@ def test_a_decimal_has_one_text_however_it_is_written(tmp_path: Path) -> None:
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", literal))) == 1, literal
     for value in ("1.501", "0.001", "1e9", "1e-20"):
         assert kept_row_groups(bp.plan(path, bp.Eq("c0", Decimal(value)))) == 0, value
-
-
-def test_both_zeros_are_probed(tmp_path: Path) -> None:
-    for kind in (Kind.DOUBLE, Kind.FLOAT):
-        path = with_filters(tmp_path / "x.orc", kind, doubles(0.0), doubles(-0.0), doubles(1.0))
-        for zero in (0.0, -0.0, 0, Decimal("0.0")):
-            assert kept_row_groups(bp.plan(path, bp.Eq("c0", zero))) == 2
 
 
 def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
@@ -112,69 +97,6 @@ def test_chars_match_with_and_without_blanks(tmp_path: Path) -> None:
     other = with_statistics(tmp_path / "y.orc", Kind.CHAR, bounds(b"ab   ", b"ab   ", "string"), maximum_length=5)
     for where in ("c0 = 'ab'", "c0 <= 'ab'", "c0 <> 'ab   '", "c0 < 'ab '", "c0 NOT LIKE 'ab %'"):
         assert bp.plan(other, where).kept == 1, where
-
-
-@pytest.mark.parametrize(
-    ("writer", "version", "is_usable"),
-    [
-        (1, b"1.6.0", False), (1, b"1.6.9", False), (1, b"1.6.11", False), (1, b"1.7.0", False), (1, None, False),
-        (1, b"1.7.0-SNAPSHOT", False), (1, b"1.6.12", True), (1, b"1.7.1", True), (1, b"2.2.2", True),
-        (2, b"0.280", False), (4, b"400", False), (5, b"x", False), (77, None, False), (0, None, True),
-    ],
-)  # fmt: skip
-def test_filters_with_wrong_bits_are_not_used(
-    tmp_path: Path, writer: int, version: bytes | None, is_usable: bool
-) -> None:
-    assert_uses_filters(tmp_path, is_usable, writer, version)
-
-
-@pytest.mark.parametrize(("writer_version", "is_usable"), [(6, False), (8, False), (9, True), (10, True)])
-def test_filters_in_merged_files_are_not_used(tmp_path: Path, writer_version: int, is_usable: bool) -> None:
-    """Releases of ORC Java that name themselves have a writer version of at least 9. Only a merge keeps a lower one."""
-    assert_uses_filters(tmp_path, is_usable, 0, b"2.3.0", writer_version)
-
-
-def assert_uses_filters(
-    tmp_path: Path, is_usable: bool, writer: int, version: bytes | None, writer_version: int = 6
-) -> None:
-    def footer(tail: Any) -> None:
-        tail.writer = writer
-        tail.ClearField("software_version")
-        if version is not None:
-            tail.software_version = version
-
-    path = write(tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(300)]}), bloom_filter_fpp=1e-6)
-    drop_statistics(path)
-    rewrite(path, footer=footer, postscript=lambda end: setattr(end, "writer_version", writer_version))
-    plan = bp.plan(path, "x = 301")
-    assert plan.kept == (not is_usable)
-    assert is_usable or plan.filter_reads.requests == 0
-    assert not plan.errors
-
-
-@pytest.mark.parametrize("kind", [pa.int8(), pa.bool_(), pa.float32()])
-def test_filters_that_cpp_hashes_otherwise_are_not_read(tmp_path: Path, kind: pa.DataType) -> None:
-    path = write(tmp_path / "x.orc", pa.table({"x": pa.array([5] + [100] * 299).cast(kind)}), bloom_filter_fpp=1e-6)
-    drop_statistics(path)
-    plan = bp.plan(path, bp.Eq("x", True if kind == pa.bool_() else 5))
-    assert (kept_row_groups(plan), plan.filter_reads.requests) == (3, 0)
-
-
-@pytest.mark.parametrize(
-    "kind", [Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.DECIMAL, Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT]
-)
-def test_old_streams_prove_nothing_about_text_and_timestamps(tmp_path: Path, kind: int) -> None:
-    path = with_old_stream(tmp_path / "x.orc", kind, longs(1))
-    literal: Any = {Kind.DECIMAL: Decimal(1)}.get(kind, "a")  # type: ignore[call-overload]
-    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-        literal = dt.datetime(2024, 1, 1, tzinfo=UTC)
-    assert bp.plan(path, bp.Eq("c0", literal)).kept == 1
-
-
-def test_old_streams_serve_numbers(tmp_path: Path) -> None:
-    path = with_old_stream(tmp_path / "x.orc", Kind.LONG, longs(18_000_000_000))
-    assert bp.plan(path, "c0 = 18000000000").kept == 1
-    assert bp.plan(path, "c0 = 18000000001").kept == 0
 
 
 def test_of_both_streams_the_utf8_one_is_used(tmp_path: Path) -> None:

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.orc as orc
-import pytest
 
 import bloomparquet as bp
-from bloomparquet.orc.encoding import is_lossless
-from bloomparquet.orc.schema import Kind, OrcType
 from tests.support.core import kept, plan_with
-from tests.support.orc_forged import longs, with_filters
 from tests.support.orc_rewriting import write
 
 
@@ -61,17 +57,6 @@ def test_values_that_pyarrow_misplaces_are_found(tmp_path: Path) -> None:
     assert bp.plan(path, "c.t.u IS NOT NULL AND c.t.u = 5").kept == 1
 
 
-def test_names_that_differ_only_in_case_can_be_ambiguous(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.orc", pa.table({"a": [1] * 300, "A": [2] * 300}), bloom_filter_fpp=1e-6)
-    assert bp.plan(path, "a = 1").kept == bp.plan(path, "A = 2").kept == 1
-    assert bp.plan(path, "a = 2").kept == 0
-    for where in ("a = 2", "a = 1", "A = 7", "a IS NULL"):
-        assert bp.plan(path, where, case_sensitive=False).kept == 1
-    one = write(tmp_path / "y.orc", pa.table({"Key": [1] * 300}), bloom_filter_fpp=1e-6)
-    assert bp.plan(one, "key = 2", case_sensitive=False).kept == 0
-    assert bp.plan(one, "KEY = 1", case_sensitive=False).kept == 1
-
-
 def test_files_without_column_names_prove_nothing(tmp_path: Path) -> None:
     write(tmp_path / "a.orc", pa.table({"_col0": [1] * 300, "_col1": [2] * 300}))
     write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "_col1": [2] * 300}))
@@ -90,49 +75,6 @@ def test_lists_and_maps_are_never_probed(tmp_path: Path) -> None:
         assert plan_with(path, bp.Eq(column, 77), strict=False).kept == 1
 
 
-def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
-    write(tmp_path / "a.orc", pa.table({"x": [1] * 300}))
-    write(tmp_path / "b.orc", pa.table({"x": [1] * 300, "y": [5] * 300}))
-    for where, expected in (
-        ("y = 5", {"b.orc"}), ("y IS NULL", {"a.orc"}), ("y IS NOT NULL", {"b.orc"}), ("y <> 5", set()),
-        ("NOT y <=> 5", {"a.orc"}), ("y IS NULL OR y = 5", {"a.orc", "b.orc"}), ("y NOT IN (6)", {"b.orc"}),
-    ):  # fmt: skip
-        assert {name for name, _ in kept(bp.plan(tmp_path, where))} == expected, where
-
-
-@pytest.mark.parametrize(
-    ("kind", "attributes", "same"),
-    [
-        (Kind.BYTE, {}, {"tinyint", "smallint", "int", "bigint"}),
-        (Kind.SHORT, {}, {"smallint", "int", "bigint"}),
-        (Kind.INT, {}, {"int", "bigint"}),
-        (Kind.LONG, {}, {"bigint"}),
-        (Kind.LONG, {"spark.sql.catalyst.type": "timestamp_ntz"}, {"timestamp_ntz"}),
-        (Kind.LONG, {"spark.sql.catalyst.type": "interval day to second"}, set()),
-        (Kind.FLOAT, {}, {"float"}),
-        (Kind.DOUBLE, {}, {"double"}),
-        (Kind.STRING, {}, {"string"}),
-        (Kind.STRING, {"spark.sql.catalyst.type": "string collate UTF8_LCASE"}, set()),
-        (Kind.VARCHAR, {}, {"string"}),
-        (Kind.CHAR, {}, {"string"}),
-        (Kind.BINARY, {}, {"binary"}),
-        (Kind.DATE, {}, {"date"}),
-        (Kind.TIMESTAMP, {}, {"timestamp"}),
-        (Kind.TIMESTAMP_INSTANT, {}, {"timestamp"}),
-        (Kind.BOOLEAN, {}, {"boolean"}),
-        (Kind.DECIMAL, {}, {"decimal(9,2)"}),
-    ],
-)  # fmt: skip
-def test_only_lossless_reader_types_are_judged(kind: Kind, attributes: dict[str, str], same: set[str]) -> None:
-    every = {
-        "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
-        "timestamp_ntz", "decimal(9,2)", "decimal(10,2)", "decimal(9,3)", "char(5)", "varchar(5)", "void", "",
-        "interval day to second", "string collate UTF8_LCASE",
-    }  # fmt: skip
-    orc_type = OrcType(kind, maximum_length=5, precision=9, scale=2, attributes=attributes)
-    assert {name for name in every if is_lossless(orc_type, name)} == same
-
-
 def test_a_column_read_as_another_type_excludes_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "x.orc", pa.table({"x": [5] * 300, "s": ["7"] * 300}), bloom_filter_fpp=1e-6)
     for where in ("x = 6", "x IS NULL", "x > 9", "x <> 5"):
@@ -142,9 +84,3 @@ def test_a_column_read_as_another_type_excludes_nothing(tmp_path: Path) -> None:
         assert plan_with(path, where, reader_types={("x",): "string"}, strict=False).kept == 1
     assert plan_with(path, "s = 7", reader_types={("s",): "int"}, strict=False).kept == 1
     assert plan_with(path, "s IS NULL", reader_types={("s",): "int"}).kept == 1
-
-
-def test_sparks_intervals_and_collations_are_never_judged(tmp_path: Path) -> None:
-    for kind, spark, literal in ((Kind.LONG, "interval day", 5), (Kind.STRING, "string collate UTF8_LCASE", "A")):
-        path = with_filters(tmp_path / "x.orc", kind, longs(1), spark=spark)
-        assert plan_with(path, bp.Eq("c0", literal), strict=False).kept == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc.schema import Kind
-from bloomparquet.query import literals
 from tests.support.orc_forged import bounds, kept_row_groups, longs, millis, with_filters, with_statistics
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
@@ -53,72 +51,22 @@ def test_a_timestamp_is_kept_by_what_the_clock_showed(
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", far), timezone=reader)) == 0
 
 
-def test_before_1970_only_fixed_zones_are_certain(tmp_path: Path) -> None:
-    """Readers know different rules of other zones: Berlin was two hours ahead in 1945."""
-    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))), zone=BERLIN)
-    other = bp.Eq("c0", dt.datetime(1945, 6, 1, 14))
-    assert kept_row_groups(bp.plan(path, other, timezone=BERLIN)) == 1
-    assert kept_row_groups(bp.plan(path, other, timezone="UTC")) == 1
-    fixed = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(millis(dt.datetime(1945, 6, 1, 12))))
-    assert kept_row_groups(bp.plan(fixed, other, timezone=BERLIN)) == 1
-    assert kept_row_groups(bp.plan(fixed, other, timezone="UTC")) == 0
-
-
-def test_ranges_allow_for_unknown_zone_rules(tmp_path: Path) -> None:
-    clock = dt.datetime(2024, 7, 1, 12)
-    statistics = {"timestamp_statistics": {"minimum_utc": millis(clock), "maximum_utc": millis(clock)}}
-    path, half = with_statistics(tmp_path / "x.orc", Kind.TIMESTAMP, statistics), dt.timedelta(minutes=30)
-    for after, is_kept in ((half, True), (10 * half, False)):
-        assert bp.plan(path, bp.Gt("c0", clock + after), timezone=BERLIN).kept == is_kept
-        assert bp.plan(path, bp.Lt("c0", clock - after), timezone=BERLIN).kept == is_kept
-        assert bp.plan(path, bp.Gt("c0", clock + after), timezone="UTC").kept == 0
-
-
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_zone_rules_may_differ_by_an_hour(tmp_path: Path, hours: int) -> None:
-    """Rules change, and a program knows the rules of its own year."""
-    clock = dt.datetime(2024, 7, 1, 12)
-    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clock)), zone=BERLIN)
-    for minutes, kept in ((0, 1), (1, 0)):
-        later = clock + dt.timedelta(hours=hours, minutes=minutes)
-        assert kept_row_groups(bp.plan(path, bp.Eq("c0", later), timezone=BERLIN)) == kept
-
-
-def test_an_instant_is_kept_in_the_zones_of_reader_and_writer(tmp_path: Path) -> None:
-    instant = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
-    clocks = {
-        "UTC": dt.datetime(2024, 7, 1, 12),
-        BERLIN: dt.datetime(2024, 7, 1, 14),
-        KOLKATA: dt.datetime(2024, 7, 1, 17, 30),
-    }
-    for writer in clocks:
-        for reader in clocks:
-            for zone in {writer, reader}:
-                path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(millis(clocks[zone])), zone=writer)
-                plan = bp.plan(path, bp.Eq("c0", instant), timezone=reader)
-                assert kept_row_groups(plan) == 1, (writer, reader, zone)
-
-
 def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     clock = dt.datetime(2024, 7, 1, 12)
-    nameless = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
-    rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
     nowhere = with_filters(tmp_path / "y.orc", Kind.TIMESTAMP, longs(0), zone="Mars/Olympus")
-    old = with_filters(tmp_path / "z.orc", Kind.TIMESTAMP, longs(0))
+    nameless, old, stream = (with_filters(tmp_path / name, Kind.TIMESTAMP, longs(0)) for name in "xzw")
+    rewrite(nameless, stripe_footer=lambda footer: footer.ClearField("writer_timezone"))
     rewrite(
         old,
         footer=lambda tail: tail.ClearField("software_version"),
         postscript=lambda end: setattr(end, "writer_version", 5),
     )
-    stream = with_filters(tmp_path / "w.orc", Kind.TIMESTAMP, longs(0))
     rewrite(
         stream, stripe_footer=lambda footer: [setattr(each, "bloom_encoding", 0) for each in footer.columns] and None
     )
     for path, why in (
-        (nameless, "the writer's time zone, which is not known"),
-        (nowhere, "the writer's time zone, which is not known"),
-        (old, "in an unknown time zone (before ORC-135)"),
-        (stream, "in an unknown time zone (before ORC-135)"),
+        *((path, "the writer's time zone, which is not known") for path in (nameless, nowhere)),
+        *((path, "in an unknown time zone (before ORC-135)") for path in (old, stream)),
     ):
         plan = bp.plan(path, bp.Eq("c0", clock))
         assert kept_row_groups(plan) == 1, path
@@ -126,14 +74,6 @@ def test_timestamps_of_unknown_clocks_are_kept(tmp_path: Path) -> None:
     fine = with_filters(tmp_path / "v.orc", Kind.TIMESTAMP, longs(0))
     assert kept_row_groups(bp.plan(fine, bp.Eq("c0", clock))) == 0
     assert kept_row_groups(bp.plan([nowhere, fine], bp.Eq("c0", clock))) == 1
-
-
-def test_no_hint_is_made_for_the_unknown_zones_of_stripes(tmp_path: Path) -> None:
-    """A hint compares a name with all names: that took 30 ms for each stripe."""
-    paths = [with_filters(tmp_path / f"{i}.orc", Kind.TIMESTAMP, longs(0), zone=f"Mars/{i}") for i in range(3)]
-    with patch.object(literals, "available_timezones") as names:
-        assert kept_row_groups(bp.plan(paths, bp.Eq("c0", dt.datetime(2024, 7, 1)))) == 3
-    assert not names.called
 
 
 def test_bounds_of_timestamps_use_the_writers_clock(tmp_path: Path) -> None:
@@ -169,22 +109,6 @@ def test_fractions_of_seconds_before_1970_are_kept(tmp_path: Path, zone: str | N
             assert bp.plan(path, predicate).kept == 1, (nanos, predicate)
         for cut in {int(nanos / 1000), nanos // 1000}:  # as readers with microseconds see it
             assert bp.plan(path, bp.Eq("x", np.datetime64(cut, "us"))).kept == 1, nanos
-
-
-@pytest.mark.parametrize("nanos", [-315_619_200_000_001_500, 1_700_000_000_000_001_500])
-def test_bounds_include_what_microsecond_readers_see(tmp_path: Path, nanos: int) -> None:
-    """Some readers cut the rest off towards 1970, others towards the past."""
-    below = nanos % 10**6 + 1
-    statistics = {
-        "minimum_utc": nanos // 10**6,
-        "maximum_utc": nanos // 10**6,
-        "minimum_nanos": below,
-        "maximum_nanos": below,
-    }
-    path = with_statistics(tmp_path / "x.orc", Kind.TIMESTAMP, {"timestamp_statistics": statistics})
-    for micros in (nanos // 1000 if nanos > 0 else -(-nanos // 1000), nanos // 1000):
-        assert bp.plan(path, bp.Eq("c0", np.datetime64(micros, "us"))).kept == 1
-    assert bp.plan(path, bp.Eq("c0", np.datetime64(nanos // 1000 + 5000, "us"))).kept == 0
 
 
 @pytest.mark.parametrize("kind", [Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT])

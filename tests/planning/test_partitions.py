@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,9 @@ from tests.support.files import hive
     ("directories", "values"),
     [
         (["a=1", "b=x"], (("a", "1"), ("b", "x"))),
-        (["plain", "a=1"], (("a", "1"),)),
         (["a=a%20b"], (("a", "a b"),)),
         (["a=c%3Dd"], (("a", "c=d"),)),
-        (["a=x=y"], (("a", "x=y"),)),
         (["a=%2F%25"], (("a", "/%"),)),
-        (["a=100%"], (("a", "100%"),)),
         (["a=%C3%A9%zz"], (("a", "\u00c3\u00a9%zz"),)),
         (["na%20me=1"], (("na me", "1"),)),
         (["a=__HIVE_DEFAULT_PARTITION__"], (("a", None),)),
@@ -45,16 +41,11 @@ def test_directory_names_are_unescaped(directories: list[str], values: Any) -> N
         (["1", "-5", "007", "+3"], pa.int32()),
         (["1", "2147483648"], pa.int64()),
         (["1", "1.5"], pa.float64()),
-        ([".5", "1e-3"], pa.float64()),
         (["1", "1e99999999999999999999"], pa.float64()),
         (["2026-01-01"], pa.date32()),
-        (["2026-01-01", None], pa.date32()),
         (["2026-13-01"], pa.string()),
-        (["2026-01-01", "1"], pa.string()),
         (["1", "a"], pa.string()),
-        (["true"], pa.string()),
         ([None], pa.string()),
-        ([], pa.string()),
         (["2026-01-01 10:11:12"], pa.timestamp("us", "UTC")),
         (["2026-01-01 10:11:12", "2026-01-01"], pa.timestamp("us", "UTC")),
     ],
@@ -62,13 +53,6 @@ def test_directory_names_are_unescaped(directories: list[str], values: Any) -> N
 )
 def test_type_is_inferred_from_all_values(values: list[str | None], kind: pa.DataType) -> None:
     assert infer_type(values) == kind
-
-
-def test_integers_beyond_long_are_decimals() -> None:
-    kind = infer_type(["9223372036854775808"])
-    assert pa.types.is_decimal(kind)
-    assert kind.scale == 0
-    assert to_array(["9223372036854775808", None], kind, "UTC").to_pylist() == [Decimal(2**63), None]
 
 
 def test_values_are_converted_to_their_type() -> None:
@@ -104,24 +88,16 @@ def by_day(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("where", "ids"),
     [
-        ("day = DATE '2026-01-02'", [2]),
         ("day = '2026-01-02'", [2]),
         ("day > '2026-01-01'", [2, 4]),
         ("day IS NULL", [3]),
-        ("day IS NOT NULL", [1, 2, 4]),
-        ("day <> '2026-01-01'", [2, 4]),
         ("NOT day = '2026-01-01'", [2, 4]),
         ("n IN (1, 3)", [1, 3]),
-        ("n NOT IN (1, 3)", [2]),
         ("n <=> NULL", [4]),
         ("NOT n <=> 1", [2, 3, 4]),
-        ("n = 1.5", []),
         ("n < 2.5", [1, 2]),
         ("day = '2026-01-01' OR id = 3", [1, 3]),
-        ("day = '2026-01-01' AND id = 3", []),
-        ("n IN (1, NULL)", [1]),
         ("n NOT IN (1, NULL)", []),
-        ("id = 2 AND n = 2", [2]),
     ],
 )
 def test_partition_columns_behave_as_columns(where: str, ids: list[int], by_day: str) -> None:
@@ -138,13 +114,6 @@ def test_files_excluded_by_partition_are_not_opened(by_day: str) -> None:
     assert {group.reason for group in groups[1:]} == {"partition"}
     with pytest.raises(bp.FormatError, match="day=2026-01-01"):
         bp.plan(by_day, "id = 2")
-
-
-def test_or_with_a_file_column_opens_only_needed_files(by_day: str) -> None:
-    plan = bp.plan(by_day, "day = '2026-01-02' OR id = 4")
-    assert plan.requests == 4
-    assert plan.kept == 2
-    assert plan.skipped == {"statistics": 2}
 
 
 def test_partition_column_wins_over_a_file_column(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.query.evaluate.mask import mask
-from bloomparquet.query.sql.parse import parse_where
 from tests.support.core import BINARY, Field, column_metadata, edit_footer, kept_indexes
 from tests.support.files import write, write_groups
 
@@ -32,85 +31,27 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("where", "expected"),
     [
         ("x = 15", {1}),
-        ("x = 100", set()),
         ("x <=> 15", {1}),
         ("x <=> NULL", {3, 4}),
         ("x IS NULL", {3, 4}),
         ("x IS NOT NULL", {0, 1, 2, 4, 5}),
         ("x < 10", {0, 4, 5}),
-        ("x <= 10", {0, 1, 4, 5}),
         ("x < 0", set()),
-        ("x <= 0", {0}),
-        ("x > 29", set()),
         ("x >= 29", {2}),
-        ("x > 28", {2}),
-        ("x > 28.5", {2}),
-        ("x > 29.5", set()),
-        ("x < 0.5", {0}),
-        ("x < -0.5", set()),
         ("x >= 9.5", {1, 2}),
-        ("x <= 9.5", {0, 4, 5}),
         ("x <> 7", {0, 1, 2, 4}),
-        ("x <> 5", {0, 1, 2, 5}),
         ("x NOT IN (5, 7)", {0, 1, 2}),
-        ("x NOT IN (5, NULL)", set()),
         ("x IN (5, NULL)", {0, 4}),
         ("NOT x <=> 7", {0, 1, 2, 3, 4}),
-        ("NOT x = 7", {0, 1, 2, 4}),
         ("NOT (x < 10)", {1, 2}),
-        ("NOT (x IS NULL)", {0, 1, 2, 4, 5}),
-        ("x = 5 OR x = 25", {0, 2, 4}),
-        ("x > 5 AND x < 15", {0, 1, 5}),
         ("NOT (x < 10 OR x > 19)", {1}),
         ("x BETWEEN 8 AND 11", {0, 1}),
-        ("x = NULL", set()),
-        ("x < 1e300", {0, 1, 2, 4, 5}),
-        ("x > -1e300", {0, 1, 2, 4, 5}),
-        ("x > 99999999999999999999", set()),
         ("x < 99999999999999999999", {0, 1, 2, 4, 5}),
         ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
     ],
 )
 def test_bounds_and_null_counts_exclude_row_groups(where: str, expected: set[int], numbers: str) -> None:
     assert kept_indexes(bp.plan(numbers, where)) == expected
-
-
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        ("s LIKE 'b%'", {1}),
-        ("s LIKE 'bb%'", {1}),
-        ("s LIKE 'bz%'", set()),
-        ("s LIKE '%'", {0, 1, 2}),
-        ("s LIKE 'a%'", {0}),
-        ("s LIKE 'z%'", {2}),
-        ("s LIKE 'ä%'", {2}),
-        ("NOT s LIKE 'b%'", {0, 2}),
-        ("s NOT LIKE 'ba%'", {0, 1, 2}),
-        ("s < 'b'", {0}),
-        ("s >= 'z'", {2}),
-        ("s = 'bb'", {1}),
-        ("s = ''", {0}),
-        ("s > 'ä'", {2}),
-        ("startswith(s, 'aa')", {0}),
-        ("s LIKE '測%'", set()),
-    ],
-)
-def test_strings_and_prefixes_compare_as_bytes(where: str, expected: set[int], tmp_path: Path) -> None:
-    groups = [["", "aa", "ab"], ["ba", "bb", "bc"], ["z", "ä", "äö"], [None]]
-    path = write_groups(tmp_path / "x.parquet", [{"s": pa.array(group, pa.string())} for group in groups])
-    assert kept_indexes(bp.plan(path, where)) == expected
-    matching = bp.read_table(path, where).column("s").to_pylist()
-    everything = bp.read_table(path)
-    assert matching == everything.filter(mask(parse_where(where), everything)).column("s").to_pylist()
-
-
-def test_strings_with_truncated_bounds_are_found(tmp_path: Path) -> None:
-    values = ["\U0010ffff" * 200, "x" * 5000, "x" * 5000 + "y", "\x7f" * 300]
-    path = write_groups(tmp_path / "x.parquet", [{"s": [value]} for value in values])
-    for i, value in enumerate(values):
-        for predicate in (bp.Eq("s", value), bp.GtEq("s", value), bp.LtEq("s", value), bp.StartsWith("s", value[:-1])):
-            assert i in kept_indexes(bp.plan(path, predicate))
 
 
 def test_truncated_bounds_exclude_no_match(tmp_path: Path) -> None:
@@ -124,16 +65,7 @@ def test_truncated_bounds_exclude_no_match(tmp_path: Path) -> None:
         statistics.pop(8, None)
 
     edit_footer(path, cut)
-    for where in (
-        "s = 'abcdef'",
-        "s = 'abd'",
-        "s LIKE 'abcz%'",
-        "s LIKE 'abcdef%'",
-        "s < 'abcdefg'",
-        "s > 'abczz'",
-        "s NOT LIKE 'abc%'",
-        "s <> 'abd'",
-    ):
+    for where in ("s = 'abcdef'", "s LIKE 'abcz%'", "s < 'abcdefg'", "s > 'abczz'", "s NOT LIKE 'abc%'", "s <> 'abd'"):
         assert bp.plan(path, where).kept == 1, where
     assert bp.plan(path, "s = 'abb'").kept == 0
 
@@ -180,20 +112,6 @@ def test_unsigned_bounds_compare_as_unsigned(tmp_path: Path) -> None:
         assert kept_indexes(bp.plan(path, bp.Lt("x", 3))) == {0}
         assert kept_indexes(bp.plan(path, bp.Lt("x", 0))) == set()
         assert kept_indexes(bp.plan(path, bp.GtEq("x", -1))) == {0, 1, 2}
-
-
-def test_negative_decimals_are_ordered_by_value(tmp_path: Path) -> None:
-    for integer in (True, False):
-        groups = [[Decimal("-9.99"), Decimal("-0.01")], [Decimal("0.00"), Decimal("9.99")]]
-        tables = [pa.table({"x": pa.array(group, pa.decimal128(12, 2))}) for group in groups]
-        path = write(
-            tmp_path / "x.parquet", pa.concat_tables(tables), rows_per_group=2, store_decimal_as_integer=integer
-        )
-        assert kept_indexes(bp.plan(path, "x < 0")) == {0}
-        assert kept_indexes(bp.plan(path, "x >= -0.005")) == {1}
-        assert kept_indexes(bp.plan(path, "x > -0.015")) == {0, 1}
-        assert kept_indexes(bp.plan(path, "x = 9.99")) == {1}
-        assert kept_indexes(bp.plan(path, bp.Lt("x", Decimal("1E+399")))) == {0, 1}
 
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -19,7 +19,7 @@ from bloomparquet.query.columns import Annotation, SchemaNode
 from bloomparquet.query.predicate import Comparison, Eq, Gt, GtEq, In, Lt, LtEq
 from bloomparquet.query.shredded import implied_test
 from bloomparquet.query.variants import VariantField
-from tests.support.core import kept, kept_indexes, plan_with
+from tests.support.core import kept_indexes, plan_with
 from tests.support.files import hive, write, write_groups
 
 METADATA = b"\x01\x00\x00"
@@ -186,16 +186,6 @@ def test_a_damaged_scale_proves_nothing(scale: int) -> None:
         assert implied_test(VariantField("v", "$.a", "double", test), node) is None
 
 
-def test_a_double_is_looked_up_among_decimals(tmp_path: Path) -> None:
-    values = [Decimal("0.1"), Decimal("0.3"), Decimal("2.5")]
-    kind = variant(fields(a=pa.decimal128(18, 1)))
-    path = write_groups(tmp_path / "x.parquet", [table([a(value), a(Decimal(9))], kind) for value in values], [LEAF])
-    for i, text in enumerate(["0.1D", "0.3D", "2.5D"]):
-        assert kept_indexes(bp.plan(path, f"variant_get(v, '$.a', 'double') = {text}")) == {i}
-    assert kept_indexes(bp.plan(path, "variant_get(v, '$.a', 'double') < 0.3D")) == {0, 1}
-    assert bp.plan(path, "variant_get(v, '$.a', 'double') IN (0.2D, 0.35D)").kept == 0
-
-
 def test_names_of_fields_are_exact(tmp_path: Path) -> None:
     kind = fields(**{"A": pa.int64(), "b.c": pa.int64(), "o": fields(x=pa.int64(), X=pa.int64())})
     one = {"value": None, "typed_value": 1}
@@ -237,17 +227,6 @@ def test_files_of_other_shapes_are_kept(tmp_path: Path) -> None:
     assert bp.plan(tmp_path, "variant_get(v, '$.a', 'bigint') IS NULL").kept == 4
 
 
-def test_an_index_gives_the_same_plan(tmp_path: Path) -> None:
-    tables = [table(rows, variant(fields(a=pa.int64()))) for rows in GROUPS.values()]
-    write_groups(tmp_path / "x.parquet", tables, [LEAF])
-    bp.build_index(tmp_path)
-    for value in (3, 5, 9):
-        where = f"variant_get(v, '$.a', 'bigint') = {value}"
-        plan = bp.plan(tmp_path, where)
-        assert plan.indexed == 1
-        assert kept_indexes(plan) == kept_indexes(bp.plan(tmp_path, where, index="off"))
-
-
 def test_rows_are_left_to_spark(path: str) -> None:
     for function in (bp.read_table, bp.scan_batches):
         with pytest.raises(bp.UnsupportedError, match=r"variant_get\(v, .* = 9: pyarrow does not read the fields"):
@@ -261,13 +240,3 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
             bp.plan(root, f"variant_get({column}, '$.a', 'int') = 1")
         field = VariantField(column, "$.a", "int", bp.Eq("v", 1))
         assert plan_with(root, field, strict=False).kept == plan_with(root, None, pushed=field).kept == 1
-
-
-def test_a_file_whose_column_differs_by_case_is_kept(tmp_path: Path) -> None:
-    """As for other columns: readers may disagree about it."""
-    rows = table([a(1), a(5)], variant(fields(a=pa.int64())))
-    write(tmp_path / "1.parquet", rows)
-    write(tmp_path / "2.parquet", rows.rename_columns(["V"]))
-    where = "variant_get(V, '$.a', 'bigint') = 9"
-    assert kept(plan_with(tmp_path, where, strict=False)) == {("1.parquet", 0)}
-    assert not kept(plan_with(tmp_path, where, case_sensitive=False))

@@ -15,15 +15,13 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.explanation import Explanation
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.query.verdict import Decision
 from bloomparquet.query.why_not import WhyNot
 from tests.planning import test_narrow_integers as narrow
 from tests.support import encrypted_table
-from tests.support.core import BINARY, Field, edit_footer, empty_filters
+from tests.support.core import empty_filters
 from tests.support.files import hive, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
@@ -181,16 +179,6 @@ def test_a_reason_is_given_with_its_sentence_and_remedy(reason: WhyNot, tmp_path
     assert Explanation.from_dict(json.loads(json.dumps(explanation.to_dict()))) == explanation
 
 
-def test_int96_has_min_max_that_are_not_used(tmp_path: Path) -> None:
-    times = pa.table({"c": pa.array(EVEN, pa.timestamp("us", "UTC"))})
-    by_spark = times.replace_schema_metadata({"org.apache.spark.version": "4.1.0"})
-    path = write(tmp_path / "x.parquet", by_spark, (), use_deprecated_int96_timestamps=True)
-    edit_footer(path, lambda metadata: metadata.update({6: Field(BINARY, b"parquet-mr version 1.13.1")}))
-    explanation = bp.plan(path, "c < TIMESTAMP '1970-01-01 00:00:00Z'").explain()
-    assert [(each.reason.name, each.count) for each in explanation.reasons()] == [("BOUNDS_TYPE", 1)]
-    assert "INT96" in str(explanation)
-
-
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -228,15 +216,3 @@ def test_no_command_is_named_that_orc_files_do_not_have(tmp_path: Path) -> None:
     remedies = [each.remedy for each in bp.plan(path, "s = 'b' AND lower(s) = 'b'").explain().reasons()]
     assert len(remedies) == 2
     assert all("write the files again with" in each and "bloomparquet" not in each for each in remedies)
-
-
-def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"c": EVEN, "d": EVEN}, ["c"])
-    bp.build_index(tmp_path, columns=["c"])
-    process_cache.clear()
-    plan = bp.plan(tmp_path, "c = 1000 AND d = 3")  # d is not in the index, and need not be read
-    os.remove(path)
-    assert plan.decisions().counts() == {Decision.BOUNDS: 1}
-    first, second = plan.explain().leaves()
-    assert (first.skipped, second.skipped) == (1, 0)
-    assert [each.reason for each in second.not_used] == [WhyNot.FILE_CHANGED]

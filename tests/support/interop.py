@@ -25,7 +25,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.header import parse_header
 from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.parquet.values.encoding import encode_values
-from bloomparquet.planning.plan import REASONS
+from bloomparquet.planning.decisions import REASONS
 from bloomparquet.query.columns import LeafColumn
 from tests.support import nan_counts
 from tests.support.core import plan_with

@@ -44,7 +44,7 @@ def write(path: Path, table: pa.Table, *, stripe: int = 300, stride: int = 100, 
             footer.stripes.add().CopyFrom(each.stripes[0])
             footer.stripes[-1].offset = start
         footer.number_of_rows = table.num_rows
-        plain = [tail.compression.decompress(tail.stored_metadata, MAX_SECTION) for tail, _, _ in tails]
+        plain = [tail.compression.decompress(tail.raw[tail.metadata], MAX_SECTION) for tail, _, _ in tails]
         ends = [_stored(last, b"".join(plain)), _stored(last, footer.SerializeToString())]
         postscript = messages.PostScript.FromString(data[-1 - data[-1] : -1])
         postscript.metadata_length, postscript.footer_length = map(len, ends)
@@ -93,7 +93,7 @@ def rewrite(
         info.footer_length = len(last)
         body += last
     footer(tail)
-    middle, last = statistics(file.tail.stored_metadata), tail.SerializeToString()
+    middle, last = statistics(file.tail.raw[file.tail.metadata]), tail.SerializeToString()
     size = data[-1]
     closing = messages.PostScript.FromString(data[-1 - size : -1])
     closing.footer_length, closing.metadata_length = len(last), len(middle)

@@ -128,7 +128,7 @@ def plan(
     else:
         render.console().print(render.plan_report(scan_plan, show_skipped=show_skipped, limit=limit or None))
         if missing := scan_plan.columns_without_filters():
-            from bloomparquet.planning.plan import describe_without_filters
+            from bloomparquet.planning.decisions import describe_without_filters
 
             lines = describe_without_filters(missing, len(scan_plan.table), scan_plan.unit)
             echo_folded(f"\n{no_filters('; '.join(lines), path, is_orc=scan_plan.unit == 'stripe')}")

@@ -31,9 +31,9 @@ _DIVISORS = (2, 3, 5, 7, 11, 13)
 
 
 def _read_files(storage: Storage, files: Sequence[FileInfo], report: BuildReport) -> tuple[list[FileInfo], list[Tail]]:
-    opened = read_stripes(storage, files, report.reads)
-    report.left_out.update((file.path, first_line(error)) for file, error in opened.errors.items())
-    return list(opened.table.files), list(opened.table.tails)
+    table, errors = read_stripes(storage, files, report.reads)
+    report.left_out.update((file.path, first_line(error)) for file, error in errors.items())
+    return list(table.files), list(table.tails)
 
 
 def _row_groups(tail: Tail) -> int:

@@ -124,11 +124,6 @@ class Tail:
         """The number of bytes of the tail."""
         return len(self.raw)
 
-    @property
-    def stored_metadata(self) -> bytes:
-        """The statistics of the stripes as stored."""
-        return self.raw[self.metadata]
-
     def row_groups(self, stripe: int) -> int:
         """The number of row groups in a stripe; 0 if the file has no row indexes."""
         return -(-self.stripes[stripe].rows // self.row_index_stride) if self.row_index_stride else 0
@@ -153,7 +148,7 @@ class Tail:
     def _stripe_statistics(self) -> Sequence[bytes | memoryview]:
         what = "the statistics of the stripes"
         with located(f"{self.path}: {what}"):
-            stripes = messages.elements(self.compression.decompress(self.stored_metadata, MAX_SECTION), what)
+            stripes = messages.elements(self.compression.decompress(self.raw[self.metadata], MAX_SECTION), what)
             if stripes and len(stripes) != len(self.stripes):
                 raise FormatError(f"they cover {len(stripes)} stripes; expected {len(self.stripes)}")
         return stripes

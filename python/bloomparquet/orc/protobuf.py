@@ -106,6 +106,7 @@ _CLASSES = _message_classes()
 
 PostScript = _CLASSES["PostScript"]
 Footer = _CLASSES["Footer"]
+Type = _CLASSES["Type"]
 Metadata = _CLASSES["Metadata"]
 StripeStatistics = _CLASSES["StripeStatistics"]
 ColumnStatistics = _CLASSES["ColumnStatistics"]

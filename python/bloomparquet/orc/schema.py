@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.orc import protobuf as messages
 from bloomparquet.query.columns import MAX_DEPTH, Annotation, FileSchema, SchemaNode
 
 
@@ -111,26 +113,17 @@ def _child_names(orc_type: OrcType) -> Sequence[str]:
     return _CHILD_NAMES.get(orc_type.kind) or [str(i) for i in range(len(orc_type.children))]
 
 
-_known_types: dict[tuple[bytes, ...], tuple[OrcType, ...]] = {}  # by their messages
-_MAX_KNOWN_TYPES = 512
-
-
 def parse_types(type_messages: Sequence[Any]) -> tuple[OrcType, ...]:
     """The types in the Type messages of a footer. Raises FormatError if they are not a tree.
 
     The files of a data set share one tuple.
     """
-    key = tuple([message.SerializeToString() for message in type_messages])
-    types = _known_types.get(key)
-    if types is None:
-        types = _parse_types(type_messages)
-        if len(_known_types) >= _MAX_KNOWN_TYPES:
-            _known_types.clear()
-        _known_types[key] = types
-    return types
+    return _parse_types(tuple([message.SerializeToString() for message in type_messages]))
 
 
-def _parse_types(type_messages: Sequence[Any]) -> tuple[OrcType, ...]:
+@lru_cache(maxsize=512)
+def _parse_types(raw: tuple[bytes, ...]) -> tuple[OrcType, ...]:
+    type_messages = list(map(messages.Type.FromString, raw))
     count = len(type_messages)
     if not count:
         raise FormatError("the footer has no types")

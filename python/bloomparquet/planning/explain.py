@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Literal, NamedTuple
 
@@ -16,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FileChangedError, join_names
-from bloomparquet.planning.decisions import count_decisions
+from bloomparquet.planning.decisions import KEPT, count_decisions
 from bloomparquet.planning.explanation import EVIDENCE_NAMES, Explanation, NotUsed, Part, Used
-from bloomparquet.planning.judge import HAS_FILTER, NO_FILTER, Request, RowCondition, judge
+from bloomparquet.planning.judge import RowCondition, judge
 from bloomparquet.planning.leaf_reasons import Why, explain_kept
-from bloomparquet.planning.plan import KEPT, REASONS, ScanPlan
+from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.elements import to_element_conditions
 from bloomparquet.query.predicate import (
     Always,
-    Column,
+    And,
     Eq,
     In,
     Junction,
@@ -45,43 +44,12 @@ from bloomparquet.query.verdict import Codes, Decision, cheapest, greatest
 from bloomparquet.query.why_not import WhyNot
 
 _MAX_VALUES = 20
+_OPERATORS: dict[type[Predicate], Literal["and", "or"]] = {And: "and", Or: "or"}
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedConditions:
-    """The conditions of a plan: `normalized` is their negation normal form, and `judged` the weaker form that evidence
-    was asked about. `paths`: the paths that the columns of `normalized` mean."""
-
-    judged: tuple[RowCondition, ...]
-    normalized: tuple[RowCondition, ...]
-    paths: dict[Column, Column]
-    request: Request
-
-    def explain(self, plan: ScanPlan) -> Explanation:
-        """Why `plan` skips what it skips, and not more."""
-        return _Explainer(plan, self).explain()
-
-    def draw(self, plan: ScanPlan) -> str:
-        """The plan as HTML."""
-        from bloomparquet.planning.picture import draw_plan  # most plans are not looked at
-
-        return draw_plan(plan)
-
-    def without_filters(self, plan: ScanPlan) -> dict[str, int]:
-        """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
-        kept = np.array([reason != "statistics" for reason in REASONS])[plan.codes]
-        counts = {
-            ".".join(column): int(np.count_nonzero(kept & (filters == NO_FILTER)))
-            for column, filters in self.request.filters.items()
-        }
-        return {column: count for column, count in counts.items() if count}
-
-    def filters_decided(self, plan: ScanPlan) -> bool:
-        """Whether a Bloom filter was asked about each kept row group: a dictionary would hardly exclude more."""
-        asked = [filters == HAS_FILTER for filters in self.request.filters.values()]
-        if not asked or plan.unreadable or plan.left_out:
-            return False
-        return bool(np.logical_or.reduce(asked)[plan.codes == KEPT].all())
+def explain_plan(plan: ScanPlan) -> Explanation:
+    """Why `plan` skips what it skips, and not more."""
+    return _Explainer(plan).explain()
 
 
 class _JudgedPart(NamedTuple):
@@ -96,18 +64,17 @@ class _JudgedPart(NamedTuple):
 
 
 class _Explainer:
-    def __init__(self, plan: ScanPlan, judged: JudgedConditions) -> None:
-        self._plan, self._table, self._judged = plan, units_of(plan.table, plan.dataset.columns), judged
-        self.request = judged.request.uncounted_copy()
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan, self._table = plan, units_of(plan.table, plan.dataset.columns)
+        self._request = plan.request.uncounted_copy()
         self._total = len(plan.table)
         self._unopened = np.ones(len(plan.dataset.files), np.bool_)
         self._unopened[plan.file_positions] = False
         self._units = f"{plan.unit}s"
 
     def explain(self) -> Explanation:
-        plan, request = self._plan, self.request
-        named = [rename(each.predicate, self._judged.paths) for each in self._judged.normalized]
-        parts = [self._judge(_merge_equalities(each)).part for each in named]
+        plan, request = self._plan, self._request
+        parts = [self._judge(_merge_equalities(rename(each, request.paths))).part for each in request.predicates]
         reads = (request.footer_reads, request.filter_reads)
         where = "" if plan.where is None else to_sql(plan.where, max_values=_MAX_VALUES)
         return Explanation(
@@ -120,7 +87,7 @@ class _Explainer:
     def _about_the_scan(self) -> Iterator[NotUsed]:
         """The reasons that no part of the predicate has."""
         plan = self._plan
-        if not self._judged.normalized:
+        if not self._request.predicates:
             yield self._not_used(Why(WhyNot.NO_PREDICATE), None)
         by_reason: dict[WhyNot, list[BloomParquetError]] = {}
         for error in plan.unreadable.values():
@@ -148,7 +115,7 @@ class _Explainer:
             except (FileChangedError, FileNotFoundError) as error:  # of a column that the plan did not need
                 why = [(Why(WhyNot.FILE_CHANGED, str(error)), self._total)]
         not_used = [self._not_used(each, count) for each, count in why]
-        return self._describe(predicate, None, decided, excluded, not_used, ())
+        return self._describe(predicate, decided, excluded, not_used)
 
     def _judge_junction(self, predicate: Junction) -> _JudgedPart:
         children = [self._judge(child) for child in predicate.children]
@@ -160,7 +127,7 @@ class _Explainer:
         parts = tuple(child.part for child in children)
         not_used = list(self._keeping_halves(parts, skipped)) if is_or else []
         unopened = (np.logical_and if is_or else np.logical_or).reduce(excluded, axis=0)
-        return self._describe(predicate, "or" if is_or else "and", combined, unopened, not_used, parts)
+        return self._describe(predicate, combined, unopened, not_used, parts)
 
     def _keeping_halves(self, parts: Sequence[Part], skipped: NDArray[np.bool_]) -> Iterator[NotUsed]:
         """The parts of an OR that keep row groups which others of its parts skip. ``skipped[i]``: which row groups
@@ -178,23 +145,24 @@ class _Explainer:
     def _describe(
         self,
         predicate: Predicate,
-        operator: Literal["and", "or"] | None,
         decided: Codes,
         excluded: NDArray[np.bool_],
         not_used: Sequence[NotUsed],
-        parts: tuple[Part, ...],
+        parts: tuple[Part, ...] = (),
     ) -> _JudgedPart:
-        skipped = int(np.count_nonzero(decided != KEPT))
-        text = to_sql(predicate, max_values=_MAX_VALUES)
-        files = int(np.count_nonzero(excluded))
-        used = tuple(self._used(decided, files))
-        part = Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files)
-        return _JudgedPart(part, decided, excluded)
+        text, operator = to_sql(predicate, max_values=_MAX_VALUES), _OPERATORS.get(type(predicate))
+        skipped, files = int(np.count_nonzero(decided != KEPT)), int(np.count_nonzero(excluded))
+        counts = count_decisions(decided)
+        by = [(each, counts.get(each, 0), files if each is Decision.PARTITION else 0) for each in EVIDENCE_NAMES]
+        used = tuple(Used(*each) for each in by if any(each[1:]))
+        return _JudgedPart(
+            Part(text, operator, skipped, self._total, used, tuple(not_used), parts, files), decided, excluded
+        )
 
     def _judge_leaf(self, leaf: Predicate) -> tuple[Codes, NDArray[np.bool_], list[tuple[Why, int]]]:
         """The evidence that would decide if `leaf` were the whole predicate; the unopened files that partition values
         exclude; and why the other row groups are kept, with their number."""
-        request, excluded = self.request, np.zeros_like(self._unopened)
+        request, excluded = self._request, np.zeros_like(self._unopened)
         asked = to_element_conditions(leaf)
         if isinstance(asked, Always):
             return np.full(self._total, KEPT, np.uint8), excluded, [(Why(WhyNot.NEGATION), self._total)]
@@ -204,25 +172,12 @@ class _Explainer:
         judged = judge(self._table, [RowCondition(asked, strict=False)], request)
         alive = judged.codes == KEPT
         if by_file is not None:
-            count = int(np.count_nonzero(alive))
-            return judged.codes, excluded, [(self._why_partition(leaf), count)] if count else []
+            reason = WhyNot.PARTITIONS if request.partitions.can_compare(leaf) else WhyNot.PARTITION_TYPE
+            why, count = Why(reason, column=columns(leaf).pop()), int(np.count_nonzero(alive))
+            return judged.codes, excluded, [(why, count)] if count else []
         kept = (judged.codes_of_ranges == KEPT) & alive[judged.owner]
         reasons = explain_kept(judged.ranges, asked, kept, judged.evidence[0].asked, request)
         return judged.codes, excluded, _count_reasons(reasons, judged.owner, self._total)
-
-    def _why_partition(self, leaf: Predicate) -> Why:
-        (column,) = columns(leaf)
-        can_be_compared = self.request.partitions.can_compare(leaf)
-        reason = WhyNot.PARTITIONS if can_be_compared else WhyNot.PARTITION_TYPE
-        return Why(reason, column=column)
-
-    def _used(self, decided: Codes, files: int) -> list[Used]:
-        counts, used = count_decisions(decided), []
-        for decision in EVIDENCE_NAMES:
-            n_files = files if decision is Decision.PARTITION else 0
-            if counts.get(decision) or n_files:
-                used.append(Used(decision, counts.get(decision, 0), n_files))
-        return used
 
     def _not_used(self, why: Why, count: int | None, *, total: int | None = None, units: str = "") -> NotUsed:
         total = self._total if total is None else total

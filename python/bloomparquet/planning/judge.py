@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, PlanError
 from bloomparquet.planning.dataset import Dataset
+from bloomparquet.planning.decisions import HAS_FILTER, KEPT, NO_FILTER, RowGroupCounts
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Chunks, Question, RowRanges, Units
 from bloomparquet.planning.evidence.statistics import Candidates
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.options import OnFilterError, PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT, RowGroupCounts
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.nulls import value_for_null
@@ -27,8 +27,6 @@ from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Codes, Decision, Verdicts, cheapest, decide
 from bloomparquet.storage.files import ReadCount
-
-NO_FILTER, HAS_FILTER = 1, 2
 
 _MANY_PAIRS = 1_000_000  # of a filter and a value: to check them takes about 40 ms
 _SAMPLE = 64
@@ -76,7 +74,9 @@ class Request:
     """The inputs of a plan, and the counts and findings of planning while it runs.
 
     `file_positions`: per file of the table, its index in ``dataset.files``. `unknown`: the columns that no file has.
-    `filters`: by column of an equality, per unit: NO_FILTER, HAS_FILTER, or 0 if it was not looked up.
+    `predicates`: what rows must match, in negation normal form; evidence is asked about weaker forms. `paths`: the
+    paths that their columns mean. `filters`: by column of an equality, per unit: NO_FILTER, HAS_FILTER, or 0 if it was
+    not looked up.
     """
 
     dataset: Dataset
@@ -87,6 +87,8 @@ class Request:
     footer_reads: ReadCount
     filter_reads: ReadCount
     errors: Errors
+    predicates: tuple[Predicate, ...] = ()
+    paths: dict[Column, Column] = field(default_factory=dict)
     filters: dict[Column, NDArray[np.uint8]] = field(default_factory=dict)
     watch: Stopwatch = field(default_factory=Stopwatch)
 

@@ -28,7 +28,7 @@ from bloomparquet.storage.staleness import checked
 
 if TYPE_CHECKING:
     from bloomparquet.planning.options import PlanOptions
-    from bloomparquet.planning.orc.open import OrcFiles, StripeTable
+    from bloomparquet.planning.orc.open import OrcFiles
 
 _MOST_REMEMBERED = 1 << 18
 
@@ -85,7 +85,7 @@ def _detect_format(
     files: Sequence[FileInfo],
     reads: ReadCount,
     open_parquet: Callable[[], Table],
-    open_orc: Callable[[], OrcFiles[StripeTable]],
+    open_orc: Callable[[], OrcFiles],
     left_out: dict[FileInfo, BloomParquetError] | None,
     unreadable: dict[FileInfo, BloomParquetError] | None,
 ) -> Table:
@@ -99,7 +99,12 @@ def _detect_format(
         return table
     if table is not None and (table.files or unreadable):
         opened = {*table.files, *(unreadable or ())}
-        _refuse_orc(dataset.storage, [file for file in files if file not in opened], reads)
+        damaged = [file for file in files if file not in opened]
+        for file in orc_files(dataset.storage, damaged, reads):
+            raise PlanError(
+                f"{file.path} is an ORC file, and others are Parquet files; expected files of one format: read each "
+                "format separately"
+            )
         return table
     known = open_orc()
     if known.is_orc:
@@ -130,7 +135,7 @@ def _without_file(dataset: Dataset, files: Sequence[FileInfo], message: str) -> 
 
 def _open_orc(
     dataset: Dataset, files: Sequence[FileInfo], reads: ReadCount, cache: PlanCache, index: OpenIndex | None
-) -> OrcFiles[StripeTable]:
+) -> OrcFiles:
     from bloomparquet.planning.orc.open import open_stripes  # lazy import: keeps ORC off the start-up path
 
     return open_stripes(dataset.storage, files, reads, cache=cache, keys=dataset.keys, index=index)
@@ -168,16 +173,6 @@ def has_expression_filters(dataset: Dataset, options: PlanOptions) -> bool:
         return False
     opened = find_index(dataset.storage, dataset.root, options.index, ReadCount())
     return opened is not None and opened.manifest.has_expressions
-
-
-def _refuse_orc(storage: Storage, damaged: Sequence[FileInfo], reads: ReadCount) -> None:
-    """Raise PlanError if one of `damaged`, which cannot be read as Parquet files, is an ORC file."""
-    orc = orc_files(storage, damaged, reads)
-    if orc:
-        raise PlanError(
-            f"{orc[0].path} is an ORC file, and others are Parquet files; expected files of one format: read each "
-            "format separately"
-        )
 
 
 def orc_files(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> list[FileInfo]:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.planning.decisions import WHOLE_FILE, Decisions
-from bloomparquet.planning.plan import ScanPlan, describe_index
+from bloomparquet.planning.decisions import WHOLE_FILE, Decisions, describe_index
+from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.query.verdict import DECISIONS, Decision
 from bloomparquet.report import cells, marks
 from bloomparquet.report.cells import Codes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,23 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.decisions import WHOLE_FILE, Decisions
+from bloomparquet.planning.decisions import (
+    HAS_FILTER,
+    KEPT,
+    NO_FILTER,
+    PARTITION,
+    REASONS,
+    STATISTICS,
+    WHOLE_FILE,
+    Decisions,
+    RowGroupCounts,
+    describe_index,
+    describe_units,
+)
 from bloomparquet.planning.evidence.formats import Unit
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.explanation import Explanation
+from bloomparquet.planning.judge import Request
 from bloomparquet.planning.options import DEFAULT_OPTIONS, PlanOptions
 from bloomparquet.query.names import valid_text
 from bloomparquet.query.normal_form import opaque_parts
@@ -32,56 +45,7 @@ from bloomparquet.storage.threads import in_threads
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-KEPT = 0
-_PARTITION, _STATISTICS, _BLOOM = "partition", "statistics", "bloom"
-REASONS = (None, _STATISTICS, _PARTITION, _STATISTICS, _STATISTICS, _BLOOM, _BLOOM)
-"""By decision: the name of the evidence in counts and in :class:`RowGroup`; None if the row group is read."""
 _REASON_NUMBERS = np.array([REASONS.index(reason) for reason in REASONS], np.uint8)
-
-
-class RowGroupCounts(NamedTuple):
-    """Counts of the row groups within ORC stripes: all, those that might match, and those that evidence excludes.
-
-    `by_statistics` counts statistics of the row group and of its stripe.
-    """
-
-    total: int
-    kept: int
-    by_statistics: int
-    by_bloom: int
-
-
-def describe_units(kept: int, total: int, skipped: Counter[str], unit: Unit = "row group") -> str:
-    """``3 of 256 row groups kept; 90 skipped by statistics, 163 by Bloom filter``."""
-    names = {_STATISTICS: "by statistics", _BLOOM: "by Bloom filter"}
-    reasons = ", ".join(f"{skipped[reason]} {name}" for reason, name in names.items() if skipped[reason])
-    return f"{kept} of {total} {unit}s kept; {reasons.replace(' ', ' skipped ', 1) or 'none skipped'}"
-
-
-def describe_index(indexed: int, files: int) -> str:
-    """``index: 9,998 of 10,000 files``."""
-    return f"index: {indexed:,} of {files:,} files"
-
-
-def describe_without_filters(counts: Mapping[str, int], total: int, unit: Unit = "row group") -> list[str]:
-    """``95 of 157 row groups have no Bloom filter on user_id``, for each column."""
-    return [f"{count:,} of {total:,} {unit}s have no Bloom filter on {column}" for column, count in counts.items()]
-
-
-class Judged(Protocol):
-    """The evidence of a plan, which is looked up again when somebody asks why."""
-
-    def explain(self, plan: ScanPlan) -> Explanation:
-        """Why `plan` skips what it skips, and not more."""
-
-    def draw(self, plan: ScanPlan) -> str:
-        """The plan as HTML."""
-
-    def without_filters(self, plan: ScanPlan) -> dict[str, int]:
-        """By column of an equality: how many row groups that statistics keep have no filter on it; only if any."""
-
-    def filters_decided(self, plan: ScanPlan) -> bool:
-        """Whether a Bloom filter was asked about each row group that `plan` keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +101,9 @@ class ScanPlan:
     filter_reads: ReadCount
     unreadable: Mapping[FileInfo, BloomParquetError]
     left_out: Mapping[FileInfo, BloomParquetError]
-    judged: Judged = field(repr=False)
+    request: Request = field(repr=False)
+    explainer: Callable[[ScanPlan], Explanation] = field(repr=False)  # its module imports this one
+    painter: Callable[[ScanPlan], str] = field(repr=False)  # likewise: the plan as HTML
     row_group_counts: RowGroupCounts | None = None
     options: PlanOptions = field(default=DEFAULT_OPTIONS, repr=False)
     seconds_by_part: Mapping[str, float] = field(default_factory=dict)
@@ -195,7 +161,7 @@ class ScanPlan:
             if reason and count:
                 counts[reason] += count
         if self.excluded:
-            counts[_PARTITION] += len(self.excluded)
+            counts[PARTITION] += len(self.excluded)
         return counts
 
     @property
@@ -265,12 +231,24 @@ class ScanPlan:
         >>> plan.explain().reasons()[0].remedy
         'bloomparquet add events.parquet --columns country  # bloomparquet advise events.parquet says whether it pays'
         """
-        return self.judged.explain(self)
+        return self.explainer(self)
 
     def columns_without_filters(self) -> dict[str, int]:
         """The columns that the predicate compares with values for equality, and how many row groups that statistics
         keep have no Bloom filter on them. Columns with filters in all of them are left out."""
-        return self.judged.without_filters(self)
+        kept = np.array([reason != STATISTICS for reason in REASONS])[self.codes]
+        counts = {
+            ".".join(column): int(np.count_nonzero(kept & (filters == NO_FILTER)))
+            for column, filters in self.request.filters.items()
+        }
+        return {column: count for column, count in counts.items() if count}
+
+    def filters_decided(self) -> bool:
+        """Whether a Bloom filter was asked about each kept row group: a dictionary would hardly exclude more."""
+        asked = [filters == HAS_FILTER for filters in self.request.filters.values()]
+        if not asked or self.unreadable or self.left_out:
+            return False
+        return bool(np.logical_or.reduce(asked)[self.codes == KEPT].all())
 
     def to_arrow(self) -> pa.Table:
         """One row per row group: path, index, rows, start, length, kept, reason."""
@@ -335,11 +313,11 @@ class ScanPlan:
         files = (*self.excluded, *self.unreadable)
         for i in positions[len(units) :].tolist():
             file, kept = files[i - len(table)], i >= self.total - len(self.unreadable)
-            yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else _PARTITION)
+            yield RowGroup(file.path, None, None, 0, file.size, kept, None if kept else PARTITION)
 
     def _repr_html_(self) -> str:
         """The picture of the plan that notebooks show."""
-        return self.judged.draw(self)
+        return self.painter(self)
 
     def __repr__(self) -> str:
         parts = [describe_units(self.kept - len(self.unreadable), len(self.table), self.skipped, self.unit)]

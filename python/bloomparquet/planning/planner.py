@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, directory_above, open_dataset
+from bloomparquet.planning.decisions import KEPT
 from bloomparquet.planning.evidence.interface import Table, Units
-from bloomparquet.planning.explain import JudgedConditions
+from bloomparquet.planning.explain import explain_plan
 from bloomparquet.planning.index.lookup import find_index
 from bloomparquet.planning.judge import Errors, Request, RowCondition, Stopwatch, judge
 from bloomparquet.planning.open import open_table, scan_schema
 from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOptions, index_path
 from bloomparquet.planning.partition_evidence import PartitionEvidence
-from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.table_columns import units_of
 from bloomparquet.query.elements import ContainsAny, ItemIn, to_element_conditions
 from bloomparquet.query.expressions import bind_expression, is_expression
@@ -127,13 +129,17 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     watch = Stopwatch()
     predicate = parse_where(where)
     if is_expression(predicate):
-        predicate = _bind(predicate, dataset, options)
-    normalized = _to_conditions(predicate, options)
-    conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
+        schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
+        predicate = bind_expression(predicate, schemas)
+    strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
+    given = [(predicate, strict), (options.pushed, False)]
+    normalized = [RowCondition(normalize(each), is_strict) for each, is_strict in given if each is not None]
+    conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
-    if dataset.partition_names:
-        _judge_files(wanted, conditions, partitions)
+    for condition in conditions if dataset.partition_names else ():
+        codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
+        wanted &= codes == KEPT
     excluded = tuple(dataset.files[i] for i in np.flatnonzero(~wanted).tolist())
     watch.lap("the predicate and partition values")
     table, file_positions, unreadable, left_out = _open(dataset, np.flatnonzero(wanted), options, footer_reads, watch)
@@ -145,9 +151,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         units = table if dataset.columns is None else units_of(table, dataset.columns)
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
-    provable = tuple(
-        RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions
-    )
+    provable = [RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions]
     request = Request(
         dataset=dataset,
         options=options,
@@ -157,6 +161,8 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         footer_reads=footer_reads,
         filter_reads=filter_reads,
         errors=errors,
+        predicates=tuple(each.predicate for each in normalized),
+        paths=resolved.paths,
         watch=watch,
     )
     codes, row_group_counts = np.full(len(table), KEPT, np.uint8), None
@@ -176,31 +182,26 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         filter_reads=filter_reads,
         unreadable=unreadable,
         left_out=left_out,
-        judged=JudgedConditions(provable, normalized, resolved.paths, request),
+        request=request,
+        explainer=explain_plan,
+        painter=_draw,
         row_group_counts=row_group_counts,
         options=options,
         seconds_by_part=watch.seconds,
     )
 
 
-class _Opened(NamedTuple):
-    """The opened files of a plan: their table, and their positions in the data set. The other files: `unreadable` ones,
-    which are kept whole, and those that are `left_out` as damaged."""
+def _draw(plan: ScanPlan) -> str:
+    from bloomparquet.planning.picture import draw_plan  # lazy import: most plans are not looked at
 
-    table: Table
-    file_positions: NDArray[np.int64]
-    unreadable: dict[FileInfo, BloomParquetError]
-    left_out: dict[FileInfo, BloomParquetError]
+    return draw_plan(plan)
 
 
 def _open(
-    dataset: Dataset,
-    file_positions: NDArray[np.int64],
-    options: PlanOptions,
-    reads: ReadCount,
-    watch: Stopwatch,
-) -> _Opened:
-    """Open the files at `file_positions`, by the index if there is one."""
+    dataset: Dataset, file_positions: NDArray[np.int64], options: PlanOptions, reads: ReadCount, watch: Stopwatch
+) -> tuple[Table, NDArray[np.int64], dict[FileInfo, BloomParquetError], dict[FileInfo, BloomParquetError]]:
+    """The table of the files at `file_positions`, opened by the index if there is one, and their positions; and the
+    errors of the other files: unreadable ones, which are kept whole, and damaged ones, which are left out."""
     is_whole = len(file_positions) == len(dataset.files)
     files = dataset.files if is_whole else [dataset.files[i] for i in file_positions.tolist()]
     unreadable: dict[FileInfo, BloomParquetError] = {}
@@ -214,27 +215,7 @@ def _open(
     if len(table.files) != len(files):
         readable = set(table.files)
         file_positions = np.array([i for i in file_positions.tolist() if dataset.files[i] in readable], np.int64)
-    return _Opened(table, file_positions, unreadable, left_out)
-
-
-def _bind(expression: pc.Expression, dataset: Dataset, options: PlanOptions) -> RowTest:
-    """An expression of pyarrow, bound to the columns of the scan."""
-    schemas = (scan_schema(dataset, options, merge_schema=merge) for merge in (False, True))
-    return bind_expression(expression, schemas)
-
-
-def _to_conditions(predicate: Predicate | None, options: PlanOptions) -> tuple[RowCondition, ...]:
-    """`predicate` and the one in `options`, in negation normal form."""
-    strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
-    given = (predicate, strict), (options.pushed, False)
-    return tuple(RowCondition(normalize(each), strict) for each, strict in given if each is not None)
-
-
-def _judge_files(wanted: NDArray[np.bool_], conditions: Sequence[RowCondition], partitions: PartitionEvidence) -> None:
-    """Clear ``wanted[i]`` for each file i of the data set that holds no matching rows, by its partition values."""
-    for condition in conditions:
-        codes = decide(condition.predicate, wanted, partial(partitions.codes, strict=condition.strict))
-        wanted &= codes == KEPT
+    return table, file_positions, unreadable, left_out
 
 
 def plan_row_groups(
@@ -245,39 +226,14 @@ def plan_row_groups(
     `where` is the predicate of that plan, with the names of columns as they are in the files. The other row groups
     count as skipped by statistics, whatever skipped them: this plan is for a reader, which asks for no reason.
     """
-    began, footer_reads, filter_reads = time.perf_counter(), ReadCount(), ReadCount()
-    table = open_table(dataset, dataset.files, footer_reads, cache=options.cache)
-    codes = np.full(len(table), Decision.BOUNDS.code, np.uint8)
-    first = np.searchsorted(table.file, np.arange(len(dataset.files)))
+    plan = plan_dataset(dataset, None, replace(options, index="off"))
+    for error in plan.unreadable.values():
+        raise error
+    codes = np.full(len(plan.table), Decision.BOUNDS.code, np.uint8)
+    first = np.searchsorted(plan.table.file, np.arange(len(dataset.files)))
     for start, kept in zip(first.tolist(), row_groups, strict=True):
         codes[[start + row_group for row_group in kept]] = KEPT
-    positions = np.arange(len(dataset.files))
-    request = Request(
-        dataset=dataset,
-        options=options,
-        partitions=PartitionEvidence(dataset, options),
-        file_positions=positions,
-        unknown=frozenset(),
-        footer_reads=footer_reads,
-        filter_reads=filter_reads,
-        errors=Errors("keep"),
-    )
-    return ScanPlan(
-        dataset=dataset,
-        where=where,
-        seconds=time.perf_counter() - began,
-        errors=(),
-        table=table,
-        codes=codes,
-        excluded=(),
-        file_positions=positions,
-        footer_reads=footer_reads,
-        filter_reads=filter_reads,
-        unreadable={},
-        left_out={},
-        judged=JudgedConditions((), (), {}, request),
-        options=options,
-    )
+    return replace(plan, where=where, codes=codes)
 
 
 def _resolve(

@@ -19,9 +19,10 @@ from bloomparquet.errors import BloomParquetError, FormatError, OptionError, quo
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.planning.arrow_schema import unify, with_partitions
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths, open_dataset
+from bloomparquet.planning.decisions import KEPT
 from bloomparquet.planning.open import open_table
 from bloomparquet.planning.options import OnFilterError, PlanOptions, index_path
-from bloomparquet.planning.plan import KEPT, ScanPlan, require_skipped_unchanged
+from bloomparquet.planning.plan import ScanPlan, require_skipped_unchanged
 from bloomparquet.planning.planner import Where, plan_dataset
 from bloomparquet.query.evaluate.mask import bind_mask
 from bloomparquet.query.names import Positions, check_names, fold

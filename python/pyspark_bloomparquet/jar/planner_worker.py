@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
+from bloomparquet.planning.decisions import KEPT
 from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
-from bloomparquet.planning.plan import KEPT, ScanPlan
+from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.query.predicate import Eq, In, IsNotNull, Leaf, Predicate, leaves
 from bloomparquet.storage.files import Storage
@@ -327,7 +328,7 @@ def _counts(plan: ScanPlan, whole_files: int) -> dict[str, Any]:
         "requests": plan.requests,
         "warnings": _warnings(plan.errors),
         "withoutFilters": plan.columns_without_filters(),
-        "filtersDecided": _has_exact_dictionaries(plan.where) and plan.judged.filters_decided(plan),
+        "filtersDecided": _has_exact_dictionaries(plan.where) and plan.filters_decided(),
     }
     if plan.row_group_counts is not None:
         counts |= {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark_bloomparquet.jar.protocol import COUNT_PREFIX
 
 if TYPE_CHECKING:
+    from bloomparquet.planning.decisions import RowGroupCounts
     from bloomparquet.planning.evidence.formats import Unit
     from bloomparquet.planning.explanation import Explanation
-    from bloomparquet.planning.plan import RowGroupCounts
 
 _MOST_PATHS = 5
 
@@ -50,7 +50,7 @@ class ScanSummary:
     def __str__(self) -> str:
         if not self.planned:
             return f"not planned: {self.reason}"
-        from bloomparquet.planning.plan import describe_index, describe_units, describe_without_filters
+        from bloomparquet.planning.decisions import describe_index, describe_units, describe_without_filters
 
         parts = [describe_units(self.kept, self.total, self.skipped, self.unit)]
         if self.indexed_files:
@@ -85,7 +85,7 @@ class ScanSummary:
         return fragment(head, counts(parts, self.unit), f'<p class="bp-dim">{text(self._cost())}.</p>')
 
     def _cost(self) -> str:
-        from bloomparquet.planning.plan import describe_index
+        from bloomparquet.planning.decisions import describe_index
         from bloomparquet.report.texts import human_bytes, plural
 
         parts = [
@@ -186,7 +186,7 @@ def summarize(plan: dict[str, Any]) -> ScanSummary:
 
 
 def _row_group_counts(plan: dict[str, Any]) -> RowGroupCounts:
-    from bloomparquet.planning.plan import RowGroupCounts
+    from bloomparquet.planning.decisions import RowGroupCounts
 
     total, by_statistics, by_bloom = (
         plan.get(f"numRowGroups{what}", 0) for what in ("Total", "ExcludedByStatistics", "ExcludedByBloomFilter")

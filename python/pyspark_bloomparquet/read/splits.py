@@ -18,7 +18,8 @@ import numpy as np
 from pyspark.sql.datasource import InputPartition
 
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.plan import KEPT, ScanPlan, skipped_local_files
+from bloomparquet.planning.decisions import KEPT
+from bloomparquet.planning.plan import ScanPlan, skipped_local_files
 from bloomparquet.query.predicate import Predicate
 from bloomparquet.storage.files import FileInfo
 

@@ -26,6 +26,8 @@ from bloomparquet.orc.statistics import Statistics, StatisticsKind
 from bloomparquet.orc.writer_quirks import is_known, may_misplace_values, usable_bounds
 from bloomparquet.planning.evidence.interface import ChunkFilters, Counts
 from bloomparquet.planning.evidence.joined import JoinedFilters, join, join_bounds, join_counts, join_errors
+from bloomparquet.planning.evidence.section_file import Section
+from bloomparquet.planning.evidence.stored_arrays import flat_keys, keys_of
 from bloomparquet.query.case_mapping import Case
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.query.families import MAX_DIGITS
@@ -117,6 +119,25 @@ class ColumnStatistics:
         """Replace the statistics of some chunks."""
         for name in ("lower", "upper", "known", "nulls", "sound"):
             getattr(self, name)[chunks] = getattr(statistics, name)
+
+    def to_section(self, part: str) -> Section:
+        """The arrays that :meth:`of_section` restores. `part`: the beginning of their names."""
+        known = self.known
+        section = {f"{part}_known": known, f"{part}_nulls": self.nulls, f"{part}_sound": self.sound}
+        for side, keys in (("lower", self.lower), ("upper", self.upper)):
+            if keys.dtype == object and known.any():
+                keys = np.where(known, keys, keys[known][0])  # arrays are of one type of keys
+            section |= flat_keys(keys, f"{part}_{side}")
+        return section
+
+    @classmethod
+    def of_section(cls, section: Section, part: str, n: int) -> ColumnStatistics:
+        """The statistics of n chunks in `section`. Raises the errors :data:`MALFORMED`."""
+        lower, upper = (keys_of(section, f"{part}_{side}") for side in ("lower", "upper"))
+        known, nulls, sound = (section[f"{part}_{name}"] for name in ("known", "nulls", "sound"))
+        if {len(lower), len(upper), len(known), len(nulls), len(sound)} != {n}:
+            raise ValueError(f"statistics of {len(nulls)} chunks; expected {n}")
+        return cls(lower, upper, known, nulls, sound)
 
     def parse(
         self,

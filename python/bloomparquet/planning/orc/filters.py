@@ -21,6 +21,7 @@ from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions
 from bloomparquet.orc.stripe_indexes import MAX_STREAM, StripeIndexes, read_filters
 from bloomparquet.planning.evidence.filter_store import PAIRS_AT_ONCE, RESIDENT_BYTES, FilterStore, check_in_rounds
 from bloomparquet.planning.evidence.interface import Question
+from bloomparquet.planning.evidence.section_file import Section
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.storage.files import ReadCount, Storage
 
@@ -88,6 +89,28 @@ class ReadFilters(NamedTuple):
     row: NDArray[np.int64]
     functions: tuple[int, ...] = ()
     words: tuple[NDArray[np.uint64], ...] = ()
+
+    def to_section(self) -> Section:
+        """The arrays that :meth:`of_section` restores."""
+        return {
+            "present": self.present, "key": self.key, "row": self.row, "functions": np.array(self.functions, np.int64),
+            **{f"words_{i}": words for i, words in enumerate(self.words)},
+        }  # fmt: skip
+
+    @classmethod
+    def of_section(cls, section: Section, n: int) -> ReadFilters:
+        """The filters of n row groups in `section`. Raises the errors :data:`MALFORMED`."""
+        present, key, row = (section[name] for name in ("present", "key", "row"))
+        functions = tuple(section["functions"].tolist())
+        words = tuple(section[f"words_{i}"] for i in range(len(functions)))
+        rows = np.array([len(each) for each in words] or [0])
+        if (
+            {len(present), len(key), len(row)} != {n}
+            or int(key.max(initial=-1)) >= len(words)
+            or bool((row >= rows[np.maximum(key, 0)])[key >= 0].any())
+        ):
+            raise ValueError("its filters do not fit its row groups")
+        return cls(present, key, row, functions, words)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, FormatError, LimitError, NotOrcError, PlanError
 from bloomparquet.orc.file_tail import Tail, are_orc, begin_with, read_tails
@@ -23,14 +23,13 @@ from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 _MAX_ROWS = 1 << 48
 
 StripeTable: TypeAlias = Stripes | Selection
-TableT = TypeVar("TableT", bound=StripeTable)
 
 
 @dataclass(frozen=True, slots=True)
-class OrcFiles(Generic[TableT]):
+class OrcFiles:
     """The `table` of the readable files, and the errors of the others. `parquet` is the first Parquet file, if any."""
 
-    table: TableT
+    table: StripeTable
     errors: Mapping[FileInfo, BloomParquetError]
     parquet: FileInfo | None
 
@@ -44,7 +43,7 @@ class OrcFiles(Generic[TableT]):
         left_out: dict[FileInfo, BloomParquetError] | None,
         unreadable: dict[FileInfo, BloomParquetError] | None,
         is_declared: bool,
-    ) -> TableT:
+    ) -> StripeTable:
         """The table. Raises the first error of a file that may not be left out.
 
         `left_out` collects files that are damaged or of an unknown compression, `unreadable` files with encrypted
@@ -75,38 +74,41 @@ def open_stripes(
     cache: PlanCache,
     keys: Keys | None,
     index: OpenIndex | None = None,
-) -> OrcFiles[StripeTable]:
+) -> OrcFiles:
     """The stripes of `files`, in the order of `files`. Reads the tails that neither `index` nor `cache` has.
 
     EncryptionError if `keys` allow no plaintext files: encrypted ORC files are not supported.
     """
-    opened: list[OrcFiles[Stripes]] = []
+    errors: dict[FileInfo, BloomParquetError] = {}
 
     def read(some: Sequence[FileInfo]) -> Stripes:
-        opened.append(read_stripes(storage, some, reads))
-        return opened[0].table
+        table, of_files = read_stripes(storage, some, reads)
+        errors.update(of_files)
+        return table
 
     table = cache.select(_KIND, storage, files, None, reads, read, index)
     if table.files and keys is not None and not keys.allow_plaintext_files:
         raise EncryptionError(
             f"{table.files[0].path}: the file is not encrypted, but the keys have allow_plaintext_files=False"
         )
-    return OrcFiles(table, opened[0].errors if opened else {}, opened[0].parquet if opened else None)
+    not_orc = [file for file, error in errors.items() if isinstance(error, NotOrcError)]
+    starts = [begin_with(storage, not_orc, magic, reads) for magic in (b"PAR1", b"PARE")]
+    parquet = [file for file, plain, encrypted in zip(not_orc, *starts, strict=True) if plain or encrypted]
+    return OrcFiles(table, errors, next(iter(parquet), None))
 
 
-def read_stripes(storage: Storage, files: Sequence[FileInfo], reads: ReadCount) -> OrcFiles[Stripes]:
-    """Read the tails of `files`."""
+def read_stripes(
+    storage: Storage, files: Sequence[FileInfo], reads: ReadCount
+) -> tuple[Stripes, dict[FileInfo, BloomParquetError]]:
+    """The stripes of the readable files, by reading their tails, and the errors of the others."""
     tails = dict(zip(files, map(_within_limits, read_tails(storage, files, reads)), strict=True))
     errors = {file: error for file, error in tails.items() if isinstance(error, BloomParquetError)}
     not_orc = [file for file, error in errors.items() if isinstance(error, NotOrcError)]
     for file, is_truncated in zip(not_orc, are_orc(storage, not_orc, reads), strict=True):
         if is_truncated:
             errors[file] = FormatError(str(errors[file]))
-    starts = [begin_with(storage, not_orc, magic, reads) for magic in (b"PAR1", b"PARE")]
-    parquet = [file for file, plain, encrypted in zip(not_orc, *starts, strict=True) if plain or encrypted]
     readable = [(file, tail) for file in files if isinstance(tail := tails[file], Tail)]
-    table = Stripes.of_tails(storage, tuple(file for file, _ in readable), [tail for _, tail in readable])
-    return OrcFiles(table, errors, next(iter(parquet), None))
+    return Stripes.of_tails(storage, tuple(file for file, _ in readable), [tail for _, tail in readable]), errors
 
 
 _KIND = PartKind(FileFormat.ORC, read_segment, to_sections)

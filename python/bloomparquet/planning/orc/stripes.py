@@ -28,16 +28,16 @@ from bloomparquet.planning.evidence.selection import positions_of
 from bloomparquet.planning.evidence.stored_arrays import ColumnKey
 from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
-from bloomparquet.planning.orc.file_profile import FileProfile, find_profiles
 from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
-    LazyTails,
+    FileProfile,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
     StripeColumn,
+    StripeFooters,
+    find_profiles,
 )
-from bloomparquet.planning.orc.stripe_footers import StripeFooters
 from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.literals import is_zone
 from bloomparquet.query.names import dotted_name
@@ -199,7 +199,7 @@ class Stripes:
     @property
     def cached_bytes(self) -> int:
         """The approximate size of this table in memory."""
-        tails = 0 if isinstance(self.tails, LazyTails) else sum(tail.size for tail in self.tails)
+        tails = 0 if self.stored is not None else sum(tail.size for tail in self.tails)
         columns = list(self._row_group_columns.values())  # no lock: it may be held by a read
         indexes = sum(8 * 5 * len(column.statistics.nulls) + column.filters.cached_bytes for column in columns)
         return tails + indexes + 8 * 8 * len(self)
