@@ -26,13 +26,11 @@ from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOp
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import KEPT, ScanPlan
 from bloomparquet.planning.table_columns import units_of
-from bloomparquet.query.elements import ContainsAny, ItemIn, to_element_conditions
 from bloomparquet.query.expressions import bind_expression, is_expression
-from bloomparquet.query.normal_form import normalize, weaken
+from bloomparquet.query.normal_form import normalize, to_provable
 from bloomparquet.query.predicate import Column, Predicate, RowTest, columns, leaves
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_values,
     rename,
     require_comparable,
     resolve_names,
@@ -40,7 +38,7 @@ from bloomparquet.query.resolve import (
 )
 from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.query.variants import VariantField, to_provable_conditions
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Decision, decide
 from bloomparquet.storage.files import FileEnds, FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
@@ -128,8 +126,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
     predicate = parse_where(where)
     if is_expression(predicate):
         predicate = _bind(predicate, dataset, options)
-    normalized = _to_conditions(predicate, options)
-    conditions = tuple(RowCondition(weaken(each.predicate), each.strict) for each in normalized)
+    conditions = _to_conditions(predicate, options)
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
     if dataset.partition_names:
@@ -146,7 +143,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
     provable = tuple(
-        RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions
+        RowCondition(to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions
     )
     request = Request(
         dataset=dataset,
@@ -176,7 +173,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         filter_reads=filter_reads,
         unreadable=unreadable,
         left_out=left_out,
-        judged=JudgedConditions(provable, normalized, resolved.paths, request),
+        judged=JudgedConditions(provable, conditions, resolved.paths, request),
         row_group_counts=row_group_counts,
         options=options,
         seconds_by_part=watch.seconds,
@@ -317,14 +314,3 @@ def _resolve(
         if VariantField in map(type, leaves(renamed)):
             require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
     return resolved
-
-
-def _to_provable(predicate: Predicate) -> Predicate:
-    """`predicate`, in negation normal form, as conditions that evidence can exclude: on stored columns, on the elements
-    of lists and maps, and on shredded fields of VARIANT columns."""
-    kinds = set(map(type, leaves(predicate)))
-    if not kinds.isdisjoint((ContainsAny, ItemIn)):
-        predicate = to_element_conditions(predicate)
-    if VariantField in kinds:
-        predicate = to_provable_conditions(predicate)
-    return merge_values(predicate)

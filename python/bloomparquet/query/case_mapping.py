@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
@@ -50,9 +50,6 @@ class CaseIn(FunctionPredicate):
         object.__setattr__(self, "values", normalize_values(values))
         if case not in get_args(Case):
             raise PlanError(f"the case of CaseIn is {describe(case)}; expected 'lower' or 'upper'")
-
-    def __repr__(self) -> str:
-        return f"CaseIn({repr_column(self.column)}, {self.case!r}, {self.values!r})"
 
     def normalized(self, *, negated: bool) -> Predicate:
         if negated:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.names import column_to_sql, repr_column
-from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Not, Or, Predicate
+from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Predicate
 from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
 from bloomparquet.query.values import to_sql as literal_to_sql
 
@@ -52,6 +52,9 @@ class ContainsAny(ElementPredicate):
     def without_nulls(self) -> Predicate:
         values = tuple(value for value in self.values if value is not None)
         return ContainsAny(self.column, values, self.of) if values else Always(False)
+
+    def provable(self, *, negated: bool) -> Predicate:
+        return Always(True) if negated else ElementIn(self.column, self.of, self.values)
 
     def to_sql(self, max_values: int | None) -> str:
         name = column_to_sql(self.column)
@@ -95,6 +98,16 @@ class ItemIn(ElementPredicate):
             return Always(False)
         return ItemIn(self.column, self.item, values, first=self.first)
 
+    def provable(self, *, negated: bool) -> Predicate:
+        if negated:
+            return Always(True)
+        # Whether the column is a list or a map differs between files, and conditions of the other kind keep all.
+        return And(
+            ElementIn(self.column, "element", self.values),
+            ElementIn(self.column, "value", self.values),
+            ElementIn(self.column, "key", (self.item,)),
+        )
+
     def to_sql(self, max_values: int | None) -> str:
         name, item = column_to_sql(self.column), literal_to_sql(self.item)
         accessed = f"element_at({name}, {item})" if self.first else f"{name}[{item}]"
@@ -116,25 +129,3 @@ class ElementIn(Leaf):
         Leaf.__init__(self, column)
         object.__setattr__(self, "part", part)
         object.__setattr__(self, "values", values)
-
-
-def to_element_conditions(predicate: Predicate) -> Predicate:
-    """`predicate` with :class:`ElementIn` in place of :class:`ContainsAny` and :class:`ItemIn`.
-
-    The result is TRUE wherever `predicate` is, and perhaps for more rows. `predicate` is in negation normal form.
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*map(to_element_conditions, predicate.children))
-    if isinstance(predicate, Not) and isinstance(predicate.child, ElementPredicate):
-        return Always(True)
-    if isinstance(predicate, ContainsAny):
-        return ElementIn(predicate.column, predicate.of, predicate.values)
-    if isinstance(predicate, ItemIn):
-        column, values = predicate.column, predicate.values
-        # Whether the column is a list or a map differs between files, and conditions of the other kind keep all.
-        return And(
-            ElementIn(column, "element", values),
-            ElementIn(column, "value", values),
-            ElementIn(column, "key", (predicate.item,)),
-        )
-    return predicate

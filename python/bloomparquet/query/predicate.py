@@ -22,7 +22,7 @@ its column. pyarrow's expressions do not serve: Python cannot inspect them, they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError, shorten
@@ -146,7 +146,8 @@ class Leaf(Predicate):
         object.__setattr__(self, "column", _to_column(column))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)})"
+        others = (getattr(self, each.name) for each in fields(self) if each.name != "column")
+        return f"{type(self).__name__}({', '.join([repr_column(self.column), *map(repr, others)])})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -159,9 +160,6 @@ class Comparison(Leaf):
     def __init__(self, column: str | Iterable[str], value: Any) -> None:
         object.__setattr__(self, "column", _to_column(column))
         object.__setattr__(self, "value", normalize_value(value))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)}, {self.value!r})"
 
 
 class Eq(Comparison):
@@ -223,9 +221,6 @@ class Membership(Leaf):
         object.__setattr__(self, "column", _to_column(column))
         object.__setattr__(self, "values", normalize_values(values))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)}, {self.values!r})"
-
 
 class In(Membership):
     """``column IN (values)``: NULL, not FALSE, if no value equals the column and one of the values is None."""
@@ -264,9 +259,6 @@ class StartsWith(Leaf):
         object.__setattr__(self, "column", _to_column(column))
         object.__setattr__(self, "prefix", value)
 
-    def __repr__(self) -> str:
-        return f"StartsWith({repr_column(self.column)}, {self.prefix!r})"
-
 
 class FunctionPredicate(Leaf):
     """Base of the predicates on the result of a function of a column, such as an element or ``lower(column)``."""
@@ -280,6 +272,10 @@ class FunctionPredicate(Leaf):
     def to_sql(self, max_values: int | None) -> str:
         """The SQL text, with at most `max_values` values of a list."""
         raise NotImplementedError
+
+    def provable(self, *, negated: bool) -> Predicate:
+        """A predicate that evidence can exclude, and that is TRUE wherever this predicate, or its negation, is."""
+        return Not(self) if negated else self
 
 
 class ElementPredicate(FunctionPredicate):
@@ -322,6 +318,15 @@ def column_of(leaf: Predicate) -> Column:
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """The leaf predicates of `predicate`, in no particular order."""
     return (node for node in _operands(predicate) if isinstance(node, Leaf))
+
+
+def map_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Predicate:
+    """`predicate` with each leaf replaced by what `change` returns for it."""
+    if isinstance(predicate, Junction):
+        return type(predicate)(*(map_leaves(child, change) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(map_leaves(predicate.child, change))
+    return change(predicate) if isinstance(predicate, Leaf) else predicate
 
 
 def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from bloomparquet.errors import PlanError, quoted
 from bloomparquet.query.casts import require_decimal
 from bloomparquet.query.literals import Family, coerce_all
-from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
     Always,
-    And,
     Comparison,
     FunctionPredicate,
     IsNull,
     Leaf,
     Membership,
     Not,
-    Or,
     Predicate,
     StartsWith,
     leaf_to_sql,
+    map_leaves,
 )
 from bloomparquet.query.values import to_sql as literal_to_sql
 
@@ -87,19 +86,13 @@ class VariantField(FunctionPredicate):
     def type(self) -> TypeName:
         return parse_type(self.kind)
 
-    def __repr__(self) -> str:
-        return f"VariantField({repr_column(self.column)}, {self.path!r}, {self.kind!r}, {self.test!r})"
-
     def normalized(self, *, negated: bool) -> Predicate:
-        return self._wrap(normalize(Not(self.test) if negated else self.test))
+        test = normalize(Not(self.test) if negated else self.test)
+        return map_leaves(test, lambda leaf: VariantField(self.column, self.path, self.kind, leaf))
 
-    def _wrap(self, predicate: Predicate) -> Predicate:
-        if isinstance(predicate, Not):
-            return Not(self._wrap(predicate.child))
-        if isinstance(predicate, Always):
-            return predicate
-        assert isinstance(predicate, Leaf)
-        return VariantField(self.column, self.path, self.kind, predicate)
+    def provable(self, *, negated: bool) -> Predicate:
+        # Evidence excludes only rows with a value, and NULL passes these tests.
+        return Always(True) if negated or isinstance(self.test, IsNull) else self
 
     def to_sql(self, max_values: int | None) -> str:
         return leaf_to_sql(self.test, self._operand(), max_values)
@@ -107,28 +100,6 @@ class VariantField(FunctionPredicate):
     def _operand(self) -> str:
         path, kind = literal_to_sql(self.path), literal_to_sql(self.kind)
         return f"variant_get({column_to_sql(self.column)}, {path}, {kind})"
-
-
-def map_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Predicate:
-    """`predicate` with each leaf replaced by what `change` returns for it."""
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*(map_leaves(child, change) for child in predicate.children))
-    if isinstance(predicate, Not):
-        return Not(map_leaves(predicate.child, change))
-    return change(predicate) if isinstance(predicate, Leaf) else predicate
-
-
-def to_provable_conditions(predicate: Predicate) -> Predicate:
-    """`predicate` with TRUE in place of tests of VARIANT fields that NULL passes.
-
-    The others are TRUE only for a row with a value, which evidence can exclude. `predicate` is in negation normal form.
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*map(to_provable_conditions, predicate.children))
-    if isinstance(predicate, Not) and isinstance(predicate.child, VariantField):
-        return Always(True)
-    passes_null = isinstance(predicate, VariantField) and isinstance(predicate.test, IsNull)
-    return Always(True) if passes_null else predicate
 
 
 @lru_cache(maxsize=256)
