@@ -1,8 +1,6 @@
 """The oracle: evaluates predicates row by row in plain Python, in SQL's three-valued logic.
 
-It also writes predicates as Spark's SQL. It is slow and obvious on purpose, and shares only the predicate classes with
-the package's row filter. :mod:`tests.support.row_oracle` is another oracle: for the row filter alone, over tables in
-memory. This one knows files, partitions and what each reader makes of types.
+It also writes predicates as Spark's SQL. It knows files, partitions and what each reader makes of types.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ from bloomparquet.query.predicate import (
 from tests.differential.cases import ROW_ID, Data, File, partition_value
 from tests.differential.kinds import Kind, row_key
 from tests.differential.literals import literal_key
+from tests.support import row_oracle
 
 Row = dict[Column, Any]
 
@@ -72,44 +71,11 @@ def is_group_valid(file: File, group: Column, at: int, rid: int) -> bool:
 
 def truth(predicate: Predicate, row: Row, kinds: dict[Column, Kind], timezone: str) -> bool | None:
     """SQL's TRUE, FALSE or NULL (None)."""
-    if isinstance(predicate, Not):
-        inner = truth(predicate.child, row, kinds, timezone)
-        return None if inner is None else not inner
-    if isinstance(predicate, (And, Or)):
-        decisive = isinstance(predicate, Or)
-        truths = [truth(child, row, kinds, timezone) for child in predicate.children]
-        return decisive if decisive in truths else None if None in truths else not decisive
-    assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
-    value = row[predicate.column]
-    if isinstance(predicate, IsNull):
-        return value is None
-    if isinstance(predicate, IsNotNull):
-        return value is not None
-    kind = kinds[predicate.column]
-    if isinstance(predicate, (In, NotIn)):
-        some: list[bool | None] = [_compare(Eq, kind, value, literal, timezone) for literal in predicate.values]
-        inside = True if True in some else None if None in some else False
-        return inside if isinstance(predicate, In) or inside is None else not inside
-    if isinstance(predicate, StartsWith):
-        if value is None or predicate.prefix is None:
-            return None
-        return bool(row_key(kind, value).startswith(literal_key(kind, predicate.prefix, timezone)))
-    if isinstance(predicate, EqNullSafe):
-        if value is None or predicate.value is None:
-            return value is None and predicate.value is None
-        return _compare(Eq, kind, value, predicate.value, timezone)
-    return _compare(type(predicate), kind, value, predicate.value, timezone)
 
+    def keys(column: Column, value: Any, literal: Any) -> tuple[Any, Any]:
+        return row_key(kinds[column], value), literal_key(kinds[column], literal, timezone)
 
-def _compare(operator: type[Predicate], kind: Kind, value: Any, literal: Any, timezone: str) -> bool | None:
-    if value is None or literal is None:
-        return None
-    left, right = row_key(kind, value), literal_key(kind, literal, timezone)
-    outcomes: dict[type[Predicate], bool] = {
-        Eq: left == right, NotEq: left != right, Lt: left < right, LtEq: left <= right, Gt: left > right,
-        GtEq: left >= right,
-    }  # fmt: skip
-    return outcomes[operator]
+    return row_oracle.oracle(predicate, row, keys)
 
 
 def expected_rows(data: Data) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bloomparquet.errors import PlanError
@@ -20,64 +20,74 @@ from bloomparquet.query.domains import comparable
 from bloomparquet.query.evaluate.mask import bind_mask, mask
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import (
+    Always,
     And,
     Eq,
-    EqNullSafe,
     Gt,
     GtEq,
     In,
     IsNull,
     Lt,
     LtEq,
-    NotEq,
+    Not,
     NotIn,
+    Or,
     Predicate,
     StartsWith,
 )
-from tests.support.row_oracle import COLUMNS, EPOCH, UTC, ZONE, Kleene, oracle, tables, trees
+from tests.differential import writers
+from tests.differential.cases import cases, data_sets
+from tests.differential.kinds import KINDS
+from tests.differential.oracle import rows_of, truth
+
+EPOCH = dt.datetime(1970, 1, 1)
 
 
-@given(tables(), trees, st.integers(0, 6))
-def test_mask_agrees_with_the_oracle_on_every_row(drawn, predicate, cut):
-    table, rows = drawn
-    expected = [oracle(predicate, row) for row in rows]
-    chunked = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
-    assert mask(predicate, chunked, timezone=ZONE).to_pylist() == expected
-    batch = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    assert mask(predicate, batch[0], timezone=ZONE).to_pylist() == expected
+KLEENE = [Always(True), Always(False), Always(None), IsNull("absent"), StartsWith("absent", "a"), NotIn("absent", [])]
 
 
-@given(tables(), trees)
-def test_normal_form_is_true_for_the_same_rows(drawn, predicate):
-    table, rows = drawn
-    normal = normalize(predicate)
-    expected = [oracle(predicate, row) is True for row in rows]
-    assert [oracle(normal, row) is True for row in rows] == expected
-    assert [value is True for value in mask(normal, table, timezone=ZONE).to_pylist()] == expected
+def _assert_mask(draws: st.DataObject, only: str | None) -> None:
+    """The mask of random predicates, and of their normal forms, has the truth of each row."""
+    names = None if only is None else [only]
+    data = draws.draw(data_sets(spark=False, max_files=1, plain=True, only=names), label="data")
+    table, kinds = writers.to_table(data.files[0], 0), data.schema_kinds()
+    rows = [row | {("absent",): None} for row in rows_of(data)]
+    variants = [table, pa.concat_tables([table.slice(0, 3), table.slice(3)]), *_views(table)]
+    chosen = [case.predicate for case in draws.draw(cases(data, spark=False), label="cases")]
+    for predicate in [*chosen, And(Not(chosen[0]), Or(chosen[-1], draws.draw(st.sampled_from(KLEENE))))]:
+        expected = [truth(predicate, row, kinds, data.timezone) for row in rows]
+        for each in variants:
+            assert mask(predicate, each, timezone=data.timezone).to_pylist() == expected, predicate
+        normal = mask(normalize(predicate), table, timezone=data.timezone).to_pylist()
+        assert [value is True for value in normal] == [value is True for value in expected], predicate
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_every_comparison_of_every_type_near_its_limits(name):
-    column = COLUMNS[name]
-    cells = [*column.cells, None]
-    batch = pa.record_batch({name: column.to_arrow(cells, column.kind)})
-    for literal in [*column.literals, None]:
-        for predicate in (
-            *(shape(name, literal) for shape in (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq)),
-            *(
-                shape(name, values)
-                for shape in (In, NotIn)
-                for values in ([literal], [literal, column.literals[0], None])
-            ),
-        ):
-            expected = [oracle(predicate, {(name,): cell}) for cell in cells]
-            assert mask(predicate, batch, timezone=ZONE).to_pylist() == expected, predicate
+def _views(table: pa.Table) -> list[pa.Table]:
+    """`table` with views of strings and bytes, if it has such columns."""
+    views = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
+    fields = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
+    return [table.cast(pa.schema(fields))] if any(field.type in views.values() for field in fields) else []
+
+
+@given(st.data())
+def test_mask_agrees_with_the_oracle_on_every_row(draws: st.DataObject) -> None:
+    _assert_mask(draws, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mask_agrees_with_the_oracle_for_every_type(kind: str) -> None:
+    @settings(max_examples=max(1, settings().max_examples // 20))
+    @given(st.data())
+    def check(draws: st.DataObject) -> None:
+        _assert_mask(draws, kind)
+
+    check()
 
 
 # ---- single cases ----
 
 
-def _evaluate(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[Kleene]:
+def _evaluate(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[bool | None]:
     return mask(predicate, pa.table({"a": pa.array(cells, kind)}), **options).to_pylist()
 
 
@@ -211,7 +221,9 @@ def test_long_in_list_is_one_lookup(kind):
         "timestamp[us, tz=UTC]": lambda i: EPOCH + dt.timedelta(seconds=i),
     }
     values = [make[str(kind)](i) for i in range(10_000)]
-    cells = pa.array([*(v.replace(tzinfo=UTC) if isinstance(v, dt.datetime) else v for v in values), None] * 20, kind)
+    cells = pa.array(
+        [*(v.replace(tzinfo=dt.timezone.utc) if isinstance(v, dt.datetime) else v for v in values), None] * 20, kind
+    )
     table = pa.table({"a": cells})
     began = time.process_time()
     result = mask(In("a", values[::2]), table)
