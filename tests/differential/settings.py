@@ -54,6 +54,26 @@ _EITHER_WAY = [
     "subexpressionElimination.enabled",
 ]  # fmt: skip
 
+_RULES = [
+    "ConstantFolding",
+    "BooleanSimplification",
+    "InferFiltersFromConstraints",
+    "OptimizeIn",
+    "PruneFilters",
+    "UnwrapCastInBinaryComparison",
+    "LikeSimplification",
+    "PushDownPredicates",
+    "ColumnPruning",
+    "NullPropagation",
+    "SimplifyBinaryComparison",
+    "RewriteDistinctAggregates",
+    "ConvertToLocalRelation",
+    "PropagateEmptyRelation",
+    "NestedColumnAliasing",
+    "ReplaceNullWithFalseInPredicate",
+    "SimplifyCasts",
+    "CombineFilters",
+]
 _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "session.timeZone": _ZONES,
     "timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
@@ -91,26 +111,7 @@ _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": ("0", "1b"),
     "optimizer.excludedRules": tuple(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-        for rule in [
-            "ConstantFolding",
-            "BooleanSimplification",
-            "InferFiltersFromConstraints",
-            "OptimizeIn",
-            "PruneFilters",
-            "UnwrapCastInBinaryComparison",
-            "LikeSimplification",
-            "PushDownPredicates",
-            "ColumnPruning",
-            "NullPropagation",
-            "SimplifyBinaryComparison",
-            "RewriteDistinctAggregates",
-            "ConvertToLocalRelation",
-            "PropagateEmptyRelation",
-            "NestedColumnAliasing",
-            "ReplaceNullWithFalseInPredicate",
-            "SimplifyCasts",
-            "CombineFilters",
-        ]
+        for rule in _RULES
     ),
     "shuffle.partitions": ("1", "3"),
 }
@@ -133,22 +134,33 @@ PRUNED = {**UNPRUNED, "spark.bloomparquet.transparent": "true"}
 """Settings by which only the planner prunes Spark's own reader."""
 
 _OFTEN = [
-    f"spark.sql.{key}"
+    "spark.sql.
     for key in [
-        "session.timeZone",
-        "ansi.enabled",
-        "caseSensitive",
-        "parquet.enableVectorizedReader",
-        "orc.enableVectorizedReader",
-        "parquet.aggregatePushdown",
-        "orc.aggregatePushdown",
-        "parquet.mergeSchema",
-        "files.maxPartitionBytes",
-        "parquet.inferTimestampNTZ.enabled",
-        "timestampType",
-        "adaptive.enabled",
-        "parquet.binaryAsString",
-    ]
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
+    "spark.sql.,
+        ",
 ]
 
 
