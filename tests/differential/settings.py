@@ -55,25 +55,11 @@ _EITHER_WAY = [
 ]  # fmt: skip
 
 _RULES = [
-    "ConstantFolding",
-    "BooleanSimplification",
-    "InferFiltersFromConstraints",
-    "OptimizeIn",
-    "PruneFilters",
-    "UnwrapCastInBinaryComparison",
-    "LikeSimplification",
-    "PushDownPredicates",
-    "ColumnPruning",
-    "NullPropagation",
-    "SimplifyBinaryComparison",
-    "RewriteDistinctAggregates",
-    "ConvertToLocalRelation",
-    "PropagateEmptyRelation",
-    "NestedColumnAliasing",
-    "ReplaceNullWithFalseInPredicate",
-    "SimplifyCasts",
-    "CombineFilters",
-]
+    "ConstantFolding", "BooleanSimplification", "InferFiltersFromConstraints", "OptimizeIn", "PruneFilters",
+    "UnwrapCastInBinaryComparison", "LikeSimplification", "PushDownPredicates", "ColumnPruning", "NullPropagation",
+    "SimplifyBinaryComparison", "RewriteDistinctAggregates", "ConvertToLocalRelation", "PropagateEmptyRelation",
+    "NestedColumnAliasing", "ReplaceNullWithFalseInPredicate", "SimplifyCasts", "CombineFilters",
+]  # fmt: skip
 _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "session.timeZone": _ZONES,
     "timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
@@ -109,10 +95,7 @@ _OF_SEVERAL: dict[str, tuple[str, ...]] = {
     "optimizer.nestedPredicatePushdown.supportedFileSources": ("", "parquet", "orc", "parquet,orc,bloomparquet"),
     "optimizer.dynamicPartitionPruning.fallbackFilterRatio": ("0.0", "1.0"),
     "optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": ("0", "1b"),
-    "optimizer.excludedRules": tuple(
-        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
-        for rule in _RULES
-    ),
+    "optimizer.excludedRules": tuple(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _RULES),
     "shuffle.partitions": ("1", "3"),
 }
 
@@ -134,34 +117,12 @@ PRUNED = {**UNPRUNED, "spark.bloomparquet.transparent": "true"}
 """Settings by which only the planner prunes Spark's own reader."""
 
 _OFTEN = [
-    "spark.sql.
-    for key in [
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-    "spark.sql.,
-        ",
-]
+    "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive",
+    "spark.sql.parquet.enableVectorizedReader", "spark.sql.orc.enableVectorizedReader",
+    "spark.sql.parquet.aggregatePushdown", "spark.sql.orc.aggregatePushdown", "spark.sql.parquet.mergeSchema",
+    "spark.sql.files.maxPartitionBytes", "spark.sql.parquet.inferTimestampNTZ.enabled", "spark.sql.timestampType",
+    "spark.sql.adaptive.enabled", "spark.sql.parquet.binaryAsString",
+]  # fmt: skip
 
 
 def random_settings(random: Random) -> dict[str, str]:
