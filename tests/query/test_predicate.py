@@ -54,7 +54,7 @@ def test_column_is_stored_as_a_path():
     assert Eq("a.b", 1).column == ("a.b",)
 
 
-@pytest.mark.parametrize("column", ["", (), ("a", ""), ("a", 1), [None]])
+@pytest.mark.parametrize("column", [5, None, "", (), ("a", ""), ("a", 1), [None]])
 def test_invalid_column_is_an_error(column):
     with pytest.raises(PlanError, match="expected a name, or a path of names"):
         Eq(column, 1)
@@ -68,20 +68,6 @@ def test_operators_build_flat_junctions():
     assert (a | b) & c == And(Or(a, b), c)
 
 
-def test_operators_leave_other_operands_to_their_own_type():
-    class Other:
-        def __rand__(self, predicate):
-            return "and", predicate
-
-        def __ror__(self, predicate):
-            return "or", predicate
-
-    assert (a & Other(), a | Other()) == (("and", a), ("or", a))
-    for combine in (operator.and_, operator.or_):
-        with pytest.raises(TypeError, match="unsupported operand"):
-            combine(a, "b = 2")
-
-
 def test_equality_and_hash_of_predicates():
     assert StartsWith("a", "x") != StartsWith("a", "y")
     assert hash(And(a, Or(b, ~c))) == hash(And(Eq("a", 1), Or(Lt("b", 2), Not(IsNull("c")))))
@@ -91,19 +77,6 @@ def test_equality_and_hash_of_predicates():
 
 def test_in_list_keeps_values_that_python_finds_equal():
     assert [type(value) for value in In("a", [1, True, 1.0, Decimal(1)]).values] == [int, bool, float, Decimal]
-
-
-def test_predicates_survive_pickling():
-    predicate = And(a, Or(b, Not(StartsWith("d", "x"))), In("e", [1, None]), Always(True))
-    assert pickle.loads(pickle.dumps(predicate)) == predicate
-
-
-def test_predicates_support_structural_matching():
-    match And(a, b):
-        case And((Eq(column, value), Lt())):
-            assert (column, value) == (("a",), 1)
-        case _:
-            pytest.fail("no match")
 
 
 def test_python_and_or_not_are_errors():
@@ -156,12 +129,6 @@ def test_years_that_no_column_has_are_errors(unit, number):
         Eq("a", np.datetime64(number, unit))
 
 
-@pytest.mark.parametrize("column", [5, None, "", (), ("a", 5), ("a", "")])
-def test_a_column_is_a_name_or_a_path_of_names(column):
-    with pytest.raises(PlanError, match="expected a name, or a path of names"):
-        Eq(column, 1)
-
-
 @pytest.mark.parametrize("values", ["abc", b"abc", 5, None, np.array(5), np.array([[5]])])
 def test_in_takes_only_a_list(values):
     with pytest.raises(PlanError, match="IN takes a list of values"):
@@ -177,9 +144,6 @@ def test_columns_of_a_tree():
     assert columns(And(a, Or(b, Not(c)), Eq(("s", "x"), 1), Always(True))) == {("a",), ("b",), ("c",), ("s", "x")}
     assert columns(Or(a, Not(ROW_TEST))) == {("a",), ("t",), ("u",)}
     assert columns(And(OPAQUE, a)) == {("a",)}
-
-
-def test_leaves_of_a_tree():
     assert set(leaves(And(a, Or(b, Not(c)), Always(True), ROW_TEST, OPAQUE))) == {a, b, c}
 
 
