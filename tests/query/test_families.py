@@ -29,11 +29,11 @@ def bytes_of(length: int | None) -> ColumnType:
 
 EXACT: list[tuple[ColumnType, Any]] = [
     (LONG, 2**70), (LONG, 2**53), (LONG, 2**53 + 2), (LONG, 5.0), (LONG, 1000.1), (LONG, float(2**24 - 1)),
-    (LONG, -float(2**24 - 1)), (LONG, Decimal(5)), (LONG, Decimal(2**24 - 1)), (LONG, Decimal("5." + "0" * 8)),
-    (LONG, Decimal("5.00000001")), (LONG, Decimal("1E+3")),
-    (decimal(38, 0), 5), (decimal(38, 0), Decimal(1)), (decimal(38, 18), 10**18 - 1), (decimal(37, 0), Decimal("1.5")),
-    (decimal(38, 18), Decimal("1." + "0" * 17 + "1")), (decimal(20, 18), Decimal("1E+3")),
-    (decimal(9, 2), Decimal("0." + "0" * 17 + "1")), (decimal(9, 2), -(10**18) + 1), (decimal(15, 2), 0.1),
+    (LONG, -float(2**24 - 1)), (LONG, Decimal(5)), (LONG, Decimal(2**53)), (LONG, Decimal("5." + "0" * 8)),
+    (LONG, math.nan), (LONG, Decimal("5.00000001")), (LONG, Decimal("1E+3")),
+    (decimal(38, 0), 5), (decimal(38, 0), Decimal(1)), (decimal(38, 18), 10**19), (decimal(37, 0), Decimal("1.5")),
+    (decimal(38, 18), Decimal("1." + "0" * 17 + "1")), (decimal(38, 20), Decimal("1E+3")), (decimal(38, 0), 10**37),
+    (decimal(9, 2), Decimal("0." + "0" * 19 + "1")), (decimal(9, 2), 10**30), (decimal(15, 2), 0.1),
     (decimal(15, 2), math.inf), (decimal(39, 0), Decimal("1.5")),  # not of Spark
     (DOUBLE, 2**53 + 1), (DOUBLE, 10**400), (DOUBLE, Decimal("1e-30")), (FLOAT, 2**24), (FLOAT, -(2**24)),
     (FLOAT, 10.5), (FLOAT, Decimal("10.5")), (FLOAT, 1e300), (HALF, 2**11),
@@ -44,14 +44,14 @@ EXACT: list[tuple[ColumnType, Any]] = [
 
 INEXACT: list[tuple[ColumnType, Any]] = [
     (LONG, 2**53 + 1),  # beside files of DOUBLE, it is 2**53
-    (LONG, -(2**53) - 1), (LONG, Decimal(2**24)), (LONG, Decimal(-(2**24))), (LONG, Decimal("1E-1000000")),
-    (LONG, Decimal("5.000000001")), (LONG, Decimal("1E+1000000")),
+    (LONG, -(2**53) - 1), (LONG, Decimal(2**53 + 1)), (LONG, Decimal(2**24) + Decimal("0.5")),
+    (LONG, Decimal("1E-1000000")), (LONG, Decimal("5.000000001")),
     (LONG, float(2**24)),  # FLOAT has no 2**24 + 1
-    (LONG, -float(2**24)), (LONG, math.inf), (LONG, math.nan),
+    (LONG, -float(2**24)), (LONG, math.inf),
     (decimal(38, 0), Decimal("1.0")),  # its type has a digit after the point
-    (decimal(38, 0), Decimal("1.5")), (decimal(37, 0), Decimal("1.55")), (decimal(38, 0), 10**18),
-    (decimal(38, 0), -(10**18)), (decimal(38, 19), 5), (decimal(38, 19), Decimal(5)), (decimal(38, 38), 0),
-    (decimal(38, 18), Decimal("1." + "0" * 18 + "1")), (decimal(9, 2), Decimal("0." + "0" * 18 + "1")),
+    (decimal(38, 0), Decimal("1.5")), (decimal(37, 0), Decimal("1.55")), (decimal(38, 0), 10**38),
+    (decimal(38, 18), 10**20), (decimal(38, 20), 5), (decimal(38, 21), Decimal(5)), (decimal(38, 38), 0),
+    (decimal(38, 18), Decimal("1." + "0" * 18 + "1")), (decimal(9, 2), Decimal("0." + "0" * 20 + "1")),
     (decimal(38, 2), 10**5000), (decimal(38, 2), Decimal("1E+400")), (decimal(16, 2), 0.1),
     (decimal(38, 0), math.inf), (decimal(None, 0), 1), (decimal(9, None), 1),
     (FLOAT, 2**24 + 1),  # without ANSI mode, Spark compares FLOAT and INT as FLOAT
@@ -74,18 +74,19 @@ def test_only_exact_comparisons_give_evidence(column: ColumnType, value: Any, is
 @pytest.mark.parametrize(
     ("column", "values", "is_exact"),
     [
-        (decimal(20, 10), [Decimal("1" * 19 + ".0"), Decimal("0.1")], False),
+        (decimal(20, 10), [Decimal("1" * 23 + ".0"), Decimal("0." + "1" * 20)], False),
         (decimal(9, 2), [0.5, Decimal("0.5")], False),
         (decimal(9, 2), [0.5, 1], False),
         (decimal(9, 2), [1, Decimal("0.5"), None], True),
         (LONG, [2**24, 1.5, None], False),
         (LONG, [2**24, Decimal("0.5")], False),
-        (LONG, [5, 1.5, Decimal("2.5")], True),
+        (LONG, [5, 1.5, Decimal("2.5"), math.nan], True),
+        (LONG, [2**40, Decimal(5)], True),
         (LONG, [5, 1.5, Decimal("5.000000001")], False),
         (LONG, [7, 2**53 + 1], False),
         (FLOAT, [2**24 + 1, 1.5], False),
         (LONG, [], True),
-        (decimal(9, 2), [], True),
+        (decimal(38, 30), [], True),
     ],
 )
 def test_the_values_of_in_are_compared_in_one_type(column: ColumnType, values: list[Any], is_exact: bool) -> None:

@@ -6,8 +6,9 @@ integers as DOUBLE. Where such a type rounds, rows match that do not equal the l
 only if every reader compares the stored values exactly:
 
     column         literals that are compared exactly
-    integer        int; with a float or a Decimal, those below 2**24, and at most 8 digits after the point of a Decimal
-    DECIMAL(p, s)  int and Decimal that fit one DECIMAL with the column and a BIGINT; or only floats, if p is at most 15
+    integer        int and whole Decimals; with fractions or a float, those below 2**24, and Decimals of at most 8
+                   digits after the point
+    DECIMAL(p, s)  int and Decimal that fit one DECIMAL with the column; or only floats, if p is at most 15
     FLOAT          float and Decimal; int up to 2**24
     DOUBLE         all numbers
     timestamp      with an offset; without one if the zone is known, in a region since 1970
@@ -106,20 +107,28 @@ class ColumnType:
             most = self._exact_integers
             return self.float_type is np.float64 or all(type(each) is not int or abs(each) <= most for each in numbers)
         if self.family == "integer":
-            if types <= {int}:
+            if types <= {int} or (types <= {int, Decimal} and max(map(_scale, numbers)) <= 0):
                 return _ROUNDED.isdisjoint(numbers)
-            return all(
-                -_FLOAT_INTEGERS < each < _FLOAT_INTEGERS and _scale(each) <= _FRACTION_DIGITS for each in numbers
-            )
+            limit = _FLOAT_INTEGERS
+            are_small = all(number != number or -limit < number < limit for number in numbers)
+            return are_small and max(map(_scale, numbers)) <= _FRACTION_DIGITS
         if self.precision is None or self.scale is None or self.scale > MAX_DIGITS:
             return False
         if self.precision > _DECIMAL_DIGITS:
             return True  # Spark has no such type, and pyarrow compares decimals exactly
         if float in types:
             return self.precision <= _DOUBLE_DIGITS and types == {float}
-        limit, scale = 10**_CAST_DIGITS, max(self.scale, *map(_scale, numbers), 0)
-        fits = max(self.precision - self.scale, _BIGINT_DIGITS) + scale <= _DECIMAL_DIGITS
-        return fits and all(-limit < each < limit for each in numbers)
+        return _fit_decimal(numbers, self.precision - self.scale, self.scale)
+
+
+def _fit_decimal(numbers: Sequence[int | Decimal], whole: int, scale: int) -> bool:
+    """Whether a DECIMAL of 38 digits holds a column of `whole` digits before the point and `scale` after it, and the
+    literals. An int may be a BIGINT, and a Decimal a cast to 18 digits before the point."""
+    for number in numbers:
+        digits = Decimal(number).adjusted() + 1
+        whole = max(whole, digits, _BIGINT_DIGITS if type(number) is int else _CAST_DIGITS)
+        scale = max(scale, _scale(number))
+    return whole + scale <= _DECIMAL_DIGITS
 
 
 def _scale(number: float | Decimal) -> int:

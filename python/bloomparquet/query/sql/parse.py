@@ -57,7 +57,7 @@ def parse_where(where: Any, *, partly: bool = False) -> Any:
     )
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _parse_sql(text: str, partly: bool) -> p.Predicate:
     if not text.strip():
         raise PlanError("where is blank; to read every row, leave it out")
