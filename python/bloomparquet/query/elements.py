@@ -13,7 +13,7 @@ from typing import Any, Literal
 from bloomparquet.errors import PlanError
 from bloomparquet.query.names import column_to_sql, repr_column
 from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Predicate
-from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql, without_none
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 Part = Literal["element", "key", "value"]
@@ -50,7 +50,7 @@ class ContainsAny(ElementPredicate):
         return f"ContainsAny({repr_column(self.column)}, {self.values!r}{of})"
 
     def without_nulls(self) -> Predicate:
-        values = tuple(value for value in self.values if value is not None)
+        values = without_none(self.values)
         return ContainsAny(self.column, values, self.of) if values else Always(False)
 
     def provable(self, *, negated: bool) -> Predicate:
@@ -93,7 +93,7 @@ class ItemIn(ElementPredicate):
         return f"ItemIn({repr_column(self.column)}, {self.item!r}, {self.values!r}{first})"
 
     def without_nulls(self) -> Predicate:
-        values = tuple(value for value in self.values if value is not None)
+        values = without_none(self.values)
         if self.item is None or not values:
             return Always(False)
         return ItemIn(self.column, self.item, values, first=self.first)
@@ -115,17 +115,13 @@ class ItemIn(ElementPredicate):
         return f"{accessed} = {values}" if len(self.values) == 1 else f"{accessed} IN ({values})"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class ElementIn(Leaf):
     """The planner's leaf predicate: a leaf column of a list or a map holds one of `values`.
 
     A row group whose file has no such part might match.
     """
 
+    column: Column
     part: Part
     values: tuple[Value, ...]
-
-    def __init__(self, column: Column, part: Part, values: tuple[Value, ...]) -> None:
-        Leaf.__init__(self, column)
-        object.__setattr__(self, "part", part)
-        object.__setattr__(self, "values", values)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bloomparquet.query import predicate as p
+from bloomparquet.query.values import without_none
 
 _NEGATED: dict[type[p.Leaf], type[p.Comparison]] = {
     p.Eq: p.NotEq, p.NotEq: p.Eq, p.Lt: p.GtEq, p.GtEq: p.Lt, p.Gt: p.LtEq, p.LtEq: p.Gt,
@@ -98,7 +99,7 @@ def _normalize_leaf(leaf: p.Predicate, negated: bool) -> p.Predicate:
         return p.IsNull(leaf.column) if isinstance(leaf, p.IsNull) != negated else p.IsNotNull(leaf.column)
     if isinstance(leaf, p.Membership):
         if isinstance(leaf, p.In) != negated:
-            values = leaf.values if None not in leaf.values else tuple(v for v in leaf.values if v is not None)
+            values = without_none(leaf.values)
             return p.In(leaf.column, values) if values else p.Always(False)
         if None in leaf.values:
             return p.Always(False)

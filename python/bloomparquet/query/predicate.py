@@ -12,11 +12,7 @@ its column. pyarrow's expressions do not serve: Python cannot inspect them, they
         ├── Membership  (column, values)       In  NotIn
         ├── IsNull, IsNotNull
         ├── StartsWith  (column, prefix)
-        └── FunctionPredicate
-            ├── CaseIn                         see `case_mapping`
-            ├── VariantField                   see `variants`
-            ├── Like                           see `like`
-            └── ElementPredicate               see `elements`
+        └── FunctionPredicate                  see `case_mapping`, `variants`, `like`, `elements`
 """
 
 from __future__ import annotations
@@ -68,8 +64,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Always(Predicate):
-    """The constant TRUE, FALSE or, as None, NULL. :func:`bloomparquet.query.normal_form.normalize` turns NULL to
-    FALSE."""
+    """The constant TRUE, FALSE or, as None, NULL."""
 
     value: bool | None
 
@@ -158,7 +153,7 @@ class Comparison(Leaf):
     symbol: ClassVar[str] = ""
 
     def __init__(self, column: str | Iterable[str], value: Any) -> None:
-        object.__setattr__(self, "column", _to_column(column))
+        Leaf.__init__(self, column)
         object.__setattr__(self, "value", normalize_value(value))
 
 
@@ -218,7 +213,7 @@ class Membership(Leaf):
     values: tuple[Value, ...]
 
     def __init__(self, column: str | Iterable[str], values: Iterable[Any]) -> None:
-        object.__setattr__(self, "column", _to_column(column))
+        Leaf.__init__(self, column)
         object.__setattr__(self, "values", normalize_values(values))
 
 
@@ -253,11 +248,10 @@ class StartsWith(Leaf):
     prefix: str | bytes | None
 
     def __init__(self, column: str | Iterable[str], prefix: Any) -> None:
-        value = normalize_value(prefix)
-        if not isinstance(value, (str, bytes, type(None))):
+        Leaf.__init__(self, column)
+        object.__setattr__(self, "prefix", normalize_value(prefix))
+        if not isinstance(self.prefix, (str, bytes, type(None))):
             raise PlanError(f"the prefix of startswith is {describe(prefix)}; expected str or bytes")
-        object.__setattr__(self, "column", _to_column(column))
-        object.__setattr__(self, "prefix", value)
 
 
 class FunctionPredicate(Leaf):

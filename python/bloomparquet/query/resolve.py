@@ -90,15 +90,11 @@ def find_leaf_of(schema: FileSchema, predicate: p.Predicate, *, case_sensitive: 
 
 def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
     """The node of `schema` at `path`, which leads through structs only."""
-    node = schema.root
-    for name in path:
-        if node is not schema.root and not is_struct(node):
-            return NoLeaf.UNKNOWN
-        child = find_child(node, name, case_sensitive)
-        if isinstance(child, NoLeaf):
-            return child
-        node = child
-    return node
+    walked = _walk_through_list(schema, path, case_sensitive)
+    if isinstance(walked, NoLeaf):
+        return walked
+    node, in_list = walked
+    return NoLeaf.UNKNOWN if in_list else node
 
 
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:

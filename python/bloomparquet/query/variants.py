@@ -9,23 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from bloomparquet.errors import PlanError, quoted
+from bloomparquet.query import predicate as p
 from bloomparquet.query.casts import require_decimal
 from bloomparquet.query.literals import Family, coerce_all
 from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import (
-    Always,
-    Comparison,
-    FunctionPredicate,
-    IsNull,
-    Leaf,
-    Membership,
-    Not,
-    Predicate,
-    StartsWith,
-    leaf_to_sql,
-    map_leaves,
-)
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 FAMILIES: dict[str, Family] = {
@@ -56,7 +44,7 @@ class TypeName:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class VariantField(FunctionPredicate):
+class VariantField(p.FunctionPredicate):
     """A test of one field of a VARIANT: ``variant_get(column, '$.a', 'bigint') = 42``.
 
     `path` is Spark's path of the field, which is cast to `kind`, one of Spark's types. The field is NULL if it does
@@ -65,16 +53,18 @@ class VariantField(FunctionPredicate):
 
     path: str
     kind: str
-    test: Leaf
+    test: p.Leaf
 
-    def __init__(self, column: str | Iterable[str], path: str, kind: str, test: Leaf) -> None:
-        Leaf.__init__(self, column)
+    def __init__(self, column: str | Iterable[str], path: str, kind: str, test: p.Leaf) -> None:
+        p.Leaf.__init__(self, column)
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "kind", str(parse_type(kind)))
         object.__setattr__(self, "test", dataclasses.replace(test, column=self.column))
         parse_path(path)
-        values = test.values if isinstance(test, Membership) else (test.value,) if isinstance(test, Comparison) else ()
-        prefix = (test.prefix,) if isinstance(test, StartsWith) else ()
+        values = (
+            test.values if isinstance(test, p.Membership) else (test.value,) if isinstance(test, p.Comparison) else ()
+        )
+        prefix = (test.prefix,) if isinstance(test, p.StartsWith) else ()
         coerce_all((*values, *prefix), FAMILIES[self.type.name], column=self._operand(), kind=self.kind)
 
     @property
@@ -86,16 +76,16 @@ class VariantField(FunctionPredicate):
     def type(self) -> TypeName:
         return parse_type(self.kind)
 
-    def normalized(self, *, negated: bool) -> Predicate:
-        test = normalize(Not(self.test) if negated else self.test)
-        return map_leaves(test, lambda leaf: VariantField(self.column, self.path, self.kind, leaf))
+    def normalized(self, *, negated: bool) -> p.Predicate:
+        test = normalize(p.Not(self.test) if negated else self.test)
+        return p.map_leaves(test, lambda leaf: VariantField(self.column, self.path, self.kind, leaf))
 
-    def provable(self, *, negated: bool) -> Predicate:
+    def provable(self, *, negated: bool) -> p.Predicate:
         # Evidence excludes only rows with a value, and NULL passes these tests.
-        return Always(True) if negated or isinstance(self.test, IsNull) else self
+        return p.Always(True) if negated or isinstance(self.test, p.IsNull) else self
 
     def to_sql(self, max_values: int | None) -> str:
-        return leaf_to_sql(self.test, self._operand(), max_values)
+        return p.leaf_to_sql(self.test, self._operand(), max_values)
 
     def _operand(self) -> str:
         path, kind = literal_to_sql(self.path), literal_to_sql(self.kind)
