@@ -126,7 +126,7 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
     return predicate if families & set(_NO_TEXT) else oracle.spark_sql(predicate, kinds, case.style)
 
 
-_FORMATS = {"parquet": (writers.write, list(KINDS), 0.9), "orc": (writers.write_orc, ORC_NAMES, 0.4)}
+_FORMATS = {"parquet": (writers.write, list(KINDS), 0.6), "orc": (writers.write_orc, ORC_NAMES, 0.3)}
 """The writer, the kinds, and the share of the examples of each format."""
 
 
@@ -161,7 +161,7 @@ def test_random_files_of_every_type_lose_no_row(file_format: str, kind: str) -> 
     tally: Counter[str] = Counter()
     write, _, share = _FORMATS[file_format]
 
-    @examples(share / 25)
+    @examples(share / 15)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")

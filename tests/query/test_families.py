@@ -75,20 +75,13 @@ def test_only_exact_comparisons_give_evidence(column: ColumnType, value: Any, is
     ("column", "values", "is_exact"),
     [
         (decimal(20, 10), [Decimal("1" * 23 + ".0"), Decimal("0." + "1" * 20)], False),
-        (decimal(9, 2), [0.5, Decimal("0.5")], False),
-        (decimal(9, 2), [0.5, 1], False),
-        (decimal(9, 2), [1, Decimal("0.5"), None], True),
-        (LONG, [2**24, 1.5, None], False),
-        (LONG, [2**24, Decimal("0.5")], False),
-        (LONG, [5, 1.5, Decimal("2.5"), math.nan], True),
-        (LONG, [2**40, Decimal(5)], True),
-        (LONG, [5, 1.5, Decimal("5.000000001")], False),
-        (LONG, [7, 2**53 + 1], False),
-        (FLOAT, [2**24 + 1, 1.5], False),
-        (LONG, [], True),
-        (decimal(38, 30), [], True),
+        (decimal(9, 2), [0.5, Decimal("0.5")], False), (decimal(9, 2), [0.5, 1], False),
+        (decimal(9, 2), [1, Decimal("0.5"), None], True), (LONG, [2**24, 1.5, None], False),
+        (LONG, [2**24, Decimal("0.5")], False), (LONG, [5, 1.5, Decimal("2.5"), math.nan], True),
+        (LONG, [2**40, Decimal(5)], True), (LONG, [5, 1.5, Decimal("5.000000001")], False),
+        (LONG, [7, 2**53 + 1], False), (FLOAT, [2**24 + 1, 1.5], False), (LONG, [], True), (decimal(38, 30), [], True),
     ],
-)
+)  # fmt: skip
 def test_the_values_of_in_are_compared_in_one_type(column: ColumnType, values: list[Any], is_exact: bool) -> None:
     assert (column.exact_values(values, None) is not None) is is_exact
 

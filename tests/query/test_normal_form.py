@@ -153,18 +153,11 @@ def test_and_takes_the_cheapest_proof_and_or_the_most_expensive_of_all() -> None
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (TEST, And(A, OPAQUE)),
-        (EITHER, Or(A, B)),
-        (Not(TEST), Always(True)),
-        (Not(Not(TEST)), And(A, OPAQUE)),
-        (Or(B, TEST), Or(B, And(A, OPAQUE))),
-        (And(B, Not(TEST)), B),
-        (Or(B, Not(TEST)), Always(True)),
-        (OPAQUE, OPAQUE),
-        (Not(OPAQUE), Not(OPAQUE)),
-        (Not(Or(A, OPAQUE)), And(NotEq("x", 1), Not(OPAQUE))),
+        (TEST, And(A, OPAQUE)), (EITHER, Or(A, B)), (Not(TEST), Always(True)), (Not(Not(TEST)), And(A, OPAQUE)),
+        (Or(B, TEST), Or(B, And(A, OPAQUE))), (And(B, Not(TEST)), B), (Or(B, Not(TEST)), Always(True)),
+        (OPAQUE, OPAQUE), (Not(OPAQUE), Not(OPAQUE)), (Not(Or(A, OPAQUE)), And(NotEq("x", 1), Not(OPAQUE))),
     ],
-)
+)  # fmt: skip
 def test_the_normal_form_of_tests_of_rows(given: Predicate, expected: Predicate) -> None:
     assert normalize(given) == expected
 

@@ -89,17 +89,12 @@ def test_python_and_or_not_are_errors():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (np.int64(5), 5),
-        (np.bool_(True), True),
-        (np.float32(0.1), 0.10000000149011612),
-        (bytearray(b"x"), b"x"),
+        (np.int64(5), 5), (np.bool_(True), True), (np.float32(0.1), 0.10000000149011612), (bytearray(b"x"), b"x"),
         (np.datetime64("2024-05-17"), dt.date(2024, 5, 17)),
         (np.datetime64("2024-05-17T01:02:03.000004000", "ns"), dt.datetime(2024, 5, 17, 1, 2, 3, 4)),
-        (np.datetime64("NaT"), None),
-        (pd.NaT, None),
-        (pd.NA, None),
+        (np.datetime64("NaT"), None), (pd.NaT, None), (pd.NA, None),
     ],
-)
+)  # fmt: skip
 def test_numpy_and_pandas_scalars_become_plain_values(given, expected):
     for value in (Eq("a", given).value, In("a", [given, 1]).values[0]):
         assert value == expected
@@ -146,18 +141,14 @@ def test_columns_of_a_tree():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (Not(Not(Not(Not(a)))), a),
-        (Not(And(a, Or(b, c))), Or(NotEq("a", 1), And(GtEq("b", 2), IsNotNull("c")))),
-        (And(), Always(True)),
-        (Or(), Always(False)),
-        (Or(a, And(b, Always(False))), a),
+        (Not(Not(Not(Not(a)))), a), (Not(And(a, Or(b, c))), Or(NotEq("a", 1), And(GtEq("b", 2), IsNotNull("c")))),
+        (And(), Always(True)), (Or(), Always(False)), (Or(a, And(b, Always(False))), a),
         (ContainsAny("a", [1, None]), ContainsAny("a", [1])),
         (Not(ContainsAny("a", [1, None])), Not(ContainsAny("a", [1, None]))),
-        (ContainsAny("a", [None]), Always(False)),
-        (ItemIn("a", "k", [None, 1]), ItemIn("a", "k", [1])),
+        (ContainsAny("a", [None]), Always(False)), (ItemIn("a", "k", [None, 1]), ItemIn("a", "k", [1])),
         (Not(ItemIn("a", "k", [None])), Not(ItemIn("a", "k", [None]))),
     ],
-)
+)  # fmt: skip
 def test_normal_form_has_no_not_above_and_or_or(given, expected):
     assert normalize(given) == expected
 
@@ -207,22 +198,19 @@ def test_wide_trees_and_long_lists_are_cheap():
     ("predicate", "text"),
     [
         (And(a, Or(b, ~c)), "a = 1 AND (b < 2 OR NOT c IS NULL)"),
-        (NotEq(("s", "first name"), "it's"), r"s.`first name` <> 'it\'s'"),
-        (Eq("a.b", None), "`a.b` = NULL"),
+        (NotEq(("s", "first name"), "it's"), r"s.`first name` <> 'it\'s'"), (Eq("a.b", None), "`a.b` = NULL"),
         (EqNullSafe("select", True), "`select` <=> TRUE"),
         (In("a", [1.5, Decimal("1.50"), b"\x00\xff"]), "a IN (1.5D, 1.50, X'00ff')"),
         (NotIn("a", [dt.date(2024, 5, 17), dt.time(1, 2)]), "a NOT IN (DATE '2024-05-17', TIME '01:02:00')"),
         (GtEq("a", dt.datetime(2024, 5, 17, 1)), "a >= TIMESTAMP '2024-05-17 01:00:00'"),
-        (StartsWith("a", "x%"), "startswith(a, 'x%')"),
-        (IsNotNull("a"), "a IS NOT NULL"),
-        (Eq("a", float("nan")), "a = double('nan')"),
-        (Always(None), "NULL"),
+        (StartsWith("a", "x%"), "startswith(a, 'x%')"), (IsNotNull("a"), "a IS NOT NULL"),
+        (Eq("a", float("nan")), "a = double('nan')"), (Always(None), "NULL"),
         (And(a, Always(True), Always(False)), "a = 1 AND TRUE AND FALSE"),
         (Or(Not(And()), And(Or(), a)), "NOT TRUE OR (FALSE AND a = 1)"),
         (And(ROW_TEST, Opaque("f(v) = 'x'", WhyNot.FUNCTION, "")), "t < u AND f(v) = 'x'"),
         (Not(ContainsAny("a", [1])), "NOT array_contains(a, 1)"),
     ],
-)
+)  # fmt: skip
 def test_predicates_read_as_sql(predicate, text):
     assert str(predicate) == text
 

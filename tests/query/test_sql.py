@@ -106,33 +106,23 @@ def test_sql_text_becomes_a_predicate(text, expected):
 @pytest.mark.parametrize(
     ("text", "piece"),
     [
-        ("x = 1 AND reverse(a) = 'b'", "REVERSE(a) = 'b'"),
-        ("a = b + 1", "a = b + 1"),
-        ("a IN (SELECT 1)", "a IN (SELECT 1)"),
-        ("a IN (1, b)", "a IN (1, b)"),
-        ("a LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
-        ("a LIKE b", "a LIKE b"),
-        ("a ILIKE 'x%'", "a ILIKE 'x%'"),
-        ("startswith(a, b)", "STARTSWITH(a, b)"),
-        ("a['x'] < 1", "a['x'] < 1"),
-        ("a['x'].b = 1", "a['x'].b = 1"),
+        ("x = 1 AND reverse(a) = 'b'", "REVERSE(a) = 'b'"), ("a = b + 1", "a = b + 1"),
+        ("a IN (SELECT 1)", "a IN (SELECT 1)"), ("a IN (1, b)", "a IN (1, b)"), ("a LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
+        ("a LIKE b", "a LIKE b"), ("a ILIKE 'x%'", "a ILIKE 'x%'"), ("startswith(a, b)", "STARTSWITH(a, b)"),
+        ("a['x'] < 1", "a['x'] < 1"), ("a['x'].b = 1", "a['x'].b = 1"),
         ("variant_get(a, '$.k') = 1", "VARIANT_GET(a, '$.k') = 1"),
         ("variant_get(a, b, 'int') = 1", "VARIANT_GET(a, b, 'int') = 1"),
         ("variant_get(a, '$.k', 'int') = b", "VARIANT_GET(a, '$.k', 'int') = b"),
         ("variant_get(a, '$.k', 'decimal(39,0)') = 1", "precision of the DECIMAL is 39"),
         ("variant_get(a, '$.k', 'decimal(5,6)') = 1", "scale of the DECIMAL is 6"),
-        ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"),
-        ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
-        ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"),
-        ("exists(a, x -> y = 1)", "EXISTS(a, x -> y = 1)"),
+        ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"), ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
+        ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"), ("exists(a, x -> y = 1)", "EXISTS(a, x -> y = 1)"),
         ("array_contains(array(1, 2), a)", "ARRAY_CONTAINS(ARRAY(1, 2), a)"),
-        ("a = current_date()", "a = CURRENT_DATE"),
-        ("a = 1 = TRUE", "a = 1 = TRUE"),
-        ("CAST(a AS STRING) = '1'", "CAST(a AS STRING) = '1'"),
-        ("a = :name", "a = :name"),
+        ("a = current_date()", "a = CURRENT_DATE"), ("a = 1 = TRUE", "a = 1 = TRUE"),
+        ("CAST(a AS STRING) = '1'", "CAST(a AS STRING) = '1'"), ("a = :name", "a = :name"),
         ("NULL IS NULL", "NULL IS NULL"),
     ],
-)
+)  # fmt: skip
 def test_error_quotes_unsupported_sql(text, piece):
     with pytest.raises(PlanError) as caught:
         parse_where(text)
@@ -143,16 +133,12 @@ def test_error_quotes_unsupported_sql(text, piece):
 @pytest.mark.parametrize(
     ("text", "position"),
     [
-        ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"),
-        ("a = 1\nAND (b = 2", "line 2"),
-        ("a = 1)", "line 1, column 6, near ')'"),
-        ("a = = 1", "line 1"),
-        ("WHERE a = 1", "without SELECT or WHERE"),
-        ("SELECT * FROM t", "without SELECT or WHERE"),
-        ("a = 'x", "cannot parse where"),
+        ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"), ("a = 1\nAND (b = 2", "line 2"),
+        ("a = 1)", "line 1, column 6, near ')'"), ("a = = 1", "line 1"), ("WHERE a = 1", "without SELECT or WHERE"),
+        ("SELECT * FROM t", "without SELECT or WHERE"), ("a = 'x", "cannot parse where"),
         ("a = X'zz'", "cannot parse where"),
     ],
-)
+)  # fmt: skip
 def test_syntax_error_names_position_and_text(text, position):
     with pytest.raises(PlanError) as caught:
         parse_where(text)
@@ -225,19 +211,14 @@ def test_lists_as_in_pyarrow_are_parsed(where, expected):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ([], "empty list"),
-        ([[]], "empty list"),
-        ([[("a", "=", 1)], []], "empty list"),
-        ([("a", "=")], "the value after the operator '=' is missing"),
-        ([("a", "eq", 1)], "unknown operator 'eq'"),
-        ([("a", "start with", 1)], "did you mean 'startswith'"),
-        ([("a",)], r"expected \(column, operator, value\)"),
+        ([], "empty list"), ([[]], "empty list"), ([[("a", "=", 1)], []], "empty list"),
+        ([("a", "=")], "the value after the operator '=' is missing"), ([("a", "eq", 1)], "unknown operator 'eq'"),
+        ([("a", "start with", 1)], "did you mean 'startswith'"), ([("a",)], r"expected \(column, operator, value\)"),
         ([5], r"where contains the int 5; expected \(column, operator, value\)"),
-        ([("a", "in", "xyz")], "IN takes a list"),
-        ({"a": 1}, "expected SQL text, a list"),
+        ([("a", "in", "xyz")], "IN takes a list"), ({"a": 1}, "expected SQL text, a list"),
         (5, "expected SQL text, a list"),
     ],
-)
+)  # fmt: skip
 def test_malformed_lists_are_errors(where, message):
     with pytest.raises(PlanError, match=message):
         parse_where(where)
@@ -319,12 +300,11 @@ def test_sqlglot_is_imported_only_for_text():
         ("to_date(ts) IN ('2024-05-17')", "Write a range of ts: "),
         ("date_trunc('day', ts) > '2024-05-17'", "Write a range of ts: "),
         ("ts > now() - INTERVAL 1 DAY", "Write the time itself: TIMESTAMP '2026-01-31 12:00:00'"),
-        ("ts > current_timestamp()", "Write the time itself: "),
-        ("day = current_date", "Write the time itself: "),
+        ("ts > current_timestamp()", "Write the time itself: "), ("day = current_date", "Write the time itself: "),
         ("customer IN (C0004711)", "Write text in quotes: 'C0004711'"),
         ("customer = C0004711", "If C0004711 is text, write it in quotes: 'C0004711'"),
     ],
-)
+)  # fmt: skip
 def test_an_error_offers_what_can_be_written_instead(text: str, offer: str) -> None:
     with pytest.raises(PlanError, match="it is not supported; ") as raised:
         parse_where(text)
