@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.walk import walk
 
-FUNCTIONS = 204
+FUNCTIONS = 197
 """What ``make walk`` says. Lower it where the way gets shorter."""
 
 

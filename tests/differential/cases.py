@@ -254,22 +254,9 @@ def _trees(draw: st.DrawFn, leaf: st.SearchStrategy[p.Predicate]) -> p.Predicate
 
 
 _OPERATORS = [
-    p.Eq,
-    p.Eq,
-    p.Eq,
-    p.In,
-    p.In,
-    p.EqNullSafe,
-    p.NotEq,
-    p.Lt,
-    p.LtEq,
-    p.Gt,
-    p.GtEq,
-    p.NotIn,
-    p.IsNull,
-    p.IsNotNull,
+    p.Eq, p.Eq, p.Eq, p.In, p.In, p.EqNullSafe, p.NotEq, p.Lt, p.LtEq, p.Gt, p.GtEq, p.NotIn, p.IsNull, p.IsNotNull,
     p.StartsWith,
-]
+]  # fmt: skip
 
 
 @st.composite

@@ -154,20 +154,12 @@ def _sql(predicate: p.Predicate, kinds: dict[p.Column, Kind], styles: Iterator[i
     if isinstance(predicate, p.Not):
         return f"(NOT {_sql(predicate.child, kinds, styles)})"
     if isinstance(predicate, (p.And, p.Or)):
-        return (
-            "("
-            + (" AND " if isinstance(predicate, p.And) else " OR ").join(
-                _sql(c, kinds, styles) for c in predicate.children
-            )
-            + ")"
-        )
-    assert isinstance(
-        predicate,
-        (p.Eq, p.NotEq, p.EqNullSafe, p.Lt, p.LtEq, p.Gt, p.GtEq, p.In, p.NotIn, p.IsNull, p.IsNotNull, p.StartsWith),
-    )
+        word = " AND " if isinstance(predicate, p.And) else " OR "
+        return f"({word.join(_sql(child, kinds, styles) for child in predicate.children)})"
+    assert isinstance(predicate, p.Leaf)
     column = ".".join("`" + part + "`" for part in predicate.column)
     if isinstance(predicate, (p.IsNull, p.IsNotNull)):
-        return f"({column} IS {'NOT ' if isinstance(predicate, IsNotNull) else ''}NULL)"
+        return f"({column} IS {'NOT ' if isinstance(predicate, p.IsNotNull) else ''}NULL)"
     style = next(styles)
     kind = kinds[predicate.column]
     if isinstance(predicate, (p.In, p.NotIn)):
@@ -183,9 +175,9 @@ def _sql(predicate: p.Predicate, kinds: dict[p.Column, Kind], styles: Iterator[i
             pattern = literal_sql(kind, prefix)
             return f"({column} LIKE {pattern[:-1]}%')"
         return f"startswith({column}, {literal_sql(kind, prefix)})"
-    symbol = {p.Eq: "=", p.NotEq: "<>", p.EqNullSafe: "<=>", p.Lt: "<", p.LtEq: "<=", p.Gt: ">", p.GtEq: ">="}[
-        type(predicate)
-    ]
+    assert isinstance(predicate, p.Comparison)
+    symbols = {p.Eq: "=", p.NotEq: "<>", p.EqNullSafe: "<=>", p.Lt: "<", p.LtEq: "<=", p.Gt: ">", p.GtEq: ">="}
+    symbol = symbols[type(predicate)]
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(symbol, symbol)
     value = literal_sql(kind, predicate.value)
     if style & 3 == 3:

@@ -137,9 +137,9 @@ def test_list_with_one_misfit_is_an_error():
 )
 def test_long_plain_list_is_cheap(values, family):
     values = tuple(values)
-    began = time.perf_counter()
+    began = time.process_time()
     assert coerce_all(values, family) == list(values)
-    assert time.perf_counter() - began < 0.25
+    assert time.process_time() - began < 0.25
 
 
 @given(st.integers(-(2**60), 2**60))
