@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bloomparquet.query.literals import EPOCH_ORDINAL
+from bloomparquet.query.literals import EPOCH_ORDINAL, EPOCH_UTC
 
+_MICROSECOND = dt.timedelta(microseconds=1)
 _MOST = 1_000_000  # for so many numbers or paths, the loops here take 0.1 s; importing pandas takes 0.3 s
 
 
@@ -35,10 +37,9 @@ def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             return _bytes_array(values, [(value or "").encode() for value in values]).cast(kind)
         if kind in (pa.binary(), pa.large_binary()) and _are(bytes, values):
             return _bytes_array(values, [value or b"" for value in values]).cast(kind)
-        if pa.types.is_integer(kind) and _are(int, values):
-            return stored_array(values, kind)
-        if pa.types.is_date32(kind) and _are(dt.date, values):
-            return stored_array([None if each is None else each.toordinal() - EPOCH_ORDINAL for each in values], kind)
+        python, to_stored = _stored_integers(kind)
+        if _are(python, values):
+            return stored_array([None if value is None else to_stored(value) for value in values], kind)
     except (TypeError, ValueError, OverflowError):
         pass
     return pa.array(values, kind)
@@ -96,6 +97,28 @@ def slices_at(data: Any, positions: NDArray[np.int64]) -> list[Any]:
 def _are(python: type, values: Sequence[Any]) -> bool:
     """Whether all `values` are of this very type, or None."""
     return {python, type(None)}.issuperset(map(type, values))
+
+
+def _stored_integers(kind: pa.DataType) -> tuple[type, Callable[[Any], int]]:
+    """The Python type of the values of `kind`, and how they become the stored integers. TypeError for other kinds."""
+    if pa.types.is_integer(kind):
+        return int, int
+    if pa.types.is_date32(kind):
+        return dt.date, lambda date: date.toordinal() - EPOCH_ORDINAL
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz is not None:
+        return dt.datetime, lambda moment: (moment - EPOCH_UTC) // _MICROSECOND
+    if pa.types.is_decimal128(kind):
+        return Decimal, lambda number: _to_unscaled(number, kind.precision, kind.scale)
+    raise TypeError(kind)
+
+
+def _to_unscaled(number: Decimal, precision: int, scale: int) -> int:
+    """ValueError if the type does not hold `number` exactly."""
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or exponent + scale < 0 or len(digits) + exponent + scale > precision:
+        raise ValueError(number)
+    unscaled = int("".join(map(str, digits))) * int(10 ** (exponent + scale))
+    return -unscaled if sign else unscaled
 
 
 def _bytes_array(values: Sequence[Any], stored: Sequence[bytes]) -> pa.LargeBinaryArray:
