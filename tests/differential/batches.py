@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -30,32 +30,15 @@ Rows = tuple[str, ...]
 Answers = dict[int, Rows | None]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Statements that one way in was asked, and plain Spark's rows of each."""
-
-    load: Load
-    way: str
-    statements: tuple[Statement, ...]
-    right: tuple[Rows, ...]
-
-
-Record = list[Asked]
-
-
 def pairs_of(
-    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS,
-    record: Record | None = None,
-) -> Iterator[Pair]:  # fmt: skip
-    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one.
-
-    Adds those that agree or are refused to `record`.
-    """
+    spark: SparkSession, random: Random, data: DataSet, tally: Counter[str], among: Collection[str] = WAYS
+) -> Iterator[Pair]:
+    """Compare many pairs of a data set by the ways in `among`, and give those that are to be compared one by one."""
 
     def screen(load: Load, statements: Sequence[Statement], ways: Sequence[str]) -> Iterator[Pair]:
         # Each statement goes one way, so that a number of pairs has as many different ones as possible.
         dealt = {way: statements[at :: len(ways)] for at, way in enumerate(ways) if way in among}
-        return _screen(spark, load, dealt, tally, record) if dealt else iter(())
+        return _screen(spark, load, dealt, tally) if dealt else iter(())
 
     load = loads.plain_load(random, data)
     portable = [Statement(ROWS, random_sql.predicate(random, data, random_sql.portable_leaf)) for _ in range(PORTABLE)]
@@ -75,9 +58,8 @@ def pairs_of(
 
 
 def _screen(
-    spark: SparkSession, load: Load, dealt: Mapping[str, Sequence[Statement]], tally: Counter[str],
-    record: Record | None,
-) -> Iterator[Pair]:  # fmt: skip
+    spark: SparkSession, load: Load, dealt: Mapping[str, Sequence[Statement]], tally: Counter[str]
+) -> Iterator[Pair]:
     """Compare the statements that are `dealt` to each way."""
     everything = [(way, each) for way, statements in dealt.items() for each in statements]
     try:
@@ -97,10 +79,7 @@ def _screen(
             continue
         tally["with rows"] += sum(bool(right[i]) for i in mine)
         texts = [asked[i][1] for i in mine]
-        ours = in_python(load, texts, way, tally) if way in IN_PYTHON else in_spark(spark, load, texts, way, tally)
-        same = [i for at, i in enumerate(mine) if ours.get(at, right[i]) == right[i]]
-        if record is not None and same:
-            record.append(Asked(load, way, tuple(asked[i][1] for i in same), tuple(right[i] or () for i in same)))
+        ours = _in_python(load, texts, way, tally) if way in IN_PYTHON else _in_spark(spark, load, texts, way, tally)
         for at, i in enumerate(mine):
             if at in ours and ours[at] != right[i]:
                 yield Pair(load, asked[i][1], way)
@@ -111,7 +90,7 @@ def _screen(
                 tally[f"{way}: refused by name"] += 1
 
 
-def in_python(load: Load, asked: Sequence[Statement], way: str, tally: Counter[str]) -> Answers:
+def _in_python(load: Load, asked: Sequence[Statement], way: str, tally: Counter[str]) -> Answers:
     """The rows of each statement by a way in that needs no JVM; None to those that fail. Those that it does not support
     are missing."""
     outcomes = [pairs.run_in_python(Pair(load, each, way)) for each in asked]
@@ -124,7 +103,7 @@ def in_python(load: Load, asked: Sequence[Statement], way: str, tally: Counter[s
     }
 
 
-def in_spark(
+def _in_spark(
     spark: SparkSession, load: Load, asked: Sequence[Statement], way: str, tally: Counter[str]
 ) -> Answers:  # fmt: skip
     """The rows of each statement by a way in of Spark; None to those that fail."""

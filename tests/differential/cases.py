@@ -11,25 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bloomparquet.query.predicate import (
-    And,
-    Column,
-    Eq,
-    EqNullSafe,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    IsNull,
-    Lt,
-    LtEq,
-    Not,
-    NotEq,
-    NotIn,
-    Or,
-    Predicate,
-    StartsWith,
-)  # fmt: skip
+from bloomparquet.query import predicate as p
 from tests.differential import kinds, literals
 from tests.differential.kinds import KINDS, Kind
 
@@ -40,8 +22,8 @@ ROW_ID = "rid"  # identifies a row over all files; no predicate names it
 class File:
     """One file: its values by column path, and how it is written. The file lacks a column whose path is not there."""
 
-    kinds: dict[Column, Kind]
-    values: dict[Column, list[Any]]
+    kinds: dict[p.Column, Kind]
+    values: dict[p.Column, list[Any]]
     rows: int
     group_size: int
     partition: str | None = None
@@ -58,12 +40,12 @@ class File:
 class Data:
     """A data set: its files, and `columns` as readers see them, each in its widest kind."""
 
-    columns: dict[Column, Kind]
+    columns: dict[p.Column, Kind]
     files: tuple[File, ...]
     partition: str | None = None  # "integer", "string" or "date": the kind of the hive column `p`
     timezone: str = "UTC"
 
-    def schema_kinds(self) -> dict[Column, Kind]:
+    def schema_kinds(self) -> dict[p.Column, Kind]:
         """Every column that a predicate may name, the partition column too."""
         columns = dict(self.columns)
         if self.partition:
@@ -76,7 +58,7 @@ class Data:
         return sum(f.rows for f in self.files[:file])
 
 
-_NAMES: list[Column] = [("a",), ("b",), ("Spalte Ü",), ("e.f",), ("s", "x"), ("s", "y"), ("s", "t", "z"), ("select",)]
+_NAMES: list[p.Column] = [("a",), ("b",), ("Spalte Ü",), ("e.f",), ("s", "x"), ("s", "y"), ("s", "t", "z"), ("select",)]
 _PARTITIONS = {
     "integer": ["0", "1", "-7", "2147483647", "007", None],
     "string": ["x", "a b", "é", "a=b", "50%", "x/y", "Z", None],
@@ -125,7 +107,7 @@ def data_sets(
     return Data(columns, files, partition, draw(st.sampled_from(_ZONES)))
 
 
-def _widened(file: File, path: Column, kind: Kind) -> File:
+def _widened(file: File, path: p.Column, kind: Kind) -> File:
     values = file.values[path]
     if kind.family == "float":
         values = [None if value is None else float(value) for value in values]
@@ -135,8 +117,8 @@ def _widened(file: File, path: Column, kind: Kind) -> File:
 @st.composite
 def _files(
     draw: st.DrawFn,
-    columns: dict[Column, Kind],
-    pools: dict[Column, list[Any]],
+    columns: dict[p.Column, Kind],
+    pools: dict[p.Column, list[Any]],
     partition: str | None,
     max_rows: int,
     plain: bool,
@@ -144,8 +126,8 @@ def _files(
 ) -> File:
     rows = draw(st.integers(0, max_rows))
     group_size = draw(st.integers(1, max(1, min(8, rows))))
-    kinds: dict[Column, Kind] = {}
-    values: dict[Column, list[Any]] = {}
+    kinds: dict[p.Column, Kind] = {}
+    values: dict[p.Column, list[Any]] = {}
     bits = draw(st.integers(0, 511))
     null_bits = draw(st.sampled_from([0, 0, 1, 1, 2]))  # no nulls, some, only
     for path, kind in columns.items():
@@ -221,16 +203,16 @@ def narrowed(kind: Kind, wide: Kind, value: Any) -> Any:
 class Case:
     """A predicate, and a number that picks its form: an object, or SQL in one of several spellings."""
 
-    predicate: Predicate
+    predicate: p.Predicate
     style: int = 0
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(f"Case({self.predicate!r}, {self.style})")
 
 
-def pools(data: Data) -> dict[Column, list[Any]]:
+def pools(data: Data) -> dict[p.Column, list[Any]]:
     """The distinct values of every column."""
-    by_path: dict[Column, list[Any]] = {path: [] for path in data.columns}
+    by_path: dict[p.Column, list[Any]] = {path: [] for path in data.columns}
     for file in data.files:
         for path, values in file.values.items():
             by_path[path] += [value for value in values if value is not None]
@@ -261,43 +243,46 @@ def partition_value(kind: str, raw: str | None) -> Any:
 
 
 @st.composite
-def _trees(draw: st.DrawFn, leaf: st.SearchStrategy[Predicate]) -> Predicate:
+def _trees(draw: st.DrawFn, leaf: st.SearchStrategy[p.Predicate]) -> p.Predicate:
     left = [draw(leaf) for _ in range(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4])))]
     while len(left) > 1:
         shape = draw(st.integers(0, 7))
         first, second = left.pop(), left.pop(0)
-        joined: Predicate = And(first, second) if shape & 1 else Or(first, second)
-        left.append(Not(joined) if shape & 6 == 6 else joined)
+        joined: p.Predicate = p.And(first, second) if shape & 1 else p.Or(first, second)
+        left.append(p.Not(joined) if shape & 6 == 6 else joined)
     return left[0]
 
 
-_OPERATORS = [Eq, Eq, Eq, In, In, EqNullSafe, NotEq, Lt, LtEq, Gt, GtEq, NotIn, IsNull, IsNotNull, StartsWith]
+_OPERATORS = [
+    p.Eq, p.Eq, p.Eq, p.In, p.In, p.EqNullSafe, p.NotEq, p.Lt, p.LtEq, p.Gt, p.GtEq, p.NotIn, p.IsNull, p.IsNotNull,
+    p.StartsWith,
+]  # fmt: skip
 
 
 @st.composite
-def _leaves(draw: st.DrawFn, path: Column, kind: Kind, pool: list[Any], spark: bool) -> Predicate:
+def _leaves(draw: st.DrawFn, path: p.Column, kind: Kind, pool: list[Any], spark: bool) -> p.Predicate:
     operator = draw(st.sampled_from(_OPERATORS))
-    if operator is StartsWith and kind.family not in ("string", "binary"):
-        operator = Eq
+    if operator is p.StartsWith and kind.family not in ("string", "binary"):
+        operator = p.Eq
     literal = _literals(kind, pool, spark)
-    leaf: Predicate
-    if operator in (IsNull, IsNotNull):
+    leaf: p.Predicate
+    if operator in (p.IsNull, p.IsNotNull):
         # Sometimes the predicate is on the struct above the leaf.
         leaf = operator(path[: draw(st.integers(1, len(path)))])  # type: ignore[call-arg]
-    elif operator in (In, NotIn):
+    elif operator in (p.In, p.NotIn):
         members = draw(st.lists(literal, max_size=5))
         if spark and kind.family == "integer" and not all(isinstance(each, float) for each in members):
             # One float makes Spark compare the column with all members as DOUBLE, which is not exact beyond 2^53.
             members = [each for each in members if not isinstance(each, float)]
         leaf = operator(path, members)  # type: ignore[call-arg, arg-type]
-    elif operator is StartsWith:
+    elif operator is p.StartsWith:
         text = draw(literal)
         if isinstance(text, str) and kind.family == "binary" and spark:
             text = text.encode()
-        leaf = StartsWith(path, None if text is None else text[: draw(st.integers(0, 3))])
+        leaf = p.StartsWith(path, None if text is None else text[: draw(st.integers(0, 3))])
     else:
         leaf = operator(path, draw(literal))  # type: ignore[call-arg]
-    return Not(leaf) if draw(st.integers(0, 4)) == 4 else leaf
+    return p.Not(leaf) if draw(st.integers(0, 4)) == 4 else leaf
 
 
 @st.composite

@@ -45,9 +45,6 @@ class Type:
     special: tuple[Any, ...] = field(default=(), compare=False)
     """Values whose bounds, hashes or calendars have lost rows. Half of the values of files are among them."""
 
-    def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
-        return _named, (self.name,)
-
     @property
     def filtered(self) -> bool:
         """Whether writers make filters of a column of this type."""
@@ -89,22 +86,8 @@ _OLD = tuple(
     for parts in ((1, 1, 1), (1582, 10, 4), (1582, 10, 15), (1500, 2, 28, 12), (9999, 12, 31, 23, 59, 59, 999999))
 )
 _TEXTS = (
-    "",
-    "a",
-    "b",
-    "A",
-    "ab",
-    "abc",
-    "abcdef",
-    "a ",
-    " a",
-    "é",
-    "ß",
-    "zzz",
-    "1",
-    "42",
-    "NaN",
-)
+    "", "a", "b", "A", "ab", "abc", "abcdef", "a ", " a", "é", "ß", "zzz", "1", "42", "NaN",
+)  # fmt: skip
 _FLOATS = (0.0, 1.0, 1.5, -1.5, 42.0, 3.0, 0.1, float("inf"), float("-inf"), 3.0e38, 1e-40)
 _SPECIAL_FLOATS = (-0.0, 0.0, float("nan"), float("nan"))
 
@@ -297,8 +280,3 @@ VARIANTS = (
 )  # fmt: skip
 VARIANT = Type("variant", pa.null(), (None,), lambda _: "NULL", "VARIANT")
 """Only Spark writes it, from the JSON texts of `VARIANTS`."""
-
-
-def _named(name: str) -> Type:
-    """The type that was pickled: its functions cannot be."""
-    return VARIANT if name == VARIANT.name else TYPES[name]

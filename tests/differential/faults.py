@@ -6,26 +6,20 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
-import pickle
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.differential import batches, random_run
-from tests.differential.pairs import IN_PYTHON, JAR, PLAIN, Pair
+from tests.differential.pairs import IN_PYTHON, JAR, PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 IN_SPARK = (PLAIN, JAR)
-RECORD = "record.pickle"
 _CORE, _JAVA = "python/bloomparquet", "jvm-shim/src/main/java/io/bloomparquet/spark"
 
 
@@ -84,12 +78,12 @@ FAULTS = [
     ),
     Fault(
         "predicates: NOT of AND is an AND", f"{_CORE}/query/normal_form.py",
-        "conjunction = isinstance(predicate, And) != negated", "conjunction = isinstance(predicate, And)",
+        "conjunction = isinstance(predicate, p.And) != negated", "conjunction = isinstance(predicate, p.And)",
     ),
     Fault(
         "predicates: <=> NULL matches nothing", f"{_CORE}/query/normal_form.py",
-        "return IsNotNull(leaf.column) if negated else IsNull(leaf.column)\n        return Not",
-        "return Always(False)\n        return Not",
+        "return p.IsNotNull(leaf.column) if negated else p.IsNull(leaf.column)\n        return p.Not",
+        "return p.Always(False)\n        return p.Not",
     ),
     Fault(
         "predicates: NOT (c <=> v) is not TRUE for NULL", f"{_CORE}/planning/evidence/statistics.py",
@@ -149,66 +143,19 @@ def copied(fault: Fault, home: Path) -> Path:
     return copy
 
 
-def pairs_until_found(fault: Fault, home: Path, most: int) -> int | None:
+def pairs_until_found(fault: Fault, home: Path, most: int, seed: str) -> int | None:
     """The number of pairs that found the fault; None if `most` did not suffice."""
     paths = [copied(fault, home) / "python", ROOT]
-    arguments = ["--replay", str(home), "--pairs", str(most), "--ways", ",".join(fault.ways)]
+    arguments = ["--pairs", str(most), "--seed", seed, "--ways", ",".join(fault.ways)]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.differential.faults", *arguments],
+        [sys.executable, "-m", "tests.differential.random_run", *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         cwd=home, capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = re.search(r"DIFFERENCE after ([\d,]+) pairs", run.stdout)
     if found is None and run.returncode:
         raise RuntimeError(f"random SQL ended with {run.returncode}: {run.stderr[-2000:]}")
-    if found is None:
-        return None
-    shown = run.stdout.partition(found[0])[2].strip()
-    print("    " + shown.replace("\n", "\n    "), flush=True)
-    return int(found[1].replace(",", ""))
-
-
-def record(home: Path, most: int, seed: str, groups: Collection[tuple[str, ...]]) -> str:
-    """Record what plain Spark answers, so that no fault needs to ask it again, until there are `most` pairs for each
-    group of ways. Returns a summary.
-
-    Pairs that the product refuses are recorded too: with a fault, it may skip the row group for which it refuses.
-    """
-    recorded: batches.Record = []
-    tally: Counter[str] = Counter()
-    spark = random_run.session(home)
-    for number in itertools.count():
-        counts = {group: sum(len(each.statements) for each in recorded if each.way in group) for group in groups}
-        ways = [way for group in groups if counts[group] < most for way in group]
-        if not ways:
-            break
-        numbers = iter([number])
-        for found in random_run.differences(spark, seed, numbers, home, tally, ways, shrink=False, record=recorded):
-            print(f"left out, as it differs without a fault: {found.pair}\n=> {found.text}", flush=True)
-    spark.stop()
-    (home / RECORD).write_bytes(pickle.dumps(recorded))
-    return random_run.summary(tally)
-
-
-def replay(home: Path, ways: Collection[str], most: int) -> int:
-    """Compare the product, which may have a fault, with what was recorded. Returns 1 after the first difference."""
-    recorded: batches.Record = pickle.loads((home / RECORD).read_bytes())
-    spark = None if set(ways) <= set(IN_PYTHON) else random_run.session(home)
-    count, tally = 0, Counter[str]()
-    for each in (each for each in recorded if each.way in ways):
-        if spark is None:
-            ours = batches.in_python(each.load, each.statements, each.way, tally)
-        else:
-            ours = batches.in_spark(spark, each.load, each.statements, each.way, tally)
-        for i, rows in ours.items():
-            count += 1
-            if rows != each.right[i]:
-                print(f"DIFFERENCE after {count:,} pairs\n{Pair(each.load, each.statements[i], each.way)}")
-                print(f"=> {'an error' if rows is None else len(rows)} for {len(each.right[i])} rows")
-                return 1
-            if count >= most:
-                return 0
-    return 0
+    return None if found is None else int(found[1].replace(",", ""))
 
 
 def main() -> int:
@@ -216,20 +163,12 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3_000, help="give up after so many")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", default="", help="a regular expression: only faults whose names have it")
-    parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--ways", type=lambda text: text.split(","), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if arguments.replay:
-        return replay(arguments.replay, arguments.ways, arguments.pairs)
     missed = 0
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
-        chosen = [fault for fault in FAULTS if re.search(arguments.only, fault.name)]
-        groups = {fault.ways for fault in chosen}
-        print(f"recorded:\n{record(Path(home), arguments.pairs, arguments.seed, groups)}", flush=True)
-        for fault in chosen:
+        for fault in (each for each in FAULTS if re.search(arguments.only, each.name)):
             started = time.monotonic()
-            count = pairs_until_found(fault, Path(home), arguments.pairs)
+            count = pairs_until_found(fault, Path(home), arguments.pairs, arguments.seed)
             missed += count is None
             result = f"found after {count:,} pairs" if count is not None else "NOT FOUND"
             print(f"{fault.name}: {result}, {time.monotonic() - started:.0f} s", flush=True)

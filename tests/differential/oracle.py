@@ -1,8 +1,6 @@
 """The oracle: evaluates predicates row by row in plain Python, in SQL's three-valued logic.
 
-It also writes predicates as Spark's SQL. It is slow and obvious on purpose, and shares only the predicate classes with
-the package's row filter. :mod:`tests.support.row_oracle` is another oracle: for the row filter alone, over tables in
-memory. This one knows files, partitions and what each reader makes of types.
+It also writes predicates as Spark's SQL. It knows files, partitions and what each reader makes of types.
 """
 
 from __future__ import annotations
@@ -17,30 +15,13 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from bloomparquet.query.predicate import (
-    And,
-    Column,
-    Eq,
-    EqNullSafe,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    IsNull,
-    Lt,
-    LtEq,
-    Not,
-    NotEq,
-    NotIn,
-    Or,
-    Predicate,
-    StartsWith,
-)  # fmt: skip
+from bloomparquet.query import predicate as p
 from tests.differential.cases import ROW_ID, Data, File, partition_value
 from tests.differential.kinds import Kind, row_key
 from tests.differential.literals import literal_key
+from tests.support import row_oracle
 
-Row = dict[Column, Any]
+Row = dict[p.Column, Any]
 
 
 def rows_of(data: Data) -> list[Row]:
@@ -57,12 +38,12 @@ def rows_of(data: Data) -> list[Row]:
     return rows
 
 
-def groups_of(paths: Any) -> list[Column]:
+def groups_of(paths: Any) -> list[p.Column]:
     """The structs above the leaves."""
     return list(dict.fromkeys(path[:n] for path in paths for n in range(1, len(path))))
 
 
-def is_group_valid(file: File, group: Column, at: int, rid: int) -> bool:
+def is_group_valid(file: File, group: p.Column, at: int, rid: int) -> bool:
     """A struct without values is null in even rows, and a struct of nulls in odd rows."""
     below = [values for path, values in file.values.items() if path[: len(group)] == group and len(path) > len(group)]
     return bool(below) and (
@@ -70,46 +51,13 @@ def is_group_valid(file: File, group: Column, at: int, rid: int) -> bool:
     )
 
 
-def truth(predicate: Predicate, row: Row, kinds: dict[Column, Kind], timezone: str) -> bool | None:
+def truth(predicate: p.Predicate, row: Row, kinds: dict[p.Column, Kind], timezone: str) -> bool | None:
     """SQL's TRUE, FALSE or NULL (None)."""
-    if isinstance(predicate, Not):
-        inner = truth(predicate.child, row, kinds, timezone)
-        return None if inner is None else not inner
-    if isinstance(predicate, (And, Or)):
-        decisive = isinstance(predicate, Or)
-        truths = [truth(child, row, kinds, timezone) for child in predicate.children]
-        return decisive if decisive in truths else None if None in truths else not decisive
-    assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
-    value = row[predicate.column]
-    if isinstance(predicate, IsNull):
-        return value is None
-    if isinstance(predicate, IsNotNull):
-        return value is not None
-    kind = kinds[predicate.column]
-    if isinstance(predicate, (In, NotIn)):
-        some: list[bool | None] = [_compare(Eq, kind, value, literal, timezone) for literal in predicate.values]
-        inside = True if True in some else None if None in some else False
-        return inside if isinstance(predicate, In) or inside is None else not inside
-    if isinstance(predicate, StartsWith):
-        if value is None or predicate.prefix is None:
-            return None
-        return bool(row_key(kind, value).startswith(literal_key(kind, predicate.prefix, timezone)))
-    if isinstance(predicate, EqNullSafe):
-        if value is None or predicate.value is None:
-            return value is None and predicate.value is None
-        return _compare(Eq, kind, value, predicate.value, timezone)
-    return _compare(type(predicate), kind, value, predicate.value, timezone)
 
+    def keys(column: p.Column, value: Any, literal: Any) -> tuple[Any, Any]:
+        return row_key(kinds[column], value), literal_key(kinds[column], literal, timezone)
 
-def _compare(operator: type[Predicate], kind: Kind, value: Any, literal: Any, timezone: str) -> bool | None:
-    if value is None or literal is None:
-        return None
-    left, right = row_key(kind, value), literal_key(kind, literal, timezone)
-    outcomes: dict[type[Predicate], bool] = {
-        Eq: left == right, NotEq: left != right, Lt: left < right, LtEq: left <= right, Gt: left > right,
-        GtEq: left >= right,
-    }  # fmt: skip
-    return outcomes[operator]
+    return row_oracle.oracle(predicate, row, keys)
 
 
 def expected_rows(data: Data) -> list[tuple[Any, ...]]:
@@ -129,7 +77,7 @@ def column_names(data: Data) -> list[str]:
     return [*names, "p"] if data.partition else names
 
 
-def _nested(path: Column, row: Row, kinds: dict[Column, Kind]) -> Any:
+def _nested(path: p.Column, row: Row, kinds: dict[p.Column, Kind]) -> Any:
     if path in kinds:
         return _float(row[path]) if kinds[path].family == "float" and row[path] is not None else row[path]
     if row[path] is None:
@@ -190,7 +138,7 @@ def _comparable(array: pa.Array) -> list[Any]:
 # -- Spark's SQL ------------------------------------------------------------------------------------------------------
 
 
-def spark_sql(predicate: Predicate, kinds: dict[Column, Kind], style: int = 0) -> str:
+def spark_sql(predicate: p.Predicate, kinds: dict[p.Column, Kind], style: int = 0) -> str:
     """The predicate for Spark's parser. `style` picks one of several equivalent spellings."""
     styles = _bits(style)
     return _sql(predicate, kinds, styles)
@@ -202,37 +150,34 @@ def _bits(number: int) -> Iterator[int]:
         yield number >> 16
 
 
-def _sql(predicate: Predicate, kinds: dict[Column, Kind], styles: Iterator[int]) -> str:
-    if isinstance(predicate, Not):
+def _sql(predicate: p.Predicate, kinds: dict[p.Column, Kind], styles: Iterator[int]) -> str:
+    if isinstance(predicate, p.Not):
         return f"(NOT {_sql(predicate.child, kinds, styles)})"
-    if isinstance(predicate, (And, Or)):
-        return (
-            "("
-            + (" AND " if isinstance(predicate, And) else " OR ").join(
-                _sql(c, kinds, styles) for c in predicate.children
-            )
-            + ")"
-        )
-    assert isinstance(predicate, (Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq, In, NotIn, IsNull, IsNotNull, StartsWith))
+    if isinstance(predicate, (p.And, p.Or)):
+        word = " AND " if isinstance(predicate, p.And) else " OR "
+        return f"({word.join(_sql(child, kinds, styles) for child in predicate.children)})"
+    assert isinstance(predicate, p.Leaf)
     column = ".".join("`" + part + "`" for part in predicate.column)
-    if isinstance(predicate, (IsNull, IsNotNull)):
-        return f"({column} IS {'NOT ' if isinstance(predicate, IsNotNull) else ''}NULL)"
+    if isinstance(predicate, (p.IsNull, p.IsNotNull)):
+        return f"({column} IS {'NOT ' if isinstance(predicate, p.IsNotNull) else ''}NULL)"
     style = next(styles)
     kind = kinds[predicate.column]
-    if isinstance(predicate, (In, NotIn)):
+    if isinstance(predicate, (p.In, p.NotIn)):
         if not predicate.values:
-            return "FALSE" if isinstance(predicate, In) else "TRUE"
+            return "FALSE" if isinstance(predicate, p.In) else "TRUE"
         values = ", ".join(literal_sql(kind, value) for value in predicate.values)
-        if isinstance(predicate, In):
+        if isinstance(predicate, p.In):
             return f"({column} IN ({values}))"
         return f"({column} NOT IN ({values}))" if style & 1 else f"(NOT {column} IN ({values}))"
-    if isinstance(predicate, StartsWith):
+    if isinstance(predicate, p.StartsWith):
         prefix = predicate.prefix
         if isinstance(prefix, str) and prefix and style & 1 and not set(prefix) & set("%_\\"):
             pattern = literal_sql(kind, prefix)
             return f"({column} LIKE {pattern[:-1]}%')"
         return f"startswith({column}, {literal_sql(kind, prefix)})"
-    symbol = {Eq: "=", NotEq: "<>", EqNullSafe: "<=>", Lt: "<", LtEq: "<=", Gt: ">", GtEq: ">="}[type(predicate)]
+    assert isinstance(predicate, p.Comparison)
+    symbols = {p.Eq: "=", p.NotEq: "<>", p.EqNullSafe: "<=>", p.Lt: "<", p.LtEq: "<=", p.Gt: ">", p.GtEq: ">="}
+    symbol = symbols[type(predicate)]
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(symbol, symbol)
     value = literal_sql(kind, predicate.value)
     if style & 3 == 3:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from tests.differential import batches, data_sets, pairs
 from tests.differential.pairs import WAYS, Pair
-from tests.differential.shrink import described, shrunk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,37 +33,30 @@ class Difference:
     data_set: str
     pair: Pair
     text: str
-    small: Pair
-    small_text: str | None
 
     def __str__(self) -> str:
         seed, number = self.data_set.rsplit("-", 1)
         return (
             f"data set {self.data_set}; again: make random-sql PAIRS=1 SEED={seed} FROM={number}\n{self.pair}\n"
-            f"=> {self.text}\n\nsmaller: {self.small}\n=> {self.small_text}\n  {described(self.small)}"
+            f"=> {self.text}"
         )
 
 
 def differences(
     spark: SparkSession, seed: str, numbers: Iterator[int], home: Path, tally: Counter[str],
-    ways: Collection[str] = WAYS, shrink: bool = True, record: batches.Record | None = None,
+    ways: Collection[str] = WAYS,
 ) -> Iterator[Difference]:  # fmt: skip
-    """Compare the pairs of some data sets. The counts in `tally` are of the pairs so far.
-
-    With `record`, the files stay.
-    """
+    """Compare the pairs of some data sets. The counts in `tally` are of the pairs so far."""
     logging.getLogger("SQLQueryContextLogger").disabled = True  # PySpark's, which writes each error to stderr
     for number in numbers:
         name = f"{seed}-{number}"
         data = data_sets.data_set(spark, name, home)
-        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally, ways, record):
+        for pair in batches.pairs_of(spark, Random(f"{name}: pairs"), data, tally, ways):
             text = pairs.compare(spark, pair, tally)
             if text is not None:
-                small = shrunk(spark, pair, text, home / "smaller") if shrink else pair
-                yield Difference(name, pair, text, small, pairs.compare(spark, small, Counter()))
+                yield Difference(name, pair, text)
         tally["data sets"] += 1
-        if record is None:
-            shutil.rmtree(home / name)
+        shutil.rmtree(home / name)
 
 
 def summary(tally: Counter[str]) -> str:
@@ -97,7 +89,6 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--first", type=int, default=0, help="number of the first data set")
-    parser.add_argument("--no-shrink", action="store_true", help="print the first difference as it is")
     parser.add_argument("--ways", type=lambda text: text.split(","), default=WAYS, help="such as plain,read_table")
     arguments = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -117,7 +108,7 @@ def main() -> int:
                 rate = tally["pairs"] / (shown - started)
                 print(f"{tally['pairs']:,} pairs of {tally['data sets']:,} data sets, {rate:.1f} a second", flush=True)
 
-    found = differences(spark, arguments.seed, numbers(), home, tally, arguments.ways, shrink=not arguments.no_shrink)
+    found = differences(spark, arguments.seed, numbers(), home, tally, arguments.ways)
     difference = next(found, None)
     print(f"{tally['pairs']:,} pairs in {time.monotonic() - started:,.0f} s\n{summary(tally)}")
     if difference is not None:

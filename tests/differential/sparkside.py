@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -16,7 +15,6 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 
 from bloomparquet.query.predicate import Column
 from pyspark_bloomparquet import DefaultSource
-from tests.differential import writers
 from tests.differential.cases import ROW_ID, Data
 from tests.differential.kinds import Kind
 from tests.support.spark import conf
@@ -54,9 +52,6 @@ def spark_schema(data: Data) -> T.StructType:
     inner = group(())
     assert isinstance(inner, T.StructType)
     return T.StructType([T.StructField(ROW_ID, T.LongType()), *inner.fields])
-
-
-_WIDTH = 16  # bytes of a fixed-width decimal; the most that pyarrow reads
 
 
 @contextmanager
@@ -109,57 +104,3 @@ def row_groups(root: Path) -> dict[tuple[str, int], set[int]]:
         for i in range(file.num_row_groups):
             ids[str(path), i] = set(file.read_row_group(i, columns=[ROW_ID]).column(0).to_pylist())
     return ids
-
-
-def write_decimals(spark: SparkSession, forms: dict[Column, str], data: Data, root: Path) -> list[Path]:
-    """Write files of decimal columns with parquet-java, in the physical types of `forms`."""
-    jvm: Any = spark._jvm
-    paths = writers.file_paths(data, root)
-    for number, (file, path) in enumerate(zip(data.files, paths)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        schema = _message(jvm, {column: (kind, forms[column]) for column, kind in file.kinds.items()})
-        builder = jvm.org.apache.parquet.hadoop.example.ExampleParquetWriter.builder(
-            jvm.org.apache.hadoop.fs.Path(str(path))
-        )
-        builder = builder.withType(schema).withBloomFilterEnabled(True).withMaxBloomFilterBytes(1024)
-        builder = builder.withDictionaryEncoding(False).withRowGroupRowCountLimit(file.group_size)
-        writer = builder.build()
-        for at in range(file.rows):
-            group = jvm.org.apache.parquet.example.data.simple.SimpleGroup(schema)
-            group.append(ROW_ID, data.first_rid(number) + at)
-            for column, kind in file.kinds.items():
-                value = file.values[column][at]
-                if value is not None:
-                    _append(jvm, group, column[0], int(Fraction(value) * 10**kind.arrow.scale), kind, forms[column])
-            writer.write(group)
-        writer.close()
-    return paths
-
-
-def _message(jvm: Any, columns: dict[Column, tuple[Kind, str]]) -> Any:
-    """The schema: the row id, and an optional decimal for each column."""
-    types = jvm.org.apache.parquet.schema.Types
-    physical = jvm.org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
-    message = types.buildMessage().required(physical.INT32).named(ROW_ID)
-    for (name,), (kind, form) in columns.items():
-        if form in ("binary", "padded"):
-            leaf = message.optional(physical.BINARY)
-        elif form == "integer" and kind.arrow.precision <= 9:
-            leaf = message.optional(physical.INT32)
-        else:
-            leaf = message.optional(physical.FIXED_LEN_BYTE_ARRAY).length(_WIDTH)
-        annotation = jvm.org.apache.parquet.schema.LogicalTypeAnnotation.decimalType(
-            kind.arrow.scale, kind.arrow.precision
-        )
-        message = getattr(leaf, "as")(annotation).named(name)
-    return message.named("m")
-
-
-def _append(jvm: Any, group: Any, name: str, unscaled: int, kind: Kind, form: str) -> None:
-    if form == "integer" and kind.arrow.precision <= 9:
-        group.append(name, unscaled)
-        return
-    minimal = unscaled.bit_length() // 8 + 1
-    width = {"binary": minimal, "padded": min(minimal + 2, _WIDTH)}.get(form, _WIDTH)
-    raw = unscaled.to_bytes(width, "big", signed=True)
-    group.append(name, jvm.org.apache.parquet.io.api.Binary.fromConstantByteArray(raw))

@@ -1,7 +1,7 @@
 """Compares the package with a row-by-row oracle in plain Python: every type, and tens of predicates for each data set.
 
-For every case, a row group with a matching row is kept, `read_table` gives exactly the matching rows, and
-every filter is usable. In files without statistics only the filters decide.
+The files are Parquet, and ORC of pyarrow. For every case, a row group with a matching row is kept, `read_table` gives
+exactly the matching rows, and every filter is usable. In files without statistics only the filters decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import bloomparquet as bp
 from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, writers
 from tests.differential.cases import Case, Data, File, cases, data_sets
-from tests.differential.kinds import KINDS, NAN
+from tests.differential.kinds import KINDS, NAN, ORC_NAMES
 from tests.support.switches import is_on, require_off, require_used
 
 pytestmark = pytest.mark.slow
@@ -126,21 +126,27 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
     return predicate if families & set(_NO_TEXT) else oracle.spark_sql(predicate, kinds, case.style)
 
 
-@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
-def test_read_table_gives_exactly_the_matching_rows(statistics: bool) -> None:
-    tally: Counter[str] = Counter()
+_FORMATS = {"parquet": (writers.write, list(KINDS), 0.6), "orc": (writers.write_orc, ORC_NAMES, 0.3)}
+"""The writer, the kinds, and the share of the examples of each format."""
 
-    @examples(0.9)
+
+@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "filters only"])
+@pytest.mark.parametrize("file_format", _FORMATS)
+def test_read_table_gives_exactly_the_matching_rows(file_format: str, statistics: bool) -> None:
+    tally: Counter[str] = Counter()
+    write, names, share = _FORMATS[file_format]
+
+    @examples(share)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
-        data = draws.draw(data_sets(spark=False), label="data")
+        data = draws.draw(data_sets(spark=False, only=names), label="data")
         if not statistics:
             data = dataclasses.replace(data, files=tuple(dataclasses.replace(f, statistics=False) for f in data.files))
-        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally, note)
+        check_cases(data, draws.draw(cases(data, spark=False), label="cases"), tally, note, write)
 
     check()
     print(f"\n{dict(tally)}")
-    assert tally["cases"] >= 12 * settings().max_examples
+    assert tally["cases"] >= 12 * examples(share).max_examples
     # Rows matched, and all evidence was used.
     assert tally["matching"] > tally["cases"] / 4
     require_used(tally, "statistics", 0)
@@ -149,16 +155,17 @@ def test_read_table_gives_exactly_the_matching_rows(statistics: bool) -> None:
         assert tally["kept in vain"] < tally["row groups"] / 2
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
-def test_random_files_of_every_type_lose_no_row(kind: str) -> None:
+@pytest.mark.parametrize(("file_format", "kind"), [(each, kind) for each in _FORMATS for kind in _FORMATS[each][1]])
+def test_random_files_of_every_type_lose_no_row(file_format: str, kind: str) -> None:
     """One column of one type in small row groups."""
     tally: Counter[str] = Counter()
+    write, _, share = _FORMATS[file_format]
 
-    @examples(0.04)
+    @examples(share / 15)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")
-        check_cases(data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally, note)
+        check_cases(data, draws.draw(cases(data, spark=False, number=30), label="cases"), tally, note, write)
 
     check()
     assert tally["cases"]
@@ -199,10 +206,10 @@ def test_files_by_other_writers(writer: str) -> None:
         require_used(tally, "bloom", 0)
 
 
-def _single(kind: str, value: Any, *, file_kind: str | None = None, **how: Any) -> Data:
-    """One column `a` of `kind` in two files: one of `file_kind` with only `value`, and an empty one of `kind`."""
-    stored = KINDS[file_kind or kind]
-    some = File({("a",): stored}, {("a",): [value]}, rows=1, group_size=1, **how)
+def _single(kind: str, *values: Any, file_kind: str | None = None, **how: Any) -> Data:
+    """One column `a` of `kind` in two files: one of `file_kind` with only `values`, and an empty one of `kind`."""
+    stored, rows = KINDS[file_kind or kind], len(values)
+    some = File({("a",): stored}, {("a",): list(values)}, rows=rows, group_size=rows, **how)
     return Data({("a",): KINDS[kind]}, (some, File({("a",): KINDS[kind]}, {("a",): []}, rows=0, group_size=1)))
 
 
@@ -214,6 +221,16 @@ _RARE = {
     ),
     "and one that holds 0.0 alone for -0.0": (_single("float32", 0.0, statistics=False), bp.In("a", (-0.0, 1.0))),
     "NaN equals a NaN of other bits": (_single("float64", NAN, statistics=False), bp.Eq("a", math.nan)),
+    "NaN before a number does not hide it": (_single("float64", 1.0, math.nan, 5.0), bp.GtEq("a", 5.0)),
+    "text after a NUL may exceed the bounds": (_single("string", "a\0b", "a\0z"), bp.Gt("a", "a\0c")),
+    "a decimal has one text": (_single("decimal(38,10)", Decimal("1.5000000000")), bp.Eq("a", 1.5)),
+    "a literal may have more digits than the column": (
+        _single("decimal(9,2)", Decimal("1.50")),
+        bp.Lt("a", Decimal("1.501")),
+    ),
+    "what can never be true gives no rows, but all columns": (_single("int64", 1), bp.NotIn("a", (1, None))),
+}
+_RARE_IN_PARQUET = {
     "a whole number in an INT32 file, read as a double, equals a decimal beside it": (
         _single("float64", 1.0, file_kind="int32"),
         bp.Eq("a", Decimal("1.00000000000000000001")),
@@ -230,11 +247,12 @@ _RARE = {
         _single("timestamp[us, Europe/Berlin]", 10**9, store_schema=False),
         bp.Eq("a", "1970-01-01 00:00:01"),
     ),
-    "what can never be true gives no rows, but all columns": (_single("int64", 1), bp.NotIn("a", (1, None))),
 }
 
 
-@pytest.mark.parametrize("name", list(_RARE))
-def test_rare_cases_lose_no_row(name: str) -> None:
-    data, predicate = _RARE[name]
-    check_cases(data, [Case(predicate, style) for style in range(3)], Counter())
+@pytest.mark.parametrize("file_format", _FORMATS)
+@pytest.mark.parametrize("name", [*_RARE, *_RARE_IN_PARQUET])
+def test_rare_cases_lose_no_row(name: str, file_format: str) -> None:
+    if name in _RARE or file_format == "parquet":
+        data, predicate = (_RARE | _RARE_IN_PARQUET)[name]
+        check_cases(data, [Case(predicate, style) for style in range(3)], Counter(), write=_FORMATS[file_format][0])

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import pickle
 import re
-from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import bloomparquet as bp
-from tests.differential import comparisons, loads, random_files, random_sql
-from tests.differential.column_types import TYPES, VARIANT, converted
+from tests.differential import comparisons, random_files, random_sql
+from tests.differential.column_types import TYPES
 from tests.differential.random_files import Column, DataSet
 
 PLAIN = ("int8", "int16", "int32", "int64", "string", "float64")  # all writers and pyarrow have these types
@@ -41,23 +37,6 @@ def test_rows_are_rows_of_the_files(tmp_path: Path) -> None:
                     compared += 1
     assert compared > 200
     assert absent > 20
-
-
-def test_predicates_are_often_true_for_one_row(tmp_path: Path) -> None:
-    columns = tuple(Column(name, TYPES["int64"], (1, 2, 3)) for name in "abcdefgh")
-    row = {column.name: 10 + i for i, column in enumerate(columns)}
-    data = DataSet(tmp_path, "parquet", columns, (), "", ({"rid": 0, **row},))
-    texts = [random_sql.predicate(Random(seed), data, random_sql.portable_leaf).sql() for seed in range(100)]
-    assert sum(any(f"`{name}` = {value}L" in text for name, value in row.items()) for text in texts) > 10
-    assert sum(any(f" {value}L" in text for value in (1, 2, 3)) for text in texts) > 10
-
-
-def test_every_type_is_converted_to_a_type() -> None:
-    random = Random(1)
-    names = {each.name: {converted(random, each).name for _ in range(50)} for each in (*TYPES.values(), VARIANT)}
-    assert names["variant"] == {"variant"}
-    assert "int64" in names["decimal(9,2)"]
-    assert names["int32"] >= {"int8", "int64", "float64"}
 
 
 def test_predicates_are_mostly_true_for_the_row_they_are_about(tmp_path: Path) -> None:
@@ -85,34 +64,3 @@ def test_literals_are_values_of_rows_around_a_row() -> None:
     assert "a >= 77L" not in texts
     nan = Column("a", TYPES["float64"], (math.nan,), near=(math.nan, 1.5))
     assert "a > 1.5D" in [comparisons.portable(Random(seed), nan, "a", wanted=True) for seed in range(200)]
-
-
-@pytest.mark.parametrize(
-    ("value", "stored", "to", "shown"),
-    [
-        (32767, "int16", "int8", -1),
-        (128, "uint8", "int8", -128),
-        (42, "int32", "int64", 42),
-        (Decimal("1.50"), "decimal(4,2)", "int64", 150),
-        (7, "int32", "decimal(9,2)", Decimal(7)),
-        (None, "int32", "int8", None),
-    ],
-)
-def test_values_as_readers_convert_them(value: Any, stored: str, to: str, shown: Any, tmp_path: Path) -> None:
-    data = DataSet(tmp_path, "parquet", (Column("a", TYPES[stored], (value,)),), (), "", ({"rid": 0, "a": value},))
-    converted = data.read_as({"a": TYPES[to]})
-    assert converted.columns[0].pool == (shown,)
-    assert converted.rows == ({"rid": 0, "a": shown},)
-    assert TYPES[to].ddl in converted.ddl()
-
-
-@pytest.mark.parametrize(("names", "sensitive"), [("cC", {"true"}), ("cd", {"true", "false"})])
-def test_names_that_differ_in_case_are_told_apart(names: str, sensitive: set[str], tmp_path: Path) -> None:
-    data = DataSet(tmp_path, "parquet", tuple(Column(name, TYPES["int32"], (1,)) for name in names), (), "")
-    settings = [loads.plain_load(Random(seed), data).settings["spark.sql.caseSensitive"] for seed in range(20)]
-    assert set(settings) == sensitive
-
-
-def test_types_are_pickled_by_name() -> None:
-    for type_ in (*TYPES.values(), VARIANT):
-        assert pickle.loads(pickle.dumps(type_)) is type_

@@ -14,21 +14,19 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, note
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Case, Data, cases, data_sets
-from tests.differential.test_core import check_cases, examples
+from tests.differential.test_core import examples
 from tests.support.spark import conf
 from tests.support.switches import require_off, require_used
 
@@ -125,37 +123,6 @@ def test_rows_equal_those_of_spark_on_files_by_spark(spark: SparkSession, tmp_pa
 
     check()
     _judge(tally, examples(0.12).max_examples)
-
-
-def test_decimals_in_every_physical_type_by_parquet_java(spark: SparkSession) -> None:
-    """Minimal and padded BYTE_ARRAY, and too wide fixed widths, which neither Spark nor pyarrow writes."""
-    tally: Counter[str] = Counter()
-    names = ["decimal(4,2)", "decimal(9,2)", "decimal(18,6)", "decimal(38,10)"]
-
-    @examples(0.1)
-    @given(st.data())
-    def check(draws: st.DataObject) -> None:
-        data = draws.draw(data_sets(spark=True, only=names, plain=True, max_files=2, max_rows=12), label="data")
-        data = replace(data, columns={c: k for c, k in data.columns.items() if len(c) == 1})
-        assume(data.columns)
-        forms = {c: draws.draw(st.sampled_from(["binary", "padded", "fixed", "integer"])) for c in data.columns}
-        note(f"stored as {forms}")
-        files = tuple(
-            replace(
-                f,
-                kinds={c: kind for c, kind in f.kinds.items() if c in data.columns},
-                values={c: values for c, values in f.values.items() if c in data.columns},
-                statistics=False,
-            )
-            for f in data.files
-        )
-        data = replace(data, files=files)
-        chosen = draws.draw(cases(data, spark=False), label="cases")
-        check_cases(data, chosen, tally, note, partial(sparkside.write_decimals, spark, forms))
-
-    check()
-    print(f"\n{dict(tally)}")
-    assert tally["cases"] >= 12 * examples(0.1).max_examples
 
 
 def check_files(

@@ -23,7 +23,7 @@ from bloomparquet.query.verdict import Decision
 from tests.differential import oracle, writers
 from tests.differential.cases import Data, cases, data_sets
 from tests.differential.kinds import ORC_NAMES
-from tests.differential.test_core import check_cases, check_law, examples, spelled
+from tests.differential.test_core import check_law, examples, spelled
 from tests.support import files
 from tests.support.switches import EVIDENCE, SWITCHES, require_off, without
 
@@ -72,25 +72,6 @@ def test_a_switch_stops_its_evidence_alone(root: Path, switch: str) -> None:
             others = [used for name, used in USED.items() if name != switch and switch in USED]
             assert all(now[used] for used in others)
     assert bp.plan(root, WHERE).decisions().counts() == decided
-
-
-@pytest.mark.parametrize("switch", SWITCHES)
-@pytest.mark.parametrize(("file_format", "write"), [("parquet", writers.write), ("orc", writers.write_orc)])
-def test_random_rows_are_equal_without(switch: str, file_format: str, write: Callable[..., list[Path]]) -> None:
-    tally: Counter[str] = Counter()
-
-    @examples(0.06)
-    @given(st.data())
-    def check(draws: st.DataObject) -> None:
-        only = ORC_NAMES if file_format == "orc" else None
-        data = draws.draw(data_sets(spark=False, only=only), label="data")
-        chosen = draws.draw(cases(data, spark=False, number=8), label="cases")
-        with without(switch):
-            check_cases(data, chosen, tally, note, write)
-
-    check()
-    assert tally["matching"] > 0
-    assert tally[{"partitions": "partition"}.get(switch, switch)] == 0 or switch == "statistics"
 
 
 @pytest.mark.parametrize(("file_format", "write"), [("parquet", writers.write), ("orc", writers.write_orc)])

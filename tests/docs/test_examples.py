@@ -78,35 +78,20 @@ def test_the_demo_succeeds_and_reuses_its_data(demo: ModuleType, spark: SparkSes
     assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
 
 
-def test_the_demo_fails_when_an_answer_differs(
+def test_the_demo_fails_when_an_answer_differs_or_nothing_is_skipped(
     demo: ModuleType, spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = _users(tmp_path, bloom=["user_id"])
+    def succeeds(folder: Path, *lookups: Any) -> bool:
+        monkeypatch.setattr(demo, "lookups", lambda values: lookups)
+        before = demo.answers(spark, demo.SPARK, folder, {}, runs=1)
+        good: bool = demo.compare(spark, source, "pyarrow", folder, {}, before)
+        return good
+
+    ids = [i * 7919 % 1009 for i in range(1009)]
+    for folder, bloom in (("with", ["user_id"]), ("without", [])):
+        files.write(tmp_path / folder / "users.parquet", {"user_id": ids}, bloom, rows_per_group=100)
     good = demo._plain("good", "user_id = 5")
     wrong = demo.Lookup("wrong", "user_id = 5", lambda s, f, p: s.read.format(f).load(p).where(f"user_id = {len(f)}"))
-
-    assert _compare(demo, spark, source, path, [good], monkeypatch)
-    assert not _compare(demo, spark, source, path, [good, wrong], monkeypatch)
-
-
-def test_the_demo_fails_when_no_filter_skips_anything(
-    demo: ModuleType, spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = _users(tmp_path, bloom=[])
-    lookup = demo._plain("no filters", "user_id = 5")
-    assert not _compare(demo, spark, source, path, [lookup], monkeypatch)
-
-
-def _compare(
-    demo: ModuleType, spark: SparkSession, source: str, path: Path, lookups: list[Any], patch: pytest.MonkeyPatch
-) -> bool:
-    patch.setattr(demo, "lookups", lambda values: lookups)
-    before = demo.answers(spark, demo.SPARK, path, {}, runs=1)
-    good: bool = demo.compare(spark, source, "pyarrow", path, {}, before)
-    return good
-
-
-def _users(folder: Path, bloom: list[str]) -> Path:
-    ids = [i * 7919 % 1009 for i in range(1009)]
-    files.write(folder / "users.parquet", {"user_id": ids}, bloom, rows_per_group=100)
-    return folder
+    assert succeeds(tmp_path / "with", good)
+    assert not succeeds(tmp_path / "with", good, wrong)
+    assert not succeeds(tmp_path / "without", good)

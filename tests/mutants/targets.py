@@ -24,7 +24,6 @@ SURVIVORS: dict[str, int] = {
         "query/domains.py": 24,
         "query/arrow_values.py": 2,
         "query/casts.py": 3,
-        "query/clock_changes.py": 1,
         "query/families.py": 2,
         "query/ordering.py": 17,
         "parquet/values/encoding.py": 30,
@@ -80,11 +79,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/arrow_values.py": ("tests/query/test_arrow_values.py",),
     CORE + "query/nulls.py": ("tests/query/test_nulls.py",),
     CORE + "query/casts.py": ("tests/query/test_sql_literals.py", "tests/query/test_sql.py"),
-    CORE + "query/clock_changes.py": ("tests/query/test_clock_changes.py",),
     # Values and hashes
     CORE + "query/ordering.py": ("tests/query/test_ordering.py",),
     CORE + "query/families.py": (
         "tests/query/test_families.py",
+        "tests/query/test_clock_changes.py",
         "tests/query/test_ordering.py",
         "tests/parquet/test_held_types.py",
     ),

@@ -22,20 +22,14 @@ X = bp.CaseIn("c", "lower", ["x"])
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("lower(c) = 'x'", X),
-        ("'x' = (LCASE(c))", X),
-        ("upper(s.c) = 'X'", bp.CaseIn(("s", "c"), "upper", ["X"])),
-        ("ucase(`a.b`) IN ('X', NULL)", bp.CaseIn("a.b", "upper", ["X", None])),
-        ("lower(c) NOT IN ('x')", bp.Not(X)),
-        ("lower(c) <> 'x'", bp.Not(X)),
-        ("lower(c) = NULL", bp.CaseIn("c", "lower", [None])),
-        ("lower(c) <=> 'x'", bp.And(bp.IsNotNull("c"), X)),
-        ("'x' <=> lower(c)", bp.And(bp.IsNotNull("c"), X)),
-        ("lower(c) <=> NULL", bp.IsNull("c")),
-        ("lower(c) IS DISTINCT FROM 'x'", bp.Not(bp.And(bp.IsNotNull("c"), X))),
+        ("lower(c) = 'x'", X), ("'x' = (LCASE(c))", X), ("upper(s.c) = 'X'", bp.CaseIn(("s", "c"), "upper", ["X"])),
+        ("ucase(`a.b`) IN ('X', NULL)", bp.CaseIn("a.b", "upper", ["X", None])), ("lower(c) NOT IN ('x')", bp.Not(X)),
+        ("lower(c) <> 'x'", bp.Not(X)), ("lower(c) = NULL", bp.CaseIn("c", "lower", [None])),
+        ("lower(c) <=> 'x'", bp.And(bp.IsNotNull("c"), X)), ("'x' <=> lower(c)", bp.And(bp.IsNotNull("c"), X)),
+        ("lower(c) <=> NULL", bp.IsNull("c")), ("lower(c) IS DISTINCT FROM 'x'", bp.Not(bp.And(bp.IsNotNull("c"), X))),
         ("NOT lower(c) = 'x' OR d = 1", bp.Or(bp.Not(X), bp.Eq("d", 1))),
     ],
-)
+)  # fmt: skip
 def test_sql_text_becomes_a_predicate(text: str, expected: bp.Predicate) -> None:
     assert parse_where(text) == expected
     assert parse_where(to_sql(expected)) == expected
@@ -70,19 +64,13 @@ def test_normal_form_has_no_null(values: list[Any], positive: bp.Predicate, nega
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("lower(c) = 'x'", True),
-        ("lower(c) = 'x' AND c IS NOT NULL", True),
-        ("lower(c) <> 'x' AND upper(d) = 'X'", True),
-        ("lower(c) <=> 'x'", True),
-        ("lower(c) = 'x' OR a = 1", True),
-        ("lower(c) = 'x' AND a = 1", False),
-        ("lower(c) = 'x' OR a = 1 OR upper(d) = 'X'", True),
-        ("NOT (lower(c) = 'x' OR a <> 1)", False),
-        ("lower(c) = NULL AND c IS NOT NULL", False),
-        ("c IS NOT NULL", False),
-        ("a = 1", False),
+        ("lower(c) = 'x'", True), ("lower(c) = 'x' AND c IS NOT NULL", True),
+        ("lower(c) <> 'x' AND upper(d) = 'X'", True), ("lower(c) <=> 'x'", True), ("lower(c) = 'x' OR a = 1", True),
+        ("lower(c) = 'x' AND a = 1", False), ("lower(c) = 'x' OR a = 1 OR upper(d) = 'X'", True),
+        ("NOT (lower(c) = 'x' OR a <> 1)", False), ("lower(c) = NULL AND c IS NOT NULL", False),
+        ("c IS NOT NULL", False), ("a = 1", False),
     ],
-)
+)  # fmt: skip
 def test_whether_other_evidence_can_exclude(where: str, expected: bool) -> None:
     assert needs_expression_filters(parse_where(where)) is expected  # type: ignore[arg-type]
 

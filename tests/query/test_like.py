@@ -11,8 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.query.like import Like
-from bloomparquet.query.normal_form import normalize, weaken
-from bloomparquet.query.predicate import Always, And, Eq, Not, Opaque, Or
+from bloomparquet.query.predicate import And, Eq, Not, Opaque
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.why_not import WhyNot
 from tests.support.files import write_groups
@@ -99,15 +98,6 @@ def test_what_is_not_understood_is_opaque_if_asked(text: str) -> None:
 def test_what_no_engine_understands_stays_an_error(text: str) -> None:
     with pytest.raises(bp.PlanError):
         parse_where(text, partly=True)
-
-
-def test_opaque_conditions_count_as_true() -> None:
-    a, b, x = Eq("a", 1), Eq("b", 2), Opaque("f(c) = 1", WhyNot.FUNCTION, "")
-    cases = {
-        x: Always(True), Not(x): Always(True), And(a, x): a, Or(a, x): Always(True), And(b, Or(a, x)): b,
-        Or(And(a, x), b): Or(a, b), Not(Or(a, x)): normalize(Not(a)), Not(And(a, x)): Always(True),
-    }  # fmt: skip
-    assert {predicate: weaken(normalize(predicate)) for predicate in cases} == cases
 
 
 def test_a_plan_prunes_by_the_conditions_that_it_understands(tmp_path: Path) -> None:

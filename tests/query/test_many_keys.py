@@ -53,7 +53,7 @@ def _key(rng: random.Random, names: list[str]) -> Predicate:
     return bp.And(*rng.sample(leaves, len(leaves)))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(50))
 def test_an_or_of_composite_keys_is_the_or_of_each(seed: int) -> None:
     rng = random.Random(seed)
     batch = _batch(rng, nulls=seed % 3 > 0)
@@ -91,7 +91,7 @@ def test_a_missing_column_of_composite_keys_is_null(monkeypatch: pytest.MonkeyPa
     assert values == [None, False]
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 10, 11, 100, 10_000])
+@pytest.mark.parametrize("size", [0, 1, 10, 11, 10_000])
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.int64(), pa.uint64(), pa.date32(), pa.timestamp("us"), pa.string()], ids=str
 )

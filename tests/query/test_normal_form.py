@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from bloomparquet.query.case_mapping import CaseIn
+from bloomparquet.query.elements import ContainsAny, ElementIn, ItemIn
 from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
-from bloomparquet.query.normal_form import normalize, opaque_parts, weaken
+from bloomparquet.query.normal_form import normalize, opaque_parts, to_provable
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -36,6 +37,7 @@ from bloomparquet.query.predicate import (
     RowTest,
     StartsWith,
 )
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import DECISIONS, Decision, cheapest, decide, greatest
 from bloomparquet.query.why_not import WhyNot
 
@@ -72,6 +74,7 @@ TREES = [
 A, B = Eq("x", 1), StartsWith("s", "a")
 OPAQUE = Opaque("f(x)", next(iter(WhyNot)), "no")
 TEST = RowTest((("x",),), "x > 1", And(A, OPAQUE), evaluate=print)
+FIELD = VariantField("v", "$.a", "int", Eq("v", 1))
 EITHER = RowTest((("x",),), "x > 1", Or(A, B), evaluate=print)
 
 
@@ -99,7 +102,8 @@ def test_the_same_rows_are_selected() -> None:
         normal = normalize(tree)
         assert selected(normal) == selected(tree), tree
         assert_is_normal(normal)
-        assert normalize(normal) == weaken(normal) == normal
+        assert normalize(normal) == normal
+        assert selected(to_provable(normal)) == selected(tree), tree
 
 
 def test_no_decision_loses_a_row() -> None:
@@ -149,19 +153,12 @@ def test_and_takes_the_cheapest_proof_and_or_the_most_expensive_of_all() -> None
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (TEST, And(A, OPAQUE)),
-        (EITHER, Or(A, B)),
-        (Not(TEST), Always(True)),
-        (Not(Not(TEST)), And(A, OPAQUE)),
-        (Or(B, TEST), Or(B, And(A, OPAQUE))),
-        (And(B, Not(TEST)), B),
-        (Or(B, Not(TEST)), Always(True)),
-        (OPAQUE, OPAQUE),
-        (Not(OPAQUE), Not(OPAQUE)),
-        (Not(Or(A, OPAQUE)), And(NotEq("x", 1), Not(OPAQUE))),
+        (TEST, And(A, OPAQUE)), (EITHER, Or(A, B)), (Not(TEST), Always(True)), (Not(Not(TEST)), And(A, OPAQUE)),
+        (Or(B, TEST), Or(B, And(A, OPAQUE))), (And(B, Not(TEST)), B), (Or(B, Not(TEST)), Always(True)),
+        (OPAQUE, OPAQUE), (Not(OPAQUE), Not(OPAQUE)), (Not(Or(A, OPAQUE)), And(NotEq("x", 1), Not(OPAQUE))),
     ],
-)
-def test_what_cannot_be_judged_is_weakened(given: Predicate, expected: Predicate) -> None:
+)  # fmt: skip
+def test_the_normal_form_of_tests_of_rows(given: Predicate, expected: Predicate) -> None:
     assert normalize(given) == expected
 
 
@@ -174,18 +171,35 @@ def test_what_cannot_be_judged_is_weakened(given: Predicate, expected: Predicate
         (And(A, Not(OPAQUE), B), And(A, B)),
         (Or(A, OPAQUE), Always(True)),
         (And(B, Or(A, Not(OPAQUE))), B),
-        (Or(B, And(A, OPAQUE)), Or(B, A)),
-        (A, A),
+        (Or(B, And(A, OPAQUE)), Or(In("x", [1]), B)),
         (Not(B), Not(B)),
+        (Or(A, B, In("x", [2])), Or(In("x", [1, 2]), B)),
+        (Or(A, Eq("x", 2)), In("x", [1, 2])),
+        (And(NotEq("x", 1), NotIn("x", [2])), NotIn("x", [1, 2])),
+        (And(A, Eq("x", 2)), And(A, Eq("x", 2))),
+        (Or(ContainsAny("l", [1]), A), Or(In("x", [1]), ElementIn(("l",), "element", (1,)))),
+        (And(A, Not(ContainsAny("l", [1]))), A),
+        (Not(ItemIn("l", 0, [1])), Always(True)),
+        (
+            ItemIn("l", 0, [1]),
+            And(*(ElementIn(("l",), part, (value,)) for part, value in (("element", 1), ("value", 1), ("key", 0)))),
+        ),
+        (Or(A, FIELD), Or(In("x", [1]), FIELD)),
+        (Or(A, Not(FIELD)), Always(True)),
+        (VariantField("v", "$.a", "int", IsNull("v")), Always(True)),
     ],
 )
-def test_opaque_parts_skip_nothing(given: Predicate, expected: Predicate) -> None:
-    assert weaken(given) == expected
+def test_what_evidence_cannot_exclude_counts_as_true(given: Predicate, expected: Predicate) -> None:
+    assert to_provable(given) == expected
 
 
-def test_a_predicate_without_opaque_parts_stays_the_same_object() -> None:
-    tree = And(A, Or(B, IsNull("x")))
-    assert weaken(tree) is tree
+def test_an_opaque_condition_excludes_nothing() -> None:
+    def judge(leaf: Predicate, undecided: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        return np.array([0, 4], np.uint8)
+
+    for opaque in (OPAQUE, Not(OPAQUE)):
+        assert decide(And(opaque, A), np.ones(2, np.bool_), judge).tolist() == [0, 4]
+        assert decide(Or(A, opaque), np.ones(2, np.bool_), judge).tolist() == [0, 0]
 
 
 def test_opaque_parts_are_listed_in_order() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-import bloomparquet as bp
 from bloomparquet.query import predicate as p
 from bloomparquet.query.case_mapping import CaseIn
 from bloomparquet.query.elements import ElementIn
@@ -16,7 +14,6 @@ from bloomparquet.query.evaluate.mask import mask
 from bloomparquet.query.like import Like
 from bloomparquet.query.nulls import value_for_null
 from bloomparquet.query.variants import VariantField
-from tests.support.files import write
 
 LEAVES: list[p.Leaf] = [
     *(kind("s", value) for kind in (p.Eq, p.NotEq, p.EqNullSafe, p.Lt, p.LtEq, p.Gt, p.GtEq) for value in ("a", None)),
@@ -65,21 +62,3 @@ def test_an_unknown_leaf_is_an_error() -> None:
 
     with pytest.raises(TypeError, match=r"not known of Unknown\('s'\)"):
         value_for_null(p.Not(Unknown("s")))
-
-
-@pytest.mark.parametrize(
-    ("where", "ids"),
-    [
-        (p.Not(p.StartsWith("s", "a")), [1]),
-        (p.Not(Like("s", "%a_")), [1]),
-        (p.Not(CaseIn("s", "lower", ["a"])), [1]),
-        (p.NotEq("s", "a"), [1]),
-        (p.Not(p.EqNullSafe("s", "a")), [1, 2]),
-        (p.IsNull("s"), [2]),
-    ],
-)
-def test_a_file_without_the_column(where: p.Predicate, ids: list[int], tmp_path: Path) -> None:
-    write(tmp_path / "with.parquet", {"id": [1], "s": ["x"]})
-    write(tmp_path / "without.parquet", {"id": [2]})
-    assert bp.plan(tmp_path, where).kept == len(ids)
-    assert bp.read_table(tmp_path, where, ["id"])["id"].to_pylist() == ids

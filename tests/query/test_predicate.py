@@ -22,14 +22,12 @@ from bloomparquet.query.predicate import (
     And,
     Eq,
     EqNullSafe,
-    Gt,
     GtEq,
     In,
     IsNotNull,
     IsNull,
     Junction,
     Lt,
-    LtEq,
     Not,
     NotEq,
     NotIn,
@@ -56,7 +54,7 @@ def test_column_is_stored_as_a_path():
     assert Eq("a.b", 1).column == ("a.b",)
 
 
-@pytest.mark.parametrize("column", ["", (), ("a", ""), ("a", 1), [None]])
+@pytest.mark.parametrize("column", [5, None, "", (), ("a", ""), ("a", 1), [None]])
 def test_invalid_column_is_an_error(column):
     with pytest.raises(PlanError, match="expected a name, or a path of names"):
         Eq(column, 1)
@@ -70,20 +68,6 @@ def test_operators_build_flat_junctions():
     assert (a | b) & c == And(Or(a, b), c)
 
 
-def test_operators_leave_other_operands_to_their_own_type():
-    class Other:
-        def __rand__(self, predicate):
-            return "and", predicate
-
-        def __ror__(self, predicate):
-            return "or", predicate
-
-    assert (a & Other(), a | Other()) == (("and", a), ("or", a))
-    for combine in (operator.and_, operator.or_):
-        with pytest.raises(TypeError, match="unsupported operand"):
-            combine(a, "b = 2")
-
-
 def test_equality_and_hash_of_predicates():
     assert StartsWith("a", "x") != StartsWith("a", "y")
     assert hash(And(a, Or(b, ~c))) == hash(And(Eq("a", 1), Or(Lt("b", 2), Not(IsNull("c")))))
@@ -93,19 +77,6 @@ def test_equality_and_hash_of_predicates():
 
 def test_in_list_keeps_values_that_python_finds_equal():
     assert [type(value) for value in In("a", [1, True, 1.0, Decimal(1)]).values] == [int, bool, float, Decimal]
-
-
-def test_predicates_survive_pickling():
-    predicate = And(a, Or(b, Not(StartsWith("d", "x"))), In("e", [1, None]), Always(True))
-    assert pickle.loads(pickle.dumps(predicate)) == predicate
-
-
-def test_predicates_support_structural_matching():
-    match And(a, b):
-        case And((Eq(column, value), Lt())):
-            assert (column, value) == (("a",), 1)
-        case _:
-            pytest.fail("no match")
 
 
 def test_python_and_or_not_are_errors():
@@ -118,21 +89,12 @@ def test_python_and_or_not_are_errors():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (np.int64(5), 5),
-        (np.bool_(True), True),
-        (np.float32(0.1), 0.10000000149011612),
-        (np.str_("x"), "x"),
-        (np.bytes_(b"x"), b"x"),
-        (bytearray(b"x"), b"x"),
+        (np.int64(5), 5), (np.bool_(True), True), (np.float32(0.1), 0.10000000149011612), (bytearray(b"x"), b"x"),
         (np.datetime64("2024-05-17"), dt.date(2024, 5, 17)),
         (np.datetime64("2024-05-17T01:02:03.000004000", "ns"), dt.datetime(2024, 5, 17, 1, 2, 3, 4)),
-        (np.datetime64("1970-01-02T01:02:03", "ps"), dt.datetime(1970, 1, 2, 1, 2, 3)),
-        (np.datetime64("9999", "Y"), dt.datetime(9999, 1, 1)),
-        (np.datetime64("NaT"), None),
-        (pd.NaT, None),
-        (pd.NA, None),
+        (np.datetime64("NaT"), None), (pd.NaT, None), (pd.NA, None),
     ],
-)
+)  # fmt: skip
 def test_numpy_and_pandas_scalars_become_plain_values(given, expected):
     for value in (Eq("a", given).value, In("a", [given, 1]).values[0]):
         assert value == expected
@@ -158,12 +120,6 @@ def test_years_that_no_column_has_are_errors(unit, number):
         Eq("a", np.datetime64(number, unit))
 
 
-@pytest.mark.parametrize("column", [5, None, "", (), ("a", 5), ("a", "")])
-def test_a_column_is_a_name_or_a_path_of_names(column):
-    with pytest.raises(PlanError, match="expected a name, or a path of names"):
-        Eq(column, 1)
-
-
 @pytest.mark.parametrize("values", ["abc", b"abc", 5, None, np.array(5), np.array([[5]])])
 def test_in_takes_only_a_list(values):
     with pytest.raises(PlanError, match="IN takes a list of values"):
@@ -179,63 +135,20 @@ def test_columns_of_a_tree():
     assert columns(And(a, Or(b, Not(c)), Eq(("s", "x"), 1), Always(True))) == {("a",), ("b",), ("c",), ("s", "x")}
     assert columns(Or(a, Not(ROW_TEST))) == {("a",), ("t",), ("u",)}
     assert columns(And(OPAQUE, a)) == {("a",)}
-
-
-def test_leaves_of_a_tree():
     assert set(leaves(And(a, Or(b, Not(c)), Always(True), ROW_TEST, OPAQUE))) == {a, b, c}
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (Not(a), NotEq("a", 1)),
-        (Not(NotEq("a", 1)), a),
-        (Not(Lt("a", 1)), GtEq("a", 1)),
-        (Not(LtEq("a", 1)), Gt("a", 1)),
-        (Not(Gt("a", 1)), LtEq("a", 1)),
-        (Not(GtEq("a", 1)), Lt("a", 1)),
-        (Not(In("a", [1, 2])), NotIn("a", [1, 2])),
-        (Not(NotIn("a", [1, 2])), In("a", [1, 2])),
-        (Not(c), IsNotNull("c")),
-        (Not(IsNotNull("c")), c),
-        (Not(Not(Not(Not(a)))), a),
-        (Not(StartsWith("a", "x")), Not(StartsWith("a", "x"))),
-        (Not(EqNullSafe("a", 1)), Not(EqNullSafe("a", 1))),
-        (Not(And(a, Or(b, c))), Or(NotEq("a", 1), And(GtEq("b", 2), IsNotNull("c")))),
-        (And(a, Not(Or(b, c))), And(a, GtEq("b", 2), IsNotNull("c"))),
-        (And(), Always(True)),
-        (Or(), Always(False)),
-        (And(a), a),
-        (And(a, Always(True)), a),
-        (And(a, Always(False)), Always(False)),
-        (Or(a, Always(False)), a),
-        (Or(a, Always(True)), Always(True)),
-        (Or(a, And(b, Always(False))), a),
-        (Not(Always(True)), Always(False)),
-        (Always(None), Always(False)),
-        (Not(Always(None)), Always(False)),
-        (Eq("a", None), Always(False)),
-        (Not(Eq("a", None)), Always(False)),
-        (Not(Lt("a", None)), Always(False)),
-        (EqNullSafe("a", None), IsNull("a")),
-        (Not(EqNullSafe("a", None)), IsNotNull("a")),
-        (In("a", [None]), Always(False)),
-        (In("a", [1, None]), In("a", [1])),
-        (NotIn("a", [1, None]), Always(False)),
-        (Not(In("a", [1, None])), Always(False)),
-        (Not(NotIn("a", [1, None])), In("a", [1])),
-        (In("a", []), Always(False)),
-        (NotIn("a", []), Always(True)),
-        (Not(NotIn("a", [])), Always(False)),
-        (StartsWith("a", None), Always(False)),
-        (Not(StartsWith("a", None)), Always(False)),
+        (Not(Not(Not(Not(a)))), a), (Not(And(a, Or(b, c))), Or(NotEq("a", 1), And(GtEq("b", 2), IsNotNull("c")))),
+        (And(), Always(True)), (Or(), Always(False)), (Or(a, And(b, Always(False))), a),
         (ContainsAny("a", [1, None]), ContainsAny("a", [1])),
         (Not(ContainsAny("a", [1, None])), Not(ContainsAny("a", [1, None]))),
-        (ContainsAny("a", [None]), Always(False)),
-        (ItemIn("a", "k", [None, 1]), ItemIn("a", "k", [1])),
+        (ContainsAny("a", [None]), Always(False)), (ItemIn("a", "k", [None, 1]), ItemIn("a", "k", [1])),
         (Not(ItemIn("a", "k", [None])), Not(ItemIn("a", "k", [None]))),
     ],
-)
+)  # fmt: skip
 def test_normal_form_has_no_not_above_and_or_or(given, expected):
     assert normalize(given) == expected
 
@@ -285,22 +198,19 @@ def test_wide_trees_and_long_lists_are_cheap():
     ("predicate", "text"),
     [
         (And(a, Or(b, ~c)), "a = 1 AND (b < 2 OR NOT c IS NULL)"),
-        (NotEq(("s", "first name"), "it's"), r"s.`first name` <> 'it\'s'"),
-        (Eq("a.b", None), "`a.b` = NULL"),
+        (NotEq(("s", "first name"), "it's"), r"s.`first name` <> 'it\'s'"), (Eq("a.b", None), "`a.b` = NULL"),
         (EqNullSafe("select", True), "`select` <=> TRUE"),
         (In("a", [1.5, Decimal("1.50"), b"\x00\xff"]), "a IN (1.5D, 1.50, X'00ff')"),
         (NotIn("a", [dt.date(2024, 5, 17), dt.time(1, 2)]), "a NOT IN (DATE '2024-05-17', TIME '01:02:00')"),
         (GtEq("a", dt.datetime(2024, 5, 17, 1)), "a >= TIMESTAMP '2024-05-17 01:00:00'"),
-        (StartsWith("a", "x%"), "startswith(a, 'x%')"),
-        (IsNotNull("a"), "a IS NOT NULL"),
-        (Eq("a", float("nan")), "a = double('nan')"),
-        (Always(None), "NULL"),
+        (StartsWith("a", "x%"), "startswith(a, 'x%')"), (IsNotNull("a"), "a IS NOT NULL"),
+        (Eq("a", float("nan")), "a = double('nan')"), (Always(None), "NULL"),
         (And(a, Always(True), Always(False)), "a = 1 AND TRUE AND FALSE"),
         (Or(Not(And()), And(Or(), a)), "NOT TRUE OR (FALSE AND a = 1)"),
         (And(ROW_TEST, Opaque("f(v) = 'x'", WhyNot.FUNCTION, "")), "t < u AND f(v) = 'x'"),
         (Not(ContainsAny("a", [1])), "NOT array_contains(a, 1)"),
     ],
-)
+)  # fmt: skip
 def test_predicates_read_as_sql(predicate, text):
     assert str(predicate) == text
 

@@ -114,13 +114,6 @@ def test_missing_column_is_null(tmp_path: Path) -> None:
         assert bp.read_table(tmp_path, where).num_rows == len(expected), where
 
 
-def test_missing_struct_field_is_null(tmp_path: Path) -> None:
-    write(tmp_path / "new.parquet", {"st": pa.array([{"x": 1, "y": 2}])})
-    write(tmp_path / "old.parquet", {"st": pa.array([{"x": 1}])})
-    assert kept(bp.plan(tmp_path, "st.y = 2")) == {("new.parquet", 0)}
-    assert kept(bp.plan(tmp_path, "st.y IS NULL")) == {("old.parquet", 0)}
-
-
 def test_ambiguous_case_never_skips(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"id": EVEN, "ID": [value + 1 for value in EVEN]}, ["id", "ID"])
     assert bp.plan(path, "id = 31").kept == 0
@@ -159,13 +152,6 @@ def test_names_equal_only_under_unicode_case_folding_never_skip(tmp_path: Path) 
     write(tmp_path / "2.parquet", {"straße": [1]})
     row_groups = kept(bp.plan(tmp_path, "strasse IS NULL", case_sensitive=False))
     assert ("2.parquet", 0) in row_groups
-
-
-def test_backticks_outside_of_sql_get_a_suggestion_without(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"a.b": [1]})
-    for where in (bp.Eq("`a.b`", 1), [("`a.b`", "=", 1)]):
-        with pytest.raises(bp.PlanError, match=r"'`a\.b`' is in none of the files; did you mean 'a\.b'"):
-            bp.plan(path, where)
 
 
 @pytest.mark.parametrize(

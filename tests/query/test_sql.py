@@ -41,21 +41,13 @@ from bloomparquet.query.variants import VariantField
     ("text", "expected"),
     [
         ("a = 1", Eq("a", 1)),
-        ("a == 1", Eq("a", 1)),
         ("a <=> 1", EqNullSafe("a", 1)),
         ("a <=> NULL", EqNullSafe("a", None)),
-        ("a != 1", NotEq("a", 1)),
         ("a <> 1", NotEq("a", 1)),
         ("a < 1", Lt("a", 1)),
-        ("a <= 1", LtEq("a", 1)),
         ("a > 1", Gt("a", 1)),
-        ("a >= 1", GtEq("a", 1)),
         ("5 < a", Gt("a", 5)),
-        ("5 <= a", GtEq("a", 5)),
         ("5 > a", Lt("a", 5)),
-        ("5 >= a", LtEq("a", 5)),
-        ("5 = a", Eq("a", 5)),
-        ("5 <> a", NotEq("a", 5)),
         ("a IN (1, 2, NULL)", In("a", [1, 2, None])),
         ("a NOT IN (1)", NotIn("a", [1])),
         ("a BETWEEN -1 AND 2", And(GtEq("a", -1), LtEq("a", 2))),
@@ -84,13 +76,11 @@ from bloomparquet.query.variants import VariantField
         ),
         ("array_contains(a, 1)", ContainsAny("a", [1])),
         ("array_contains(a, NULL)", Always(None)),
-        ("array_contains(a.b, 'x')", ContainsAny(("a", "b"), ["x"])),
         ("arrays_overlap(a, array(1, NULL))", ContainsAny("a", [1, None])),
         ("arrays_overlap(array('x'), map_values(a))", ContainsAny("a", ["x"], of="value")),
         ("map_contains_key(a, 'k')", ContainsAny("a", ["k"], of="key")),
         ("array_contains(map_keys(a), 'k')", ContainsAny("a", ["k"], of="key")),
         ("exists(a, x -> x = 1)", ContainsAny("a", [1])),
-        ("exists(a, x -> 1 = x)", ContainsAny("a", [1])),
         ("exists(a, x -> x IN (1, 2))", ContainsAny("a", [1, 2])),
         ("a['k'] = 'v'", ItemIn("a", "k", ["v"])),
         ("'v' = (a.b['k'])", ItemIn(("a", "b"), "k", ["v"])),
@@ -103,12 +93,9 @@ from bloomparquet.query.variants import VariantField
         ("1 = 1 AND a = 2", And(Always(True), Eq("a", 2))),
         ("flag AND NOT other", And(Eq("flag", True), Not(Eq("other", True)))),
         ("a.b = 1", Eq(("a", "b"), 1)),
-        ("a.b.c.d.e = 1", Eq(("a", "b", "c", "d", "e"), 1)),
         ("`a.b` = 1", Eq("a.b", 1)),
-        ("`a.b`.`c d` = 1", Eq(("a.b", "c d"), 1)),
         ("`a``b` = 1", Eq("a`b", 1)),
         ("date = 1 AND timestamp = 2 AND user = 3", And(Eq("date", 1), Eq("timestamp", 2), Eq("user", 3))),
-        ("UserId = 1", Eq("UserId", 1)),
         ("a = 1 -- the first\n and b = 2", And(Eq("a", 1), Eq("b", 2))),
     ],
 )
@@ -119,42 +106,23 @@ def test_sql_text_becomes_a_predicate(text, expected):
 @pytest.mark.parametrize(
     ("text", "piece"),
     [
-        ("x = 1 AND reverse(a) = 'b'", "REVERSE(a) = 'b'"),
-        ("a = b + 1", "a = b + 1"),
-        ("a + 1 = 2", "a + 1 = 2"),
-        ("a = 1 + 1", "a = 1 + 1"),
-        ("a IN (SELECT 1)", "a IN (SELECT 1)"),
-        ("a IN (1, b)", "a IN (1, b)"),
-        ("EXISTS(SELECT 1)", "EXISTS(SELECT 1)"),
-        ("a LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
-        ("a LIKE b", "a LIKE b"),
-        ("a ILIKE 'x%'", "a ILIKE 'x%'"),
-        ("a RLIKE 'x'", "a RLIKE 'x'"),
-        ("startswith(a, b)", "STARTSWITH(a, b)"),
-        ("a['x'] < 1", "a['x'] < 1"),
-        ("a['x'].b = 1", "a['x'].b = 1"),
-        ("a[0][1] = 1", "a[0][1] = 1"),
+        ("x = 1 AND reverse(a) = 'b'", "REVERSE(a) = 'b'"), ("a = b + 1", "a = b + 1"),
+        ("a IN (SELECT 1)", "a IN (SELECT 1)"), ("a IN (1, b)", "a IN (1, b)"), ("a LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
+        ("a LIKE b", "a LIKE b"), ("a ILIKE 'x%'", "a ILIKE 'x%'"), ("startswith(a, b)", "STARTSWITH(a, b)"),
+        ("a['x'] < 1", "a['x'] < 1"), ("a['x'].b = 1", "a['x'].b = 1"),
         ("variant_get(a, '$.k') = 1", "VARIANT_GET(a, '$.k') = 1"),
         ("variant_get(a, b, 'int') = 1", "VARIANT_GET(a, b, 'int') = 1"),
         ("variant_get(a, '$.k', 'int') = b", "VARIANT_GET(a, '$.k', 'int') = b"),
         ("variant_get(a, '$.k', 'decimal(39,0)') = 1", "precision of the DECIMAL is 39"),
         ("variant_get(a, '$.k', 'decimal(5,6)') = 1", "scale of the DECIMAL is 6"),
-        ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"),
-        ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
-        ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"),
-        ("exists(a, x -> y = 1)", "EXISTS(a, x -> y = 1)"),
+        ("array_contains(a, b)", "ARRAY_CONTAINS(a, b)"), ("arrays_overlap(a, b)", "ARRAYS_OVERLAP(a, b)"),
+        ("exists(a, x -> x > 1)", "EXISTS(a, x -> x > 1)"), ("exists(a, x -> y = 1)", "EXISTS(a, x -> y = 1)"),
         ("array_contains(array(1, 2), a)", "ARRAY_CONTAINS(ARRAY(1, 2), a)"),
-        ("a = current_date()", "a = CURRENT_DATE"),
-        ("a = INTERVAL 1 DAY", "INTERVAL '1' DAY"),
-        ("a = 1 = TRUE", "a = 1 = TRUE"),
-        ("CAST(a AS STRING) = '1'", "CAST(a AS STRING) = '1'"),
-        ("a = :name", "a = :name"),
-        ("a = 1; b = 2", "a = 1; b = 2"),
+        ("a = current_date()", "a = CURRENT_DATE"), ("a = 1 = TRUE", "a = 1 = TRUE"),
+        ("CAST(a AS STRING) = '1'", "CAST(a AS STRING) = '1'"), ("a = :name", "a = :name"),
         ("NULL IS NULL", "NULL IS NULL"),
-        ("5 IN (a)", "5 IN (a)"),
-        ("1 < 2", "1 < 2"),
     ],
-)
+)  # fmt: skip
 def test_error_quotes_unsupported_sql(text, piece):
     with pytest.raises(PlanError) as caught:
         parse_where(text)
@@ -165,16 +133,12 @@ def test_error_quotes_unsupported_sql(text, piece):
 @pytest.mark.parametrize(
     ("text", "position"),
     [
-        ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"),
-        ("a = 1\nAND (b = 2", "line 2"),
-        ("a = 1)", "line 1, column 6, near ')'"),
-        ("a = = 1", "line 1"),
-        ("WHERE a = 1", "without SELECT or WHERE"),
-        ("SELECT * FROM t", "without SELECT or WHERE"),
-        ("a = 'x", "cannot parse where"),
+        ("a = 1 AND", "line 1, column 7, near 'AND' (something is missing after it)"), ("a = 1\nAND (b = 2", "line 2"),
+        ("a = 1)", "line 1, column 6, near ')'"), ("a = = 1", "line 1"), ("WHERE a = 1", "without SELECT or WHERE"),
+        ("SELECT * FROM t", "without SELECT or WHERE"), ("a = 'x", "cannot parse where"),
         ("a = X'zz'", "cannot parse where"),
     ],
-)
+)  # fmt: skip
 def test_syntax_error_names_position_and_text(text, position):
     with pytest.raises(PlanError) as caught:
         parse_where(text)
@@ -247,19 +211,14 @@ def test_lists_as_in_pyarrow_are_parsed(where, expected):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ([], "empty list"),
-        ([[]], "empty list"),
-        ([[("a", "=", 1)], []], "empty list"),
-        ([("a", "=")], "the value after the operator '=' is missing"),
-        ([("a", "eq", 1)], "unknown operator 'eq'"),
-        ([("a", "start with", 1)], "did you mean 'startswith'"),
-        ([("a",)], r"expected \(column, operator, value\)"),
+        ([], "empty list"), ([[]], "empty list"), ([[("a", "=", 1)], []], "empty list"),
+        ([("a", "=")], "the value after the operator '=' is missing"), ([("a", "eq", 1)], "unknown operator 'eq'"),
+        ([("a", "start with", 1)], "did you mean 'startswith'"), ([("a",)], r"expected \(column, operator, value\)"),
         ([5], r"where contains the int 5; expected \(column, operator, value\)"),
-        ([("a", "in", "xyz")], "IN takes a list"),
-        ({"a": 1}, "expected SQL text, a list"),
+        ([("a", "in", "xyz")], "IN takes a list"), ({"a": 1}, "expected SQL text, a list"),
         (5, "expected SQL text, a list"),
     ],
-)
+)  # fmt: skip
 def test_malformed_lists_are_errors(where, message):
     with pytest.raises(PlanError, match=message):
         parse_where(where)
@@ -341,12 +300,11 @@ def test_sqlglot_is_imported_only_for_text():
         ("to_date(ts) IN ('2024-05-17')", "Write a range of ts: "),
         ("date_trunc('day', ts) > '2024-05-17'", "Write a range of ts: "),
         ("ts > now() - INTERVAL 1 DAY", "Write the time itself: TIMESTAMP '2026-01-31 12:00:00'"),
-        ("ts > current_timestamp()", "Write the time itself: "),
-        ("day = current_date", "Write the time itself: "),
+        ("ts > current_timestamp()", "Write the time itself: "), ("day = current_date", "Write the time itself: "),
         ("customer IN (C0004711)", "Write text in quotes: 'C0004711'"),
         ("customer = C0004711", "If C0004711 is text, write it in quotes: 'C0004711'"),
     ],
-)
+)  # fmt: skip
 def test_an_error_offers_what_can_be_written_instead(text: str, offer: str) -> None:
     with pytest.raises(PlanError, match="it is not supported; ") as raised:
         parse_where(text)

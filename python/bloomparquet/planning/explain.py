@@ -22,7 +22,7 @@ from bloomparquet.planning.leaf_reasons import Why, explain_kept
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.remedies import Remedies, not_used, path_argument, remedies_of, remedies_of_table
 from bloomparquet.planning.table_columns import units_of
-from bloomparquet.query.elements import to_element_conditions
+from bloomparquet.query.normal_form import merge_values, to_provable
 from bloomparquet.query.predicate import (
     Always,
     And,
@@ -39,7 +39,7 @@ from bloomparquet.query.predicate import (
     columns,
     to_sql,
 )
-from bloomparquet.query.resolve import merge_values, rename
+from bloomparquet.query.resolve import rename
 from bloomparquet.query.verdict import Codes, Decision, cheapest, greatest
 from bloomparquet.query.why_not import WhyNot
 
@@ -163,7 +163,7 @@ class _Explainer:
         """The evidence that would decide if `leaf` were the whole predicate; the unopened files that partition values
         exclude; and why the other row groups are kept, with their number."""
         request, excluded = self._request, np.zeros_like(self._unopened)
-        asked = to_element_conditions(leaf)
+        asked = to_provable(leaf)
         if isinstance(asked, Always):
             return np.full(self._total, KEPT, np.uint8), excluded, [(Why(WhyNot.NEGATION), self._total)]
         by_file = None if not isinstance(asked, Leaf | Not) else request.partitions.verdicts(asked, False)

@@ -28,13 +28,11 @@ from bloomparquet.planning.options import DEFAULT_OPTIONS, OnFilterError, PlanOp
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.table_columns import units_of
-from bloomparquet.query.elements import ContainsAny, ItemIn, to_element_conditions
 from bloomparquet.query.expressions import bind_expression, is_expression
-from bloomparquet.query.normal_form import normalize, weaken
+from bloomparquet.query.normal_form import normalize, to_provable
 from bloomparquet.query.predicate import Column, Predicate, RowTest, columns, leaves
 from bloomparquet.query.resolve import (
     Resolved,
-    merge_values,
     rename,
     require_comparable,
     resolve_names,
@@ -42,7 +40,7 @@ from bloomparquet.query.resolve import (
 )
 from bloomparquet.query.shredded import require_variants
 from bloomparquet.query.sql.parse import parse_where
-from bloomparquet.query.variants import VariantField, to_provable_conditions
+from bloomparquet.query.variants import VariantField
 from bloomparquet.query.verdict import Decision, decide
 from bloomparquet.storage.files import FileEnds, FileInfo, LocalStorage, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
@@ -133,8 +131,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         predicate = bind_expression(predicate, schemas)
     strict = options.strict and not isinstance(predicate, RowTest)  # its library has checked the types
     given = [(predicate, strict), (options.pushed, False)]
-    normalized = [RowCondition(normalize(each), is_strict) for each, is_strict in given if each is not None]
-    conditions = [RowCondition(weaken(each.predicate), each.strict) for each in normalized]
+    conditions = [RowCondition(normalize(each), is_strict) for each, is_strict in given if each is not None]
     partitions = PartitionEvidence(dataset, options)
     wanted = np.ones(len(dataset.files), np.bool_)
     for condition in conditions if dataset.partition_names else ():
@@ -151,7 +148,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         units = table if dataset.columns is None else units_of(table, dataset.columns)
         unknown_allowed = not options.strict or bool(unreadable)  # an unreadable file may have the column
         resolved = _resolve(dataset, predicate, units, excluded, options, footer_reads, unknown_allowed)
-    provable = [RowCondition(_to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions]
+    provable = [RowCondition(to_provable(rename(each.predicate, resolved.paths)), each.strict) for each in conditions]
     request = Request(
         dataset=dataset,
         options=options,
@@ -161,7 +158,7 @@ def plan_dataset(dataset: Dataset, where: Where = None, options: PlanOptions = D
         footer_reads=footer_reads,
         filter_reads=filter_reads,
         errors=errors,
-        predicates=tuple(each.predicate for each in normalized),
+        predicates=tuple(each.predicate for each in conditions),
         paths=resolved.paths,
         watch=watch,
     )
@@ -273,14 +270,3 @@ def _resolve(
         if VariantField in map(type, leaves(renamed)):
             require_variants(renamed, schemas, partitions, case_sensitive=case_sensitive)
     return resolved
-
-
-def _to_provable(predicate: Predicate) -> Predicate:
-    """`predicate`, in negation normal form, as conditions that evidence can exclude: on stored columns, on the elements
-    of lists and maps, and on shredded fields of VARIANT columns."""
-    kinds = set(map(type, leaves(predicate)))
-    if not kinds.isdisjoint((ContainsAny, ItemIn)):
-        predicate = to_element_conditions(predicate)
-    if VariantField in kinds:
-        predicate = to_provable_conditions(predicate)
-    return merge_values(predicate)

@@ -7,29 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from bloomparquet.errors import PlanError, quoted
+from bloomparquet.query import predicate as p
 from bloomparquet.query.literals import Family
-from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import (
-    Always,
-    And,
-    FunctionPredicate,
-    IsNotNull,
-    IsNull,
-    Leaf,
-    Not,
-    Or,
-    Predicate,
-    leaves,
-)
-from bloomparquet.query.values import Value, describe, normalize_values, values_to_sql
+from bloomparquet.query.values import Value, describe, normalize_values, values_to_sql, without_none
 
 Case = Literal["lower", "upper"]
 """A function that maps the case of text, by its name in SQL."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class CaseIn(FunctionPredicate):
+class CaseIn(p.FunctionPredicate):
     """The text of a column in lower or upper case is one of `values`: ``lower(column) IN (values)``.
 
     NULL, not FALSE, if the column is null, or if no value is equal and one of them is None. `values` are compared as
@@ -45,22 +34,19 @@ class CaseIn(FunctionPredicate):
     values: tuple[Value, ...]
 
     def __init__(self, column: str | Iterable[str], case: Case, values: Iterable[Any]) -> None:
-        Leaf.__init__(self, column)
+        p.Leaf.__init__(self, column)
         object.__setattr__(self, "case", case)
         object.__setattr__(self, "values", normalize_values(values))
         if case not in get_args(Case):
             raise PlanError(f"the case of CaseIn is {describe(case)}; expected 'lower' or 'upper'")
 
-    def __repr__(self) -> str:
-        return f"CaseIn({repr_column(self.column)}, {self.case!r}, {self.values!r})"
-
-    def normalized(self, *, negated: bool) -> Predicate:
+    def normalized(self, *, negated: bool) -> p.Predicate:
         if negated:
             if None in self.values:
-                return Always(False)
-            return Not(self) if self.values else Always(True)
-        values = tuple(value for value in self.values if value is not None)
-        return CaseIn(self.column, self.case, values) if values else Always(False)
+                return p.Always(False)
+            return p.Not(self) if self.values else p.Always(True)
+        values = without_none(self.values)
+        return CaseIn(self.column, self.case, values) if values else p.Always(False)
 
     def to_sql(self, max_values: int | None) -> str:
         mapped = f"{self.case}({column_to_sql(self.column)})"
@@ -68,26 +54,28 @@ class CaseIn(FunctionPredicate):
         return f"{mapped} = {values}" if len(self.values) == 1 else f"{mapped} IN ({values})"
 
 
-def case_equal_null_safe(column: str | Iterable[str], case: Case, value: Any) -> Predicate:
+def case_equal_null_safe(column: str | Iterable[str], case: Case, value: Any) -> p.Predicate:
     """``lower(column) <=> value``: never NULL. NULL equals NULL."""
-    return IsNull(column) if value is None else And(IsNotNull(column), CaseIn(column, case, [value]))
+    return p.IsNull(column) if value is None else p.And(p.IsNotNull(column), CaseIn(column, case, [value]))
 
 
-def needs_expression_filters(predicate: Predicate) -> bool:
+def needs_expression_filters(predicate: p.Predicate) -> bool:
     """Whether only filters of ``lower(column)`` or ``upper(column)`` can exclude row groups for `predicate`.
 
     IS NOT NULL counts as excluding nothing: Spark adds it to every comparison.
     """
-    return any(isinstance(leaf, CaseIn) for leaf in leaves(predicate)) and not _has_other_evidence(normalize(predicate))
+    return any(isinstance(leaf, CaseIn) for leaf in p.leaves(predicate)) and not _has_other_evidence(
+        normalize(predicate)
+    )
 
 
-def _has_other_evidence(predicate: Predicate) -> bool:
+def _has_other_evidence(predicate: p.Predicate) -> bool:
     """Whether evidence other than filters of expressions may exclude `predicate`, in negation normal form."""
-    if isinstance(predicate, And):
+    if isinstance(predicate, p.And):
         return any(map(_has_other_evidence, predicate.children))
-    if isinstance(predicate, Or):
+    if isinstance(predicate, p.Or):
         return all(map(_has_other_evidence, predicate.children))
-    return not isinstance(predicate.child if isinstance(predicate, Not) else predicate, CaseIn | IsNotNull)
+    return not isinstance(predicate.child if isinstance(predicate, p.Not) else predicate, CaseIn | p.IsNotNull)
 
 
 def require_text(leaf: CaseIn, family: Family, kind: str) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from functools import lru_cache, reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,17 +32,15 @@ _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 def arrow_family(kind: pa.DataType) -> Family:
     """The family of literals that a column of this Arrow type compares with."""
-    if isinstance(kind, pa.UuidType):
-        return "uuid"
-    below = _type_below(kind)
-    if below is not None:
-        return arrow_family(below)
+    while not isinstance(kind, pa.UuidType) and (below := _type_below(kind)) is not None:
+        kind = below
     if pa.types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
     return next((family for family, check in _FAMILIES if check(kind)), "other")
 
 
 _FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
+    ("uuid", lambda kind: isinstance(kind, pa.UuidType)),
     ("boolean", pa.types.is_boolean),
     ("integer", pa.types.is_integer),
     ("float", pa.types.is_floating),
@@ -54,32 +52,43 @@ _FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
 )
 
 
-class Domain(Protocol):
-    """The ordered values that a column's type can hold. Literals are as ``coerce`` makes them."""
+class Domain:
+    """The values of a column's type: of `family`, in the comparable type `kind`, and ordered as Arrow orders that.
+    Literals are as ``coerce`` makes them."""
 
-    def equal(self, literal: Any) -> Test: ...
+    def __init__(self, family: Family, kind: pa.DataType) -> None:
+        self.family, self.kind = family, kind
+
+    def equal(self, literal: Any) -> Test:
+        scalar = make_scalar(literal, self.kind)
+        return lambda column: pc.equal(column, scalar)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
         """``<= literal`` if `inclusive`, else ``< literal``."""
+        scalar, compare = make_scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
+        return lambda column: compare(column, scalar)
 
-    def contains(self, literals: Iterable[Any]) -> Test: ...
+    def contains(self, literals: Iterable[Any]) -> Test:
+        return is_in(self.stored(literals).drop_null())
 
-    def stored(self, literals: Iterable[Any]) -> pa.Array | None:
+    def stored(self, literals: Iterable[Any]) -> Any:
         """The literals in the column's comparable type, null for one that no value equals. None if values that are
         equal may be stored in several ways."""
+        return make_array(list(literals), self.kind)
 
 
-class _Discrete:
+class _Discrete(Domain):
     """Values stored as the integers from `low` to `high`: the values * `times` / `per`."""
 
-    def __init__(self, kind: pa.DataType, low: int, high: int, times: int = 1, per: int = 1) -> None:
-        self.kind, self.low, self.high, self.times, self.per = kind, low, high, times, per
+    def __init__(self, family: Family, kind: pa.DataType, low: int, high: int, times: int = 1, per: int = 1) -> None:
+        super().__init__(family, kind)
+        self.low, self.high, self.times, self.per = low, high, times, per
 
     def equal(self, literal: Any) -> Test:
         stored, exact = self.floor(literal)
         if not exact:
             return constant(False)
-        scalar = self.scalars([stored])[0]
+        scalar = stored_array([stored], self.kind)[0]
         return lambda column: pc.equal(column, scalar)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
@@ -88,14 +97,11 @@ class _Discrete:
             stored -= 1
         if not self.low <= stored < self.high:
             return constant(stored >= self.high)
-        scalar = self.scalars([stored])[0]
+        scalar = stored_array([stored], self.kind)[0]
         return lambda column: pc.less_equal(column, scalar)
 
-    def contains(self, literals: Iterable[Any]) -> Test:
-        return is_in(self.stored(literals).drop_null())
-
     def stored(self, literals: Iterable[Any]) -> pa.Array:
-        return self.scalars([stored if exact else None for stored, exact in map(self.floor, literals)])
+        return stored_array([stored if exact else None for stored, exact in map(self.floor, literals)], self.kind)
 
     def floor(self, literal: Any) -> tuple[int, bool]:
         """The greatest stored integer that is not above `literal`, and whether it equals `literal` and is in range."""
@@ -105,62 +111,33 @@ class _Discrete:
         stored = math.floor(exact)
         return stored, stored == exact and self.low <= stored <= self.high
 
-    def scalars(self, stored: Sequence[int | None]) -> pa.Array:
-        return stored_array(stored, self.kind)
 
-
-class _Floats:
+class _Floats(Domain):
     """float64. NaN is the greatest value."""
 
     def equal(self, literal: Any) -> Test:
         if not isinstance(literal, float):
             return constant(False)
-        if math.isnan(literal):
-            return pc.is_nan  # type: ignore[no-any-return]
-        scalar = make_scalar(literal, pa.float64())
-        return lambda column: pc.equal(column, scalar)
+        return pc.is_nan if math.isnan(literal) else super().equal(literal)
 
     def at_most(self, literal: Any, *, inclusive: bool) -> Test:
         if not isinstance(literal, float):  # an int beyond the largest float64
-            literal, inclusive = sys.float_info.max if literal > 0 else -math.inf, True
-        elif math.isnan(literal):
+            return super().at_most(sys.float_info.max if literal > 0 else -math.inf, inclusive=True)
+        if math.isnan(literal):
             return constant(True) if inclusive else invert(pc.is_nan)
-        scalar, compare = make_scalar(literal, pa.float64()), pc.less_equal if inclusive else pc.less
-        return lambda column: compare(column, scalar)
+        return super().at_most(literal, inclusive=inclusive)
 
     def contains(self, literals: Iterable[Any]) -> Test:
         floats = [value for value in literals if isinstance(value, float)]
         # Arrow looks values up by their bits, which differ between the zeros and between NaNs.
         numbers = [value for value in floats if value == value]
-        value_set = make_array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64())
-        is_number = is_in(value_set)
+        is_number = is_in(make_array([*numbers, -0.0, 0.0] if 0.0 in numbers else numbers, pa.float64()))
         if len(numbers) == len(floats):
             return is_number
         return lambda column: pc.or_(is_number(column), pc.fill_null(pc.is_nan(column), FALSE))
 
     def stored(self, literals: Iterable[Any]) -> None:
         return None
-
-
-class _Bytes:
-    """Text and bytes, ordered by unsigned bytes."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self.kind = kind
-
-    def equal(self, literal: Any) -> Test:
-        scalar = make_scalar(literal, self.kind)
-        return lambda column: pc.equal(column, scalar)
-
-    def at_most(self, literal: Any, *, inclusive: bool) -> Test:
-        scalar, compare = make_scalar(literal, self.kind), pc.less_equal if inclusive else pc.less
-        return lambda column: compare(column, scalar)
-
-    def contains(self, literals: Iterable[Any]) -> Test:
-        return is_in(self.stored(literals))
-
-    def stored(self, literals: Iterable[Any]) -> pa.Array:
-        return make_array(list(literals), self.kind)
 
 
 def is_in(value_set: pa.Array) -> Test:
@@ -187,26 +164,26 @@ def is_in(value_set: pa.Array) -> Test:
     return contains
 
 
+@lru_cache(maxsize=256)
 def domain_of(kind: pa.DataType) -> Domain:
-    """The values that columns of this Arrow type hold, in their comparable type."""
+    """The values that columns of this Arrow type hold, in their comparable type. A type of the family "other" has
+    none."""
     types, family = pa.types, arrow_family(kind)
     kind = decoded_type(kind)
     plain = _comparable_type(kind)
+    if family in ("string", "binary", "uuid", "other"):
+        return Domain(family, plain)
     if family == "float":
-        return _Floats()
+        return _Floats(family, plain)
     if family == "decimal":
-        return _Discrete(plain, 1 - 10**plain.precision, 10**plain.precision - 1, 10**kind.scale)
-    if family in ("string", "binary", "uuid"):
-        return _Bytes(plain)
+        return _Discrete(family, plain, 1 - 10**plain.precision, 10**plain.precision - 1, 10**kind.scale)
     if family == "boolean":
-        return _Discrete(plain, 0, 1)
-    signed = types.is_signed_integer(plain)
-    low, high = (
-        (-(1 << plain.bit_width - 1), (1 << plain.bit_width - 1) - 1) if signed else (0, (1 << plain.bit_width) - 1)
-    )
+        return _Discrete(family, plain, 0, 1)
+    sign_bits = int(types.is_signed_integer(plain))
+    low, high = -sign_bits << plain.bit_width - 1, (1 << plain.bit_width - sign_bits) - 1
     if family == "date":
-        return _Discrete(plain, low, high, 1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"])
-    return _Discrete(plain, low, high, per=1 if family == "integer" else _UNIT_NS[kind.unit])
+        return _Discrete(family, plain, low, high, 1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"])
+    return _Discrete(family, plain, low, high, per=1 if family == "integer" else _UNIT_NS[kind.unit])
 
 
 def _type_below(kind: pa.DataType) -> pa.DataType | None:

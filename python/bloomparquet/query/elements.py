@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from bloomparquet.errors import PlanError
 from bloomparquet.query.names import column_to_sql, repr_column
-from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Not, Or, Predicate
-from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql
+from bloomparquet.query.predicate import Always, And, Column, ElementPredicate, Leaf, Predicate
+from bloomparquet.query.values import Value, describe, normalize_value, normalize_values, values_to_sql, without_none
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 Part = Literal["element", "key", "value"]
@@ -50,8 +50,11 @@ class ContainsAny(ElementPredicate):
         return f"ContainsAny({repr_column(self.column)}, {self.values!r}{of})"
 
     def without_nulls(self) -> Predicate:
-        values = tuple(value for value in self.values if value is not None)
+        values = without_none(self.values)
         return ContainsAny(self.column, values, self.of) if values else Always(False)
+
+    def provable(self, *, negated: bool) -> Predicate:
+        return Always(True) if negated else ElementIn(self.column, self.of, self.values)
 
     def to_sql(self, max_values: int | None) -> str:
         name = column_to_sql(self.column)
@@ -90,10 +93,20 @@ class ItemIn(ElementPredicate):
         return f"ItemIn({repr_column(self.column)}, {self.item!r}, {self.values!r}{first})"
 
     def without_nulls(self) -> Predicate:
-        values = tuple(value for value in self.values if value is not None)
+        values = without_none(self.values)
         if self.item is None or not values:
             return Always(False)
         return ItemIn(self.column, self.item, values, first=self.first)
+
+    def provable(self, *, negated: bool) -> Predicate:
+        if negated:
+            return Always(True)
+        # Whether the column is a list or a map differs between files, and conditions of the other kind keep all.
+        return And(
+            ElementIn(self.column, "element", self.values),
+            ElementIn(self.column, "value", self.values),
+            ElementIn(self.column, "key", (self.item,)),
+        )
 
     def to_sql(self, max_values: int | None) -> str:
         name, item = column_to_sql(self.column), literal_to_sql(self.item)
@@ -102,39 +115,13 @@ class ItemIn(ElementPredicate):
         return f"{accessed} = {values}" if len(self.values) == 1 else f"{accessed} IN ({values})"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class ElementIn(Leaf):
     """The planner's leaf predicate: a leaf column of a list or a map holds one of `values`.
 
     A row group whose file has no such part might match.
     """
 
+    column: Column
     part: Part
     values: tuple[Value, ...]
-
-    def __init__(self, column: Column, part: Part, values: tuple[Value, ...]) -> None:
-        Leaf.__init__(self, column)
-        object.__setattr__(self, "part", part)
-        object.__setattr__(self, "values", values)
-
-
-def to_element_conditions(predicate: Predicate) -> Predicate:
-    """`predicate` with :class:`ElementIn` in place of :class:`ContainsAny` and :class:`ItemIn`.
-
-    The result is TRUE wherever `predicate` is, and perhaps for more rows. `predicate` is in negation normal form.
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*map(to_element_conditions, predicate.children))
-    if isinstance(predicate, Not) and isinstance(predicate.child, ElementPredicate):
-        return Always(True)
-    if isinstance(predicate, ContainsAny):
-        return ElementIn(predicate.column, predicate.of, predicate.values)
-    if isinstance(predicate, ItemIn):
-        column, values = predicate.column, predicate.values
-        # Whether the column is a list or a map differs between files, and conditions of the other kind keep all.
-        return And(
-            ElementIn(column, "element", values),
-            ElementIn(column, "value", values),
-            ElementIn(column, "key", (predicate.item,)),
-        )
-    return predicate

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from bloomparquet.errors import PlanError, first_line, join_names, shorten
 from bloomparquet.query.expression_tree import fields, read_tree
 from bloomparquet.query.implied import PART, implied_by
-from bloomparquet.query.predicate import Opaque, Predicate, RowTest
+from bloomparquet.query.predicate import Opaque, RowTest
 from bloomparquet.query.why_not import WhyNot
 
 
@@ -51,10 +51,12 @@ def bind_expression(expression: Any, schemas: Iterable[pa.Schema]) -> RowTest:
             reason = reason or error
             continue
         implied = Opaque(PART, WhyNot.NOT_A_COMPARISON, "") if tree is None else implied_by(tree, needed)
+        if isinstance(implied, Opaque):  # nothing is understood
+            implied = replace(implied, sql=_describe(expression))
         return RowTest(
             tuple((name,) for name in needed.names),
             _describe(expression),
-            _with_text(implied, expression),
+            implied,
             partial(_evaluate_rows, evaluate, _describe(expression)),
             tuple(needed.types),
         )
@@ -122,8 +124,3 @@ def projected_schema(expressions: Mapping[str, Any], schema: pa.Schema) -> pa.Sc
 
 def _evaluate_arrow(expression: Any, batch: pa.RecordBatch) -> Any:
     return project({"matches": expression}, batch).column("matches").combine_chunks()
-
-
-def _with_text(implied: Predicate, expression: Any) -> Predicate:
-    """`implied`, with the text of the whole `expression` if nothing of it is understood."""
-    return replace(implied, sql=_describe(expression)) if isinstance(implied, Opaque) else implied

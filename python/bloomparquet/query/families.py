@@ -6,7 +6,8 @@ integers as DOUBLE. Where such a type rounds, rows match that do not equal the l
 only if every reader compares the stored values exactly:
 
     column         literals that are compared exactly
-    integer        int; with Decimals, those that fit one DECIMAL with BIGINT; with a float, those below 2**24
+    integer        int and whole Decimals; with fractions or a float, those below 2**24, and Decimals of at most 8
+                   digits after the point
     DECIMAL(p, s)  int and Decimal that fit one DECIMAL with the column; or only floats, if p is at most 15
     FLOAT          float and Decimal; int up to 2**24
     DOUBLE         all numbers
@@ -26,8 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from bloomparquet.query.clock_changes import has_moved_time
-from bloomparquet.query.literals import Family, coerce_all, find_zone
+from bloomparquet.query.literals import EPOCH, Family, coerce_all, find_zone
 
 INT32_RANGE = -(1 << 31), (1 << 31) - 1
 INT64_RANGE = -(1 << 63), (1 << 63) - 1
@@ -41,8 +41,9 @@ _BIGINT_DIGITS = 20  # the precision of the DECIMAL to which Spark casts a BIGIN
 _CAST_DIGITS = 18  # digits before the point of a literal that is cast to DECIMAL; see casts
 _DOUBLE_DIGITS = 15  # digits of a decimal that DOUBLE always keeps
 _FLOAT_INTEGERS = 2**24  # FLOAT lacks some integers above this one, and DOUBLE above 2**53
-_FIRST_ROUNDED = 2**53 + 1  # DOUBLE rounds it to 2**53, the greatest integer that pyarrow shows as DOUBLE
-_ROUNDED = frozenset({_FIRST_ROUNDED, -_FIRST_ROUNDED})
+_FRACTION_DIGITS = 8  # DOUBLE rounds no number below 2**24 with so many digits after the point to an integer
+_ROUNDED = frozenset({2**53 + 1, -(2**53) - 1})
+"""DOUBLE rounds them to 2**53, the greatest integer that pyarrow shows as DOUBLE, and to -2**53."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class ColumnType:
         if family == "timestamp":
             is_exact = _are_known_instants(values, exact, timezone)
         elif family == "timestamp_ntz":
-            is_exact = timezone is None or not has_moved_time(exact, find_zone(timezone))
+            zone = dt.timezone.utc if timezone is None else find_zone(timezone)
+            is_exact = not any(time is not None and _is_moved(time, zone) for time in exact)
         elif family == "binary":
             is_exact = self.length != 16 or not any(isinstance(value, str) and len(value) > 16 for value in values)
         elif family in ("integer", "decimal", "float"):
@@ -105,13 +107,11 @@ class ColumnType:
             most = self._exact_integers
             return self.float_type is np.float64 or all(type(each) is not int or abs(each) <= most for each in numbers)
         if self.family == "integer":
-            if types <= {int}:
+            if types <= {int} or (types <= {int, Decimal} and max(map(_scale, numbers)) <= 0):
                 return _ROUNDED.isdisjoint(numbers)
-            if any(map(_is_rounded_to_integer, numbers)):
-                return False
-            if float in types:
-                return not any(number <= -_FLOAT_INTEGERS or number >= _FLOAT_INTEGERS for number in numbers)
-            return _fit_decimal(numbers, _BIGINT_DIGITS, 0)
+            limit = _FLOAT_INTEGERS
+            are_small = all(number != number or -limit < number < limit for number in numbers)
+            return are_small and max(map(_scale, numbers)) <= _FRACTION_DIGITS
         if self.precision is None or self.scale is None or self.scale > MAX_DIGITS:
             return False
         if self.precision > _DECIMAL_DIGITS:
@@ -125,20 +125,32 @@ def _fit_decimal(numbers: Sequence[int | Decimal], whole: int, scale: int) -> bo
     """Whether a DECIMAL of 38 digits holds a column of `whole` digits before the point and `scale` after it, and the
     literals. An int may be a BIGINT, and a Decimal a cast to 18 digits before the point."""
     for number in numbers:
-        exact = Decimal(number)
-        exponent = exact.as_tuple().exponent
-        assert isinstance(exponent, int)  # the number is finite
-        whole = max(whole, exact.adjusted() + 1, _BIGINT_DIGITS if type(number) is int else _CAST_DIGITS)
-        scale = max(scale, -exponent)
+        digits = Decimal(number).adjusted() + 1
+        whole = max(whole, digits, _BIGINT_DIGITS if type(number) is int else _CAST_DIGITS)
+        scale = max(scale, _scale(number))
     return whole + scale <= _DECIMAL_DIGITS
 
 
-def _is_rounded_to_integer(number: float | Decimal) -> bool:
-    """Whether `number` equals another integer once both are DOUBLE."""
-    if not -_FIRST_ROUNDED <= number <= _FIRST_ROUNDED:
-        return False
-    nearest = float(number)
-    return nearest != number and nearest.is_integer()
+def _scale(number: float | Decimal) -> int:
+    """The digits after the point of a Decimal, 0 of other numbers."""
+    exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
+    assert isinstance(exponent, int)  # the number is finite
+    return -exponent
+
+
+def _is_moved(time: int, zone: dt.tzinfo) -> bool:
+    """Whether a clock change skips this wall time, or moves a skipped one there.
+
+    Spark compares a TIMESTAMP_NTZ column with a TIMESTAMP literal as instants, and then both times are one.
+    """
+    day = dt.timedelta(days=1)  # no clock change skips more
+    try:
+        wall = EPOCH + dt.timedelta(microseconds=time // 1000)
+        before, later = (zone.utcoffset(each) or dt.timedelta() for each in (wall - day, wall.replace(fold=1)))
+        skipped = later - before
+        return skipped > dt.timedelta() and zone.utcoffset(wall - skipped) == before
+    except OverflowError:
+        return True
 
 
 def _are_known_instants(values: Sequence[Any], exact: Sequence[int | None], timezone: str | None) -> bool:

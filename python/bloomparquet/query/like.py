@@ -32,9 +32,6 @@ class Like(FunctionPredicate):
             raise PlanError(f"the pattern of LIKE is {describe(pattern)}; expected text, \\ only before %, _ and \\")
         object.__setattr__(self, "pattern", pattern)
 
-    def __repr__(self) -> str:
-        return f"Like({'.'.join(self.column)!r}, {self.pattern!r})"
-
     @property
     def prefix(self) -> str:
         """The text before the first wildcard."""

@@ -54,15 +54,10 @@ EPOCH_ORDINAL = EPOCH.toordinal()
 """The number of 1970-01-01 among Python's dates: ``date.toordinal() - EPOCH_ORDINAL`` are the days since 1970."""
 
 _MAX_EXPONENT = 400  # beyond every finite double (308) and every decimal256 (76 digits)
-_UNCHANGED: dict[str, frozenset[type]] = {
-    "boolean": frozenset({bool, type(None)}),
-    "integer": frozenset({int, type(None)}),
-    "decimal": frozenset({int, type(None)}),
-    "float": frozenset({float, type(None)}),
-    "string": frozenset({str, type(None)}),
-    "binary": frozenset({bytes, type(None)}),
-    "date": frozenset({dt.date, type(None)}),
-}
+_UNCHANGED: dict[str, type] = {
+    "boolean": bool, "integer": int, "decimal": int, "float": float, "string": str, "binary": bytes, "date": dt.date,
+}  # fmt: skip
+"""By family, the type of the values that stay as they are."""
 _NOT_NAN = "NaN is a number; if it stands for a missing value, leave it out or use None"
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
@@ -97,7 +92,8 @@ def coerce_all(
     values: Sequence[Value], family: Family, *, timezone: str = "UTC", column: str = "", kind: str = ""
 ) -> list[Any]:
     """:func:`coerce` of each value, in order. Fast if no value needs conversion."""
-    if _UNCHANGED.get(family, frozenset()).issuperset(map(type, values)) and (family != "string" or _is_text(values)):
+    is_unchanged = {_UNCHANGED.get(family), type(None)}.issuperset(map(type, values))
+    if is_unchanged and (family != "string" or _is_text(values)):
         return list(values)
     return [coerce(value, family, timezone=timezone, column=column, kind=kind) for value in values]
 

@@ -41,7 +41,6 @@ class Positions:
     """Finds positions in `names` as :func:`find` does, for many names: in time that does not grow with `names`."""
 
     def __init__(self, names: Iterable[str], case_sensitive: bool) -> None:
-        self._case_sensitive = case_sensitive
         self._exact: dict[str, list[int]] = {}
         self._folded: dict[str, list[int]] = {}
         for i, name in enumerate(names):
@@ -50,7 +49,7 @@ class Positions:
                 self._folded.setdefault(name.lower(), []).append(i)
 
     def find(self, name: str) -> list[int]:
-        return self._exact.get(name) or self._folded.get(fold(name, self._case_sensitive), [])
+        return self._exact.get(name) or self._folded.get(name.lower(), [])
 
     def __contains__(self, name: str) -> bool:
         return bool(self.find(name))

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from bloomparquet.query.predicate import (
-    Always,
-    And,
-    Comparison,
-    Eq,
-    EqNullSafe,
-    FunctionPredicate,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    IsNull,
-    Junction,
-    Leaf,
-    Lt,
-    LtEq,
-    Membership,
-    Not,
-    NotEq,
-    NotIn,
-    Opaque,
-    Or,
-    Predicate,
-    RowTest,
-    StartsWith,
-)
+from collections.abc import Iterable
+from typing import Any
 
-_NEGATED: dict[type[Leaf], type[Comparison]] = {Eq: NotEq, NotEq: Eq, Lt: GtEq, GtEq: Lt, Gt: LtEq, LtEq: Gt}
+from bloomparquet.query import predicate as p
+from bloomparquet.query.values import without_none
+
+_NEGATED: dict[type[p.Leaf], type[p.Comparison]] = {
+    p.Eq: p.NotEq, p.NotEq: p.Eq, p.Lt: p.GtEq, p.GtEq: p.Lt, p.Gt: p.LtEq, p.LtEq: p.Gt,
+}  # fmt: skip
 
 
-def normalize(predicate: Predicate, *, negated: bool = False) -> Predicate:
+def normalize(predicate: p.Predicate, *, negated: bool = False) -> p.Predicate:
     """The negation normal form of `predicate`, or if `negated` of its negation. It is TRUE for exactly the same rows;
     for more, if there is a RowTest in it.
 
@@ -41,75 +22,101 @@ def normalize(predicate: Predicate, *, negated: bool = False) -> Predicate:
     two children, none of their own class. Always occurs only as the whole result. FALSE and NULL are not told apart:
     neither selects a row.
     """
-    if isinstance(predicate, Not):
+    if isinstance(predicate, p.Not):
         return normalize(predicate.child, negated=not negated)
-    if isinstance(predicate, RowTest):
-        return Always(True) if negated else normalize(predicate.implied, negated=False)
-    if isinstance(predicate, Always):
-        return Always(predicate.value is not None and predicate.value != negated)
-    if not isinstance(predicate, Junction):
+    if isinstance(predicate, p.RowTest):
+        return p.Always(True) if negated else normalize(predicate.implied, negated=False)
+    if isinstance(predicate, p.Always):
+        return p.Always(predicate.value is not None and predicate.value != negated)
+    if not isinstance(predicate, p.Junction):
         return _normalize_leaf(predicate, negated)
-    conjunction = isinstance(predicate, And) != negated
-    kept = []
+    conjunction = isinstance(predicate, p.And) != negated
+    return _combine(conjunction, (normalize(child, negated=negated) for child in predicate.children))
+
+
+def to_provable(predicate: p.Predicate) -> p.Predicate:
+    """What evidence is asked about: it is TRUE wherever `predicate` is, and perhaps for more rows.
+
+    `predicate` is in negation normal form. The result also has TRUE in place of what evidence cannot exclude, one leaf
+    for all values that a column is compared with, and :class:`ElementIn` for the elements of lists and maps.
+    """
+    if isinstance(predicate, p.Junction):
+        return merge_values(_combine(isinstance(predicate, p.And), map(to_provable, predicate.children)))
+    negated = isinstance(predicate, p.Not)
+    leaf = predicate.child if isinstance(predicate, p.Not) else predicate
+    if isinstance(leaf, p.Opaque):
+        return p.Always(True)
+    return leaf.provable(negated=negated) if isinstance(leaf, p.FunctionPredicate) else predicate
+
+
+def merge_values(predicate: p.Predicate) -> p.Predicate:
+    """Merge the values that the parts of an AND or OR compare one column with: ``a = 1 OR a = 2`` becomes
+    ``a IN (1, 2)``, and ``a <> 1 AND a <> 2`` becomes ``a NOT IN (1, 2)``."""
+    if not isinstance(predicate, p.Junction):
+        return predicate
+    one, many = (p.Eq, p.In) if isinstance(predicate, p.Or) else (p.NotEq, p.NotIn)
+    values: dict[p.Column, list[Any]] = {}
+    others = []
     for child in predicate.children:
-        child = normalize(child, negated=negated)
-        if not isinstance(child, Always):
+        if isinstance(child, one):
+            values.setdefault(child.column, []).append(child.value)
+        elif isinstance(child, many):
+            values.setdefault(child.column, []).extend(child.values)
+        else:
+            others.append(child)
+    merged = [*(many(column, literals) for column, literals in values.items()), *others]
+    return merged[0] if len(merged) == 1 else type(predicate)(*merged)
+
+
+def _combine(conjunction: bool, children: Iterable[p.Predicate]) -> p.Predicate:
+    """The AND or OR of `children`, without Always unless it is the whole."""
+    kept = []
+    for child in children:
+        if not isinstance(child, p.Always):
             kept.append(child)
         elif child.value is not conjunction:
             return child
     if len(kept) == 1:
         return kept[0]
     if not kept:
-        return Always(conjunction)
-    return And(*kept) if conjunction else Or(*kept)
+        return p.Always(conjunction)
+    return p.And(*kept) if conjunction else p.Or(*kept)
 
 
-def weaken(predicate: Predicate) -> Predicate:
-    """`predicate` in negation normal form, with TRUE in place of what is opaque: TRUE for the same rows, and more."""
-    if isinstance(predicate.child if isinstance(predicate, Not) else predicate, Opaque):
-        return Always(True)
-    if not isinstance(predicate, Junction):
-        return predicate
-    children = [weaken(child) for child in predicate.children]
-    if all(new is old for new, old in zip(children, predicate.children, strict=True)):
-        return predicate
-    return normalize(type(predicate)(*children))
-
-
-def opaque_parts(predicate: Predicate) -> list[Opaque]:
+def opaque_parts(predicate: p.Predicate) -> list[p.Opaque]:
     """The opaque conditions of `predicate`, in order."""
-    if isinstance(predicate, Junction):
+    if isinstance(predicate, p.Junction):
         return [part for child in predicate.children for part in opaque_parts(child)]
-    if isinstance(predicate, Not):
+    if isinstance(predicate, p.Not):
         return opaque_parts(predicate.child)
-    if isinstance(predicate, RowTest):
+    if isinstance(predicate, p.RowTest):
         return opaque_parts(predicate.implied)
-    return [predicate] if isinstance(predicate, Opaque) else []
+    return [predicate] if isinstance(predicate, p.Opaque) else []
 
 
-def _normalize_leaf(leaf: Predicate, negated: bool) -> Predicate:
-    if isinstance(leaf, (IsNull, IsNotNull)):
-        return IsNull(leaf.column) if isinstance(leaf, IsNull) != negated else IsNotNull(leaf.column)
-    if isinstance(leaf, Membership):
-        if isinstance(leaf, In) != negated:
-            values = leaf.values if None not in leaf.values else tuple(v for v in leaf.values if v is not None)
-            return In(leaf.column, values) if values else Always(False)
+def _normalize_leaf(leaf: p.Predicate, negated: bool) -> p.Predicate:
+    if isinstance(leaf, (p.IsNull, p.IsNotNull)):
+        return p.IsNull(leaf.column) if isinstance(leaf, p.IsNull) != negated else p.IsNotNull(leaf.column)
+    if isinstance(leaf, p.Membership):
+        if isinstance(leaf, p.In) != negated:
+            values = without_none(leaf.values)
+            return p.In(leaf.column, values) if values else p.Always(False)
         if None in leaf.values:
-            return Always(False)
-        return NotIn(leaf.column, leaf.values) if leaf.values else Always(True)
-    if isinstance(leaf, Opaque):
-        return Not(leaf) if negated else leaf
-    if isinstance(leaf, FunctionPredicate):
+            return p.Always(False)
+        return p.NotIn(leaf.column, leaf.values) if leaf.values else p.Always(True)
+    if isinstance(leaf, p.Opaque):
+        return p.Not(leaf) if negated else leaf
+    if isinstance(leaf, p.FunctionPredicate):
         return leaf.normalized(negated=negated)
-    if isinstance(leaf, StartsWith):
+    if isinstance(leaf, p.StartsWith):
         if leaf.prefix is None:
-            return Always(False)
-        return Not(leaf) if negated else leaf
-    assert isinstance(leaf, Comparison)
-    if isinstance(leaf, EqNullSafe):
+            return p.Always(False)
+        return p.Not(leaf) if negated else leaf
+    assert isinstance(leaf, p.Comparison)
+    if isinstance(leaf, p.EqNullSafe):
         if leaf.value is None:
-            return IsNotNull(leaf.column) if negated else IsNull(leaf.column)
-        return Not(leaf) if negated else leaf
+            return p.IsNotNull(leaf.column) if negated else p.IsNull(leaf.column)
+        return p.Not(leaf) if negated else leaf
     if leaf.value is None:
-        return Always(False)
+        return p.Always(False)
     return _NEGATED[type(leaf)](leaf.column, leaf.value) if negated else leaf

@@ -12,17 +12,13 @@ its column. pyarrow's expressions do not serve: Python cannot inspect them, they
         ├── Membership  (column, values)       In  NotIn
         ├── IsNull, IsNotNull
         ├── StartsWith  (column, prefix)
-        └── FunctionPredicate
-            ├── CaseIn                         see `case_mapping`
-            ├── VariantField                   see `variants`
-            ├── Like                           see `like`
-            └── ElementPredicate               see `elements`
+        └── FunctionPredicate                  see `case_mapping`, `variants`, `like`, `elements`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from bloomparquet.errors import PlanError, shorten
@@ -68,8 +64,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Always(Predicate):
-    """The constant TRUE, FALSE or, as None, NULL. :func:`bloomparquet.query.normal_form.normalize` turns NULL to
-    FALSE."""
+    """The constant TRUE, FALSE or, as None, NULL."""
 
     value: bool | None
 
@@ -146,7 +141,8 @@ class Leaf(Predicate):
         object.__setattr__(self, "column", _to_column(column))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)})"
+        others = (getattr(self, each.name) for each in fields(self) if each.name != "column")
+        return f"{type(self).__name__}({', '.join([repr_column(self.column), *map(repr, others)])})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -157,11 +153,8 @@ class Comparison(Leaf):
     symbol: ClassVar[str] = ""
 
     def __init__(self, column: str | Iterable[str], value: Any) -> None:
-        object.__setattr__(self, "column", _to_column(column))
+        Leaf.__init__(self, column)
         object.__setattr__(self, "value", normalize_value(value))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)}, {self.value!r})"
 
 
 class Eq(Comparison):
@@ -220,11 +213,8 @@ class Membership(Leaf):
     values: tuple[Value, ...]
 
     def __init__(self, column: str | Iterable[str], values: Iterable[Any]) -> None:
-        object.__setattr__(self, "column", _to_column(column))
+        Leaf.__init__(self, column)
         object.__setattr__(self, "values", normalize_values(values))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({repr_column(self.column)}, {self.values!r})"
 
 
 class In(Membership):
@@ -258,14 +248,10 @@ class StartsWith(Leaf):
     prefix: str | bytes | None
 
     def __init__(self, column: str | Iterable[str], prefix: Any) -> None:
-        value = normalize_value(prefix)
-        if not isinstance(value, (str, bytes, type(None))):
+        Leaf.__init__(self, column)
+        object.__setattr__(self, "prefix", normalize_value(prefix))
+        if not isinstance(self.prefix, (str, bytes, type(None))):
             raise PlanError(f"the prefix of startswith is {describe(prefix)}; expected str or bytes")
-        object.__setattr__(self, "column", _to_column(column))
-        object.__setattr__(self, "prefix", value)
-
-    def __repr__(self) -> str:
-        return f"StartsWith({repr_column(self.column)}, {self.prefix!r})"
 
 
 class FunctionPredicate(Leaf):
@@ -280,6 +266,10 @@ class FunctionPredicate(Leaf):
     def to_sql(self, max_values: int | None) -> str:
         """The SQL text, with at most `max_values` values of a list."""
         raise NotImplementedError
+
+    def provable(self, *, negated: bool) -> Predicate:
+        """A predicate that evidence can exclude, and that is TRUE wherever this predicate, or its negation, is."""
+        return Not(self) if negated else self
 
 
 class ElementPredicate(FunctionPredicate):
@@ -322,6 +312,15 @@ def column_of(leaf: Predicate) -> Column:
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """The leaf predicates of `predicate`, in no particular order."""
     return (node for node in _operands(predicate) if isinstance(node, Leaf))
+
+
+def map_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Predicate:
+    """`predicate` with each leaf replaced by what `change` returns for it."""
+    if isinstance(predicate, Junction):
+        return type(predicate)(*(map_leaves(child, change) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(map_leaves(predicate.child, change))
+    return change(predicate) if isinstance(predicate, Leaf) else predicate
 
 
 def _operands(predicate: Predicate) -> Iterator[Leaf | RowTest]:

@@ -5,30 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bloomparquet.errors import PlanError, closest, join_names, quoted, shorten
+from bloomparquet.query import predicate as p
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.elements import ContainsAny, ElementIn, Part
 from bloomparquet.query.names import column_to_sql, dotted_name, find, fold, repr_column
-from bloomparquet.query.predicate import (
-    And,
-    Column,
-    ElementPredicate,
-    Eq,
-    EqNullSafe,
-    In,
-    IsNotNull,
-    IsNull,
-    Leaf,
-    Not,
-    NotEq,
-    NotIn,
-    Or,
-    Predicate,
-    column_of,
-    leaves,
-)
+from bloomparquet.query.predicate import Column, column_of, leaves
 from bloomparquet.query.variants import VariantField
 
 
@@ -86,40 +70,18 @@ def resolve_names(
     return Resolved(paths, unknown)
 
 
-def rename(predicate: Predicate, names: Mapping[Column, Column]) -> Predicate:
+def rename(predicate: p.Predicate, names: Mapping[Column, Column]) -> p.Predicate:
     """`predicate` with each column replaced by ``names[column]``, if there is such an entry."""
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*(rename(child, names) for child in predicate.children))
-    if isinstance(predicate, Not):
-        return Not(rename(predicate.child, names))
-    if isinstance(predicate, Leaf) and names.get(predicate.column, predicate.column) != predicate.column:
-        return dataclasses.replace(predicate, column=names[predicate.column])
-    return predicate
-
-
-def merge_values(predicate: Predicate) -> Predicate:
-    """Merge the values that one column is compared with: ``a = 1 OR a = 2`` becomes ``a IN (1, 2)``, and
-    ``a <> 1 AND a <> 2`` becomes ``a NOT IN (1, 2)``.
-
-    `predicate` and the result are in negation normal form.
-    """
-    if not isinstance(predicate, And | Or):
+    if all(name == path for name, path in names.items()):
         return predicate
-    one, many = (Eq, In) if isinstance(predicate, Or) else (NotEq, NotIn)
-    values: dict[Column, list[Any]] = {}
-    others = []
-    for child in predicate.children:
-        if isinstance(child, one):
-            values.setdefault(child.column, []).append(child.value)
-        elif isinstance(child, many):
-            values.setdefault(child.column, []).extend(child.values)
-        else:
-            others.append(merge_values(child))
-    merged = [*(many(column, literals) for column, literals in values.items()), *others]
-    return merged[0] if len(merged) == 1 else type(predicate)(*merged)
+
+    def renamed(leaf: p.Leaf) -> p.Predicate:
+        return dataclasses.replace(leaf, column=names.get(leaf.column, leaf.column))
+
+    return p.map_leaves(predicate, renamed)
 
 
-def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
+def find_leaf_of(schema: FileSchema, predicate: p.Predicate, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
     """The leaf column that the leaf predicate `predicate` tests."""
     if isinstance(predicate, ElementIn):
         return find_element(schema, predicate.column, predicate.part, case_sensitive=case_sensitive)
@@ -128,15 +90,11 @@ def find_leaf_of(schema: FileSchema, predicate: Predicate, *, case_sensitive: bo
 
 def find_node(schema: FileSchema, path: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
     """The node of `schema` at `path`, which leads through structs only."""
-    node = schema.root
-    for name in path:
-        if node is not schema.root and not is_struct(node):
-            return NoLeaf.UNKNOWN
-        child = find_child(node, name, case_sensitive)
-        if isinstance(child, NoLeaf):
-            return child
-        node = child
-    return node
+    walked = _walk_through_list(schema, path, case_sensitive)
+    if isinstance(walked, NoLeaf):
+        return walked
+    node, in_list = walked
+    return NoLeaf.UNKNOWN if in_list else node
 
 
 def find_leaf(schema: FileSchema, path: Column, *, case_sensitive: bool) -> LeafColumn | NoLeaf:
@@ -207,7 +165,7 @@ def _suggest(path: Column) -> str:
 
 
 def require_comparable(
-    predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+    predicate: p.Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
     """PlanError if `predicate`, with resolved names, compares a value that cannot be compared in one of `schemas`.
 
@@ -216,13 +174,15 @@ def require_comparable(
     """
     tests: dict[tuple[Column, bool], None] = {}
     for leaf in leaves(predicate):
-        if isinstance(leaf, ElementPredicate):
+        if isinstance(leaf, p.ElementPredicate):
             for schema in schemas:
                 _require_elements(schema, leaf, case_sensitive)
         elif isinstance(leaf, VariantField):
             continue  # `shredded.require_variants` tests it
         elif not partitions or find_partition(partitions, leaf.column, case_sensitive=case_sensitive) is None:
-            is_null_test = isinstance(leaf, IsNull | IsNotNull) or (isinstance(leaf, EqNullSafe) and leaf.value is None)
+            is_null_test = isinstance(leaf, p.IsNull | p.IsNotNull) or (
+                isinstance(leaf, p.EqNullSafe) and leaf.value is None
+            )
             tests[leaf.column, is_null_test] = None
     for schema in schemas:
         for column, is_null_test in tests:
@@ -230,7 +190,7 @@ def require_comparable(
                 _require_comparable(schema, column, is_null_test, case_sensitive)
 
 
-def _require_elements(schema: FileSchema, leaf: ElementPredicate, case_sensitive: bool) -> None:
+def _require_elements(schema: FileSchema, leaf: p.ElementPredicate, case_sensitive: bool) -> None:
     parts: tuple[Part, ...] = (leaf.of,) if isinstance(leaf, ContainsAny) else ("element", "value")
     walked = _walk_through_list(schema, leaf.column, case_sensitive)
     if not isinstance(walked, NoLeaf) and all(

@@ -17,22 +17,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from bloomparquet.errors import PlanError, quoted, shorten
+from bloomparquet.query import predicate as p
 from bloomparquet.query.columns import FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.families import MAX_DIGITS
-from bloomparquet.query.predicate import (
-    Column,
-    Eq,
-    EqNullSafe,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    Leaf,
-    Lt,
-    LtEq,
-    Predicate,
-    leaves,
-)
 from bloomparquet.query.resolve import NoLeaf, find_child, find_node, find_partition, is_struct, leaf_of
 from bloomparquet.query.variants import TypeName, VariantField
 
@@ -53,7 +40,7 @@ class ShreddedField(NamedTuple):
     residuals: tuple[LeafColumn, ...]
 
 
-def find_variant(schema: FileSchema, column: Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
+def find_variant(schema: FileSchema, column: p.Column, *, case_sensitive: bool) -> SchemaNode | NoLeaf:
     """The group of a VARIANT column. Files need not annotate it: Spark 4.0 does not."""
     node = find_node(schema, column, case_sensitive=case_sensitive)
     if isinstance(node, NoLeaf):
@@ -63,10 +50,10 @@ def find_variant(schema: FileSchema, column: Column, *, case_sensitive: bool) ->
 
 
 def require_variants(
-    predicate: Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
+    predicate: p.Predicate, schemas: Iterable[FileSchema], partitions: Sequence[str], *, case_sensitive: bool
 ) -> None:
     """PlanError if `predicate`, with resolved names, asks for a field of a column that is no VARIANT."""
-    fields = [leaf for leaf in leaves(predicate) if isinstance(leaf, VariantField)]
+    fields = [leaf for leaf in p.leaves(predicate) if isinstance(leaf, VariantField)]
     for schema, field in product(schemas, fields):
         is_partition = find_partition(partitions, field.column, case_sensitive=case_sensitive) is not None
         if is_partition or find_variant(schema, field.column, case_sensitive=case_sensitive) is NoLeaf.UNKNOWN:
@@ -108,13 +95,13 @@ def find_shredded(schema: FileSchema, field: VariantField, *, case_sensitive: bo
     raise AssertionError("the loop returns at the end of the path")
 
 
-def implied_test(field: VariantField, node: SchemaNode) -> Leaf | None:
+def implied_test(field: VariantField, node: SchemaNode) -> p.Leaf | None:
     """A test that a value of the leaf `node` passes if, after Spark's cast, it passes the test of `field`.
 
     None if there is no such test, or if it is not known. Where the cast cannot hold a value, it gives NULL or an error.
     """
     kind, test = field.type, field.test
-    if _is_exact(node, kind) or isinstance(test, IsNotNull):
+    if _is_exact(node, kind) or isinstance(test, p.IsNotNull):
         return test
     scale = _scale(node)
     if kind.name != "double" or scale is None or not 0 <= scale <= MAX_DIGITS:  # a damaged footer may have any scale
@@ -158,11 +145,11 @@ def _scale(node: SchemaNode) -> int | None:
     return None if _integer_bits(node) is None else 0
 
 
-def _rounded_test(test: Leaf, scale: int) -> Leaf | None:
+def _rounded_test(test: p.Leaf, scale: int) -> p.Leaf | None:
     """A test that a decimal of `scale` passes if the double that it is rounded to passes `test`."""
     column = test.column
-    if isinstance(test, Eq | EqNullSafe | In):
-        values = test.values if isinstance(test, In) else (test.value,)
+    if isinstance(test, p.Eq | p.EqNullSafe | p.In):
+        values = test.values if isinstance(test, p.In) else (test.value,)
         candidates: list[Decimal] = []
         for value in values:
             bounds = _rounded_from(value)
@@ -172,15 +159,15 @@ def _rounded_test(test: Leaf, scale: int) -> Leaf | None:
             if last - first >= _MOST_CANDIDATES:
                 return None
             candidates.extend(_to_decimal(unscaled, scale) for unscaled in range(first, last + 1))
-        return In(column, candidates)
-    if not isinstance(test, Lt | LtEq | Gt | GtEq):
+        return p.In(column, candidates)
+    if not isinstance(test, p.Lt | p.LtEq | p.Gt | p.GtEq):
         return None
     bounds = _rounded_from(test.value)
     if bounds is None:
         return None
-    if isinstance(test, Lt | LtEq):
-        return LtEq(column, _to_decimal(math.floor(bounds[1] * 10**scale), scale))
-    return GtEq(column, _to_decimal(math.ceil(bounds[0] * 10**scale), scale))
+    if isinstance(test, p.Lt | p.LtEq):
+        return p.LtEq(column, _to_decimal(math.floor(bounds[1] * 10**scale), scale))
+    return p.GtEq(column, _to_decimal(math.ceil(bounds[0] * 10**scale), scale))
 
 
 def _rounded_from(value: Any) -> tuple[Fraction, Fraction] | None:

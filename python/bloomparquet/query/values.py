@@ -67,6 +67,10 @@ def normalize_values(values: Iterable[Any]) -> tuple[Value, ...]:
     return items if _PLAIN.issuperset(map(type, items)) else tuple(map(normalize_value, items))
 
 
+def without_none(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    return values if None not in values else tuple(value for value in values if value is not None)
+
+
 def to_sql(value: Value) -> str:
     """`value` as a typed literal of Spark's SQL: ``1.5D`` is a float, ``1.5`` is a Decimal."""
     if value is None:

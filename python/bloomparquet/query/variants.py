@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from bloomparquet.errors import PlanError, quoted
+from bloomparquet.query import predicate as p
 from bloomparquet.query.casts import require_decimal
 from bloomparquet.query.literals import Family, coerce_all
-from bloomparquet.query.names import column_to_sql, repr_column
+from bloomparquet.query.names import column_to_sql
 from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import (
-    Always,
-    And,
-    Comparison,
-    FunctionPredicate,
-    IsNull,
-    Leaf,
-    Membership,
-    Not,
-    Or,
-    Predicate,
-    StartsWith,
-    leaf_to_sql,
-)
 from bloomparquet.query.values import to_sql as literal_to_sql
 
 FAMILIES: dict[str, Family] = {
@@ -57,7 +44,7 @@ class TypeName:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class VariantField(FunctionPredicate):
+class VariantField(p.FunctionPredicate):
     """A test of one field of a VARIANT: ``variant_get(column, '$.a', 'bigint') = 42``.
 
     `path` is Spark's path of the field, which is cast to `kind`, one of Spark's types. The field is NULL if it does
@@ -66,16 +53,18 @@ class VariantField(FunctionPredicate):
 
     path: str
     kind: str
-    test: Leaf
+    test: p.Leaf
 
-    def __init__(self, column: str | Iterable[str], path: str, kind: str, test: Leaf) -> None:
-        Leaf.__init__(self, column)
+    def __init__(self, column: str | Iterable[str], path: str, kind: str, test: p.Leaf) -> None:
+        p.Leaf.__init__(self, column)
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "kind", str(parse_type(kind)))
         object.__setattr__(self, "test", dataclasses.replace(test, column=self.column))
         parse_path(path)
-        values = test.values if isinstance(test, Membership) else (test.value,) if isinstance(test, Comparison) else ()
-        prefix = (test.prefix,) if isinstance(test, StartsWith) else ()
+        values = (
+            test.values if isinstance(test, p.Membership) else (test.value,) if isinstance(test, p.Comparison) else ()
+        )
+        prefix = (test.prefix,) if isinstance(test, p.StartsWith) else ()
         coerce_all((*values, *prefix), FAMILIES[self.type.name], column=self._operand(), kind=self.kind)
 
     @property
@@ -87,48 +76,20 @@ class VariantField(FunctionPredicate):
     def type(self) -> TypeName:
         return parse_type(self.kind)
 
-    def __repr__(self) -> str:
-        return f"VariantField({repr_column(self.column)}, {self.path!r}, {self.kind!r}, {self.test!r})"
+    def normalized(self, *, negated: bool) -> p.Predicate:
+        test = normalize(p.Not(self.test) if negated else self.test)
+        return p.map_leaves(test, lambda leaf: VariantField(self.column, self.path, self.kind, leaf))
 
-    def normalized(self, *, negated: bool) -> Predicate:
-        return self._wrap(normalize(Not(self.test) if negated else self.test))
-
-    def _wrap(self, predicate: Predicate) -> Predicate:
-        if isinstance(predicate, Not):
-            return Not(self._wrap(predicate.child))
-        if isinstance(predicate, Always):
-            return predicate
-        assert isinstance(predicate, Leaf)
-        return VariantField(self.column, self.path, self.kind, predicate)
+    def provable(self, *, negated: bool) -> p.Predicate:
+        # Evidence excludes only rows with a value, and NULL passes these tests.
+        return p.Always(True) if negated or isinstance(self.test, p.IsNull) else self
 
     def to_sql(self, max_values: int | None) -> str:
-        return leaf_to_sql(self.test, self._operand(), max_values)
+        return p.leaf_to_sql(self.test, self._operand(), max_values)
 
     def _operand(self) -> str:
         path, kind = literal_to_sql(self.path), literal_to_sql(self.kind)
         return f"variant_get({column_to_sql(self.column)}, {path}, {kind})"
-
-
-def map_leaves(predicate: Predicate, change: Callable[[Leaf], Predicate]) -> Predicate:
-    """`predicate` with each leaf replaced by what `change` returns for it."""
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*(map_leaves(child, change) for child in predicate.children))
-    if isinstance(predicate, Not):
-        return Not(map_leaves(predicate.child, change))
-    return change(predicate) if isinstance(predicate, Leaf) else predicate
-
-
-def to_provable_conditions(predicate: Predicate) -> Predicate:
-    """`predicate` with TRUE in place of tests of VARIANT fields that NULL passes.
-
-    The others are TRUE only for a row with a value, which evidence can exclude. `predicate` is in negation normal form.
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(*map(to_provable_conditions, predicate.children))
-    if isinstance(predicate, Not) and isinstance(predicate.child, VariantField):
-        return Always(True)
-    passes_null = isinstance(predicate, VariantField) and isinstance(predicate.test, IsNull)
-    return Always(True) if passes_null else predicate
 
 
 @lru_cache(maxsize=256)

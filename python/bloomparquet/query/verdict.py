@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.query.predicate import Always, And, Or, Predicate
+from bloomparquet.query.predicate import Always, And, Not, Opaque, Or, Predicate
 
 Verdicts = NDArray[np.bool_]
 """One verdict per row group, shape (row groups,); True is MIGHT_MATCH."""
@@ -80,6 +80,8 @@ def decide(predicate: Predicate, alive: Verdicts, judge: Callable[[Predicate, Ve
         return codes
     if isinstance(predicate, Always):
         return np.full(len(alive), 0 if predicate.value else _CONSTANT, np.uint8)
+    if isinstance(predicate.child if isinstance(predicate, Not) else predicate, Opaque):
+        return np.zeros(len(alive), np.uint8)
     return judge(predicate, alive)
 
 

@@ -22,8 +22,9 @@ from bloomparquet.errors import EncryptionError, OptionError, PlanError, Unsuppo
 from bloomparquet.planning.index.lookup import IndexDirectory, open_directory
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from bloomparquet.query.elements import ElementIn, to_element_conditions
+from bloomparquet.query.elements import ElementIn
 from bloomparquet.query.literals import coerce
+from bloomparquet.query.normal_form import to_provable
 from bloomparquet.query.predicate import Comparison, Leaf, Membership, Predicate, columns, leaves
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of, find_partition
 from bloomparquet.query.sql.parse import parse_where
@@ -173,7 +174,7 @@ class PushingReader(BloomParquetReader):
 
 def _require_zone(where: Predicate, plan: ScanPlan, listing: LoadListing) -> None:
     """OptionError if `where` compares a TIMESTAMP column with a time without a zone."""
-    for leaf in (part for each in leaves(where) for part in leaves(to_element_conditions(each))):
+    for leaf in (part for each in leaves(where) for part in leaves(to_provable(each))):
         if not isinstance(leaf, Comparison | Membership | ElementIn):
             continue
         values = (leaf.value,) if isinstance(leaf, Comparison) else leaf.values

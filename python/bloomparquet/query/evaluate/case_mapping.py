@@ -29,10 +29,6 @@ def map_case(column: Any, case: Case) -> Any:
         return mapped
     is_other = pc.invert(is_ascii)
     texts = column.filter(is_other).cast(pa.large_binary()).to_pylist()
-    others = [map_text(text.decode("utf-8", "replace"), case) for text in texts]
+    change = str.lower if case == "lower" else str.upper
+    others = [change(text.decode("utf-8", "replace")) for text in texts]
     return pc.replace_with_mask(mapped, is_other, make_array(others, column.type))
-
-
-def map_text(text: str, case: Case) -> str:
-    """`text` in lower or upper case."""
-    return text.lower() if case == "lower" else text.upper()

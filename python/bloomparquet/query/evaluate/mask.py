@@ -17,7 +17,7 @@ from bloomparquet.errors import PlanError, UnsupportedError, join_names, quoted,
 from bloomparquet.query import predicate as p
 from bloomparquet.query.arrow_values import FALSE, NULL, TRUE, make_scalar
 from bloomparquet.query.case_mapping import CaseIn, require_text
-from bloomparquet.query.domains import Domain, Test, arrow_family, comparable, constant, decoded, domain_of, invert
+from bloomparquet.query.domains import Domain, Test, comparable, constant, decoded, domain_of, invert
 from bloomparquet.query.evaluate.case_mapping import map_case
 from bloomparquet.query.evaluate.composite_keys import CompositeKeys, any_null, split_composite_keys
 from bloomparquet.query.evaluate.elements import bind_elements, split_at_list
@@ -77,9 +77,9 @@ class _Rows:
 
     def column(self, path: tuple[int, ...]) -> Any:
         if path not in self.columns:
-            column = decoded(self.batch.column(path[0]))
+            column = self.batch.column(path[0])
             for index in path[1:]:
-                column = decoded(pc.struct_field(column, [index]))
+                column = pc.struct_field(decoded(column), [index])
             self.columns[path] = comparable(column)
         return self.columns[path]
 
@@ -150,13 +150,12 @@ class _Binder:
 
     def stored(self, leaves: Sequence[Any], kind: pa.DataType | None) -> pa.Array | None:
         """The literals of `leaves`, each an Eq of one column, as the column stores them; see :meth:`Domain.stored`."""
-        family = "other" if kind is None or pa.types.is_null(kind) else arrow_family(kind)
-        if family == "other":
+        if kind is None or pa.types.is_null(kind) or (domain := domain_of(kind)).family == "other":
             return None
         name = ".".join(leaves[0].column)
         values = [leaf.value for leaf in leaves]
-        literals = self.convert(values, family, timezone=self.timezone, column=name, kind=str(kind))
-        return None if None in literals else domain_of(kind).stored(literals)
+        literals = self.convert(values, domain.family, timezone=self.timezone, column=name, kind=str(kind))
+        return None if None in literals else domain.stored(literals)
 
     def bind_row_test(self, test: p.RowTest) -> Callable[[_Rows], Any]:
         names = [column[0] for column in test.columns]
@@ -202,12 +201,12 @@ class _Binder:
         return lambda rows: test(rows.column(path))
 
     def test(self, leaf: Leaf, kind: pa.DataType) -> Test:
-        name, family = ".".join(leaf.column), arrow_family(kind)
+        name, domain = ".".join(leaf.column), domain_of(kind)
+        family = domain.family
         if family == "other":
             raise PlanError(
                 f"column {quoted(name)} is of type {shorten(str(kind))}, which supports only IS NULL and IS NOT NULL"
             )
-        domain = domain_of(kind)
         if isinstance(leaf, Like) and family != "string":
             raise PlanError(f"LIKE needs a column of text, but column {quoted(name)} is of type {shorten(str(kind))}")
         if isinstance(leaf, Like):
@@ -244,12 +243,6 @@ class _Binder:
 
     def find(self, column: Column) -> tuple[tuple[int, ...], pa.DataType | None]:
         """The field index of the column at each level, and its type. The type is None if the column is missing."""
-        path, kind = self.descend(column)
-        if kind is None and len(column) == 1 and "." in column[0]:
-            return self.descend(tuple(column[0].split(".")))
-        return path, kind
-
-    def descend(self, column: Column) -> tuple[tuple[int, ...], pa.DataType | None]:
         path: list[int] = []
         fields: Sequence[pa.Field] = list(self.schema)
         kind: pa.DataType = None
@@ -263,7 +256,8 @@ class _Binder:
                 fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
             index = self.index(part, [field.name for field in fields], column)
             if index is None:
-                return (), None
+                is_dotted = len(column) == 1 and "." in part
+                return self.find(tuple(part.split("."))) if is_dotted else ((), None)
             path.append(index)
             kind = fields[index].type
         return tuple(path), kind
