@@ -12,7 +12,6 @@ import stat
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -26,7 +25,6 @@ from bloomparquet.storage.globs import find_local, is_glob, matches_glob
 from bloomparquet.storage.links import require_no_loop
 
 _MOST_ENDS_BYTES = 128 * 1024 * 1024
-
 
 NEVER_CHANGES_NS = -1_000_000
 """Instead of the modification time of a file whose name has one content, as in a table with a log, or in an index."""
@@ -151,8 +149,12 @@ class Storage(Protocol):
 def data_root(files: Sequence[FileInfo]) -> str:
     """The deepest directory that holds all of `files` and lies above partition directories, without a slash."""
     paths = [file.path for file in files]
-    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
+    names = []
+    for name, other in zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False):
+        if name != other or "=" in name:
+            break
+        names.append(name)
+    return "/".join(names)
 
 
 def with_scheme(storage: Storage, path: str) -> str:

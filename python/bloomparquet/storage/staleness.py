@@ -87,9 +87,8 @@ def is_unchanged(storage: Storage, file: FileInfo) -> bool:
 
 def require_unchanged(storage: Storage, file: FileInfo) -> None:
     """Raise FileChangedError unless `file` still is the listed one. Makes one request if the storage is remote."""
-    current = _current(storage, file.path)
-    if current != file and not are_same(storage, file, current):
-        raise _changed(file, current)
+    if not is_unchanged(storage, file):
+        raise _changed(file, _current(storage, file.path))
 
 
 def require_unchanged_locally(storage: Storage, file: FileInfo) -> None:
