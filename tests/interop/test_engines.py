@@ -99,14 +99,6 @@ def test_an_engine_reads_only_the_kept_row_groups(engine: Engine, events: str) -
     assert rows[0]["payload"] == expected["payload"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_no_kept_row_group_gives_no_rows(engine: Engine, events: str) -> None:
-    for where in (f"id = {WANTED} AND day = DATE '{FIRST_DAY}'", "day > DATE '2027-01-01'"):
-        dataset = bp.plan(events, where).to_dataset()
-        assert engine(dataset) == []
-        assert dataset.schema.equals(bp.read_table(events, "id = -1").schema)
-
-
 def test_rows_are_counted_in_kept_row_groups(tmp_path: Path) -> None:
     ids = [i * 7919 % 20_011 for i in range(20_000)]
     root = hive(tmp_path / "t", {f"p={i}": {"id": ids} for i in (1, 2)}, ["id"], rows_per_group=1_000)

@@ -57,12 +57,6 @@ def assert_same(result: pa.Table, expected: pa.Table) -> None:
     assert result.schema.equals(expected.schema, check_metadata=True)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4", "zstd"])
-def test_every_codec_is_read(secret: Secret, codec: str) -> None:
-    secret.write_uniform(TABLE, compression=codec, data_page_version="2.0")
-    assert_same(bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)), bp.read_table(secret.plain))
-
-
 @pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
 def test_predicates_and_columns_work_as_in_plain_files(secret: Secret, encoding: str) -> None:
     secret.write(TABLE, COLUMNS, row_group_size=300, use_dictionary=False, column_encoding={"id": encoding})
@@ -101,14 +95,6 @@ def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path
     assert bp.read_table(tmp_path, keys=secret.keys()).equals(twice)
     where = "id = 700 OR random = 12"
     assert bp.read_table(tmp_path, where, keys=secret.keys())["id"].to_pylist() == [700, 700]
-
-
-def test_column_names_with_dots_are_read(secret: Secret) -> None:
-    table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
-    secret.write_uniform(table)
-    for name in table.column_names:
-        result = bp.read_table(secret.path, columns=[name], keys=bp.Keys(FOOTER_KEY))
-        assert result.to_pydict() == {name: table[name].to_pylist()}
 
 
 def test_an_aad_prefix_that_is_not_stored_in_the_file(secret: Secret) -> None:
@@ -156,10 +142,9 @@ for name in ("word", "struct", "map"):
 """
 
 
-@pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret, plaintext_footer: bool) -> None:
+def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret) -> None:
     """In a subprocess: pyarrow would abort on metadata of a column whose key is missing."""
-    secret.write(TABLE, COLUMNS, row_group_size=500, plaintext_footer=plaintext_footer)
+    secret.write(TABLE, COLUMNS, row_group_size=500)
     masters = [secret.kms.master_keys[name].hex() for name in ("footer", "k1")]
     command = [sys.executable, "-c", SCRIPT, str(secret.path), *masters]
     root = Path(__file__).parents[2]
@@ -224,15 +209,6 @@ def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes 
     return result
 
 
-def test_advice_equals_that_for_the_plain_file(secret: Secret) -> None:
-    random = np.random.default_rng(1)
-    table = pa.table({"visitor": random.integers(0, 10**9, 8000), "page": random.integers(0, 5000, 8000).astype(str)})
-    secret.write(table, {"k1": ["visitor", "page"]}, row_group_size=500)
-    expected = bp.advise(secret.plain)
-    assert expected["advice"].to_pylist() == ["add", "add"]
-    assert bp.advise(secret.path, keys=secret.keys()).equals(expected)
-
-
 PARQUET_TESTING = {
     "encrypt_columns_and_footer_bloom_filter": bp.Keys(
         FOOTER_KEY, {"double_field": b"1234567890123450", "float_field": b"1234567890123451"}
@@ -266,14 +242,3 @@ def test_files_by_other_implementations_are_read(name: str, parquet_testing_dir:
         }
     for column, values in expected.items():
         assert result[column].to_pylist() == list(values), column
-
-
-def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) -> None:
-    keys = bp.Keys(b"f" * 16)
-    path = tmp_path / "a.parquet"
-    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    batches = bp.scan_batches(path, keys=keys)
-    next(batches)
-    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was listed.*read it again"):
-        list(batches)

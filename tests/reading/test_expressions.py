@@ -76,11 +76,6 @@ def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     assert any(each.reason.name == "ALWAYS_TRUE" for each in plan.explain().reasons()) is is_true
 
 
-@pytest.mark.parametrize("name", PRUNED)
-def test_a_plan_names_what_it_leaves_out(name: str, path: str) -> None:
-    assert ("not used: " in repr(bp.plan(path, PRUNED[name]))) is ("unknown function" in name)
-
-
 @pytest.mark.slow
 def test_random_expressions_lose_no_rows(path: str) -> None:
     rng = random.Random(20261122)
@@ -161,24 +156,10 @@ def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path) ->
     assert str(2**63) not in str(error.value)
 
 
-def test_an_error_of_every_row_has_its_reason(tmp_path: Path) -> None:
-    moment = dt.datetime(2020, 1, 1)
-    path = write(tmp_path / "t.parquet", {"ts": pa.array([moment], pa.timestamp("us", "UTC"))})
-    says = "which does not fit the files: Cannot compare timestamp with timezone to timestamp without timezone"
-    with pytest.raises(bp.PlanError, match=says):
-        bp.read_table(path, pc.field("ts") == moment)
-
-
 def test_columns_by_number_are_an_error(path: str) -> None:
     for where in (pc.field(0) > 2, (pc.field("id") > 2) & (pc.field(1) == 3)):
         with pytest.raises(bp.PlanError, match="by its number"):
             bp.plan(path, where)
-
-
-def test_dates_after_the_year_9999_are_compared(path: str) -> None:
-    late = pa.scalar(253_402_300_800_000_000, pa.timestamp("us", "UTC"))
-    assert bp.read_table(path, pc.field("at") <= late).num_rows == ROWS
-    assert bp.read_table(path, pc.field("day").isin(pa.array([3_000_000], pa.date32()))).num_rows == 0
 
 
 def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path) -> None:

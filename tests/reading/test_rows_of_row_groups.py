@@ -114,26 +114,6 @@ def test_other_columns_are_read_at_the_matching_rows(parquet: str, reads: list[t
     assert sorted(reads) == [("read", ([1], ["number"])), ("read_rows", (1, ["part", "text"], [5_001]))]
 
 
-def test_single_rows_cost_few_bytes(parquet: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = 0
-    original = ParquetFileReader._read_bytes
-
-    def counted(self: ParquetFileReader, start: int, end: int) -> bytes:
-        nonlocal read
-        read += end - start
-        return original(self, start, end)
-
-    monkeypatch.setattr(ParquetFileReader, "_read_bytes", counted)
-    assert bp.read_table(parquet, "number = 30001", ["text", "number"]).num_rows == 1
-    chunk = pq.read_metadata(parquet).row_group(1).column(1)
-    assert 0 < read < chunk.total_compressed_size / 2
-
-
-def test_a_count_reads_no_column_without_a_condition(parquet: str, reads: list[tuple[str, Any]]) -> None:
-    assert bp.count(parquet) == ROWS
-    assert reads == [("read", (units, [])) for units in ([0], [1, 2])]
-
-
 def test_a_limit_stops_the_reading(parquet: str, reads: list[tuple[str, Any]]) -> None:
     assert bp.read_table(parquet, limit=10).num_rows == 10
     assert [units for _, (units, _) in reads] == [[0]]
@@ -237,20 +217,6 @@ def test_small_row_groups_are_decoded_at_once(small: Path, reads: list[tuple[str
     """The first one is decoded alone, to measure its rows."""
     assert bp.read_table(small, columns=["n"])["n"].to_pylist() == SMALL.tolist()
     assert [units for _, (units, _) in reads] == [[0], [*range(1, 14)]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "bytes_per_row", "expected"),
-    [
-        ([40_000, 30_000], None, 1),
-        ([40_000, 20_000, 6_000, 1], 8.0, 2),
-        ([100_000, 1], 8.0, 1),
-        ([1_000] * 30, 85_000.0, 1),
-        ([0] * 30, 0.0, 30),
-    ],
-)
-def test_row_groups_that_are_decoded_at_once(rows: list[int], bytes_per_row: float | None, expected: int) -> None:
-    assert cost.row_groups_at_once(np.array(rows), bytes_per_row) == expected
 
 
 @pytest.mark.parametrize("where", [None, "t LIKE '%9'"])

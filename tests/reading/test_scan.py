@@ -87,12 +87,6 @@ def test_the_schema_does_not_depend_on_what_matches(
     assert result.num_rows == (4 * ROWS if where is None else by_pyarrow(events, condition, ["id"]).num_rows)
 
 
-def test_partition_columns_are_typed_and_last(events: str) -> None:
-    schema = bp.read_table(events, "id < 1000").schema
-    assert schema.names[-1] == "day"
-    assert schema.field("day").type == pa.date32()
-
-
 def test_a_partition_column_alone_has_all_rows(tmp_path: Path, suffix: str) -> None:
     for value, rows in (("1", [1, 2]), ("2", [3]), ("__HIVE_DEFAULT_PARTITION__", [4])):
         write(tmp_path / f"p={value}" / f"x{suffix}", {"x": rows})

@@ -79,18 +79,14 @@ NAMED = {  # each condition, and the part of it that the error names
 
 
 @pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("where", NAMED)
-def test_reading_is_an_error_that_names_the_condition(where: str, name: str, path: str) -> None:
-    with pytest.raises(bp.PlanError, match="leave it out, and filter the result") as raised:
-        READ[name](path, where)
-    assert NAMED[where] in str(raised.value)
-
-
-@pytest.mark.parametrize("name", sorted(READ.keys() - {"Dataset.to_dataset"}))
-def test_the_predicate_of_a_plan_is_refused_too(name: str, path: str) -> None:
-    for where in ("length(word) = 3", f"id = {AN_ID} AND id < other"):
-        with pytest.raises(bp.PlanError, match="cannot use"):
-            READ[name](path, bp.plan(path, where).where)
+def test_reading_is_an_error_that_names_the_condition(name: str, path: str) -> None:
+    for where in NAMED if name == "read_table" else list(NAMED)[:2]:
+        with pytest.raises(bp.PlanError, match="leave it out, and filter the result") as raised:
+            READ[name](path, where)
+        assert NAMED[where] in str(raised.value)
+        if name != "Dataset.to_dataset":
+            with pytest.raises(bp.PlanError, match="cannot use"):
+                READ[name](path, bp.plan(path, where).where)
 
 
 def test_the_command_line_refuses_them(path: str, run: Run) -> None:

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def test_without_a_commit_nothing_changes(tmp_path: Path, exists: bool) -> None:
     assert not exists or path.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("error", [None, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, AttributeError])
+@pytest.mark.parametrize("error", [None, errno.EXDEV, AttributeError])
 def test_ranges_are_copied_with_and_without_copy_file_range(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Any
 ) -> None:
@@ -195,37 +194,6 @@ def test_concurrent_processes_add_filters_to_one_file(parquet: Path) -> None:
     assert names(parquet) == ["a.parquet"]
 
 
-def test_concurrent_threads_change_one_file(parquet: Path) -> None:
-    graft_filters(str(parquet), 1 << 15)
-    before = pq.read_table(parquet)
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(8)
-
-    def work(number: int) -> None:
-        barrier.wait()
-        try:
-            if number % 2:
-                shrink_filters(parquet)
-            else:
-                add_filters(parquet, bloom="b")
-        except bp.BloomParquetError:
-            pass
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    shrink_filters(parquet)
-    add_filters(parquet, bloom="b")
-    assert set(assert_filters_hold_all(str(parquet))) == {(0, 0), (1, 0), (0, 1), (1, 1)}
-    assert pq.read_table(parquet).equals(before)
-    assert names(parquet) == ["a.parquet"]
-
-
 def test_a_leftover_is_not_read_and_is_removed(parquet: Path) -> None:
     Path(temporary_name(str(parquet))).write_bytes(b"half of a file")
     assert bp.plan(str(parquet.parent)).total == 2
@@ -319,39 +287,24 @@ def test_no_link_or_directory_is_taken_for_a_leftover(tmp_path: Path, parquet: P
         assert (tmp_path / "elsewhere").read_bytes() == b"precious"
 
 
-def test_a_file_that_is_named_twice_is_changed_once(tmp_path: Path, parquet: Path) -> None:
-    (tmp_path / "link.parquet").symlink_to(parquet)
-    outcomes = bp.add_filters([parquet, tmp_path, tmp_path / "link.parquet"], bloom="a")
-    assert [outcome.action for outcome in outcomes] == ["added"]
-
-
-@pytest.mark.parametrize("reason", [errno.EACCES, errno.EINVAL])
-def test_a_directory_that_cannot_be_flushed_is_no_error(
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EIO])
+def test_a_directory_that_fails_to_be_flushed_is_an_error(
     parquet: Path, monkeypatch: pytest.MonkeyPatch, reason: int
 ) -> None:
-    fsync = os.fsync
-
-    def refused(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(reason, os.strerror(reason))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refused)
-    assert [outcome.action for outcome in add_filters(parquet, bloom="a", on_error="report")] == ["added"]
-
-
-def test_a_directory_that_cannot_be_flushed_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that can never be flushed is none."""
     fsync, before = os.fsync, parquet.read_bytes()
 
     def failing(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(reason, os.strerror(reason))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", failing)
     (outcome,) = add_filters(parquet, bloom="a", on_error="report")
-    assert outcome.action == "failed"
     assert parquet.read_bytes() != before
+    assert outcome.action == ("failed" if reason == errno.EIO else "added")
+    if reason != errno.EIO:
+        return
     for text in ("Input/output error", "the new file is in place and complete", "check the disk", str(parquet)):
         assert text in str(outcome.error)
     assert names(parquet) == ["a.parquet"]

@@ -255,24 +255,6 @@ def test_many_remote_directories_take_one_listing(memory: Any) -> None:
         bp.Dataset.open(paths, filesystem=filesystem)
 
 
-def test_1000_partitions_take_no_more_requests_than_one(memory: Any) -> None:
-    requests: list[str] = []
-
-    class Counted(pyarrow.fs.FSSpecHandler):
-        def get_file_info(self, paths: list[str]) -> object:
-            requests.extend(paths)
-            return super().get_file_info(paths)
-
-    counts = []
-    for n in (1, 1000):
-        for i in range(n):
-            memory.pipe(f"/many{n}/t/p={i}/a.parquet", b"x")
-        requests.clear()
-        bp.Dataset.open(f"/many{n}/t", filesystem=pyarrow.fs.PyFileSystem(Counted(memory)))
-        counts.append(len(requests))
-    assert counts[0] == counts[1]
-
-
 def test_a_directory_below_a_forbidden_one_is_read(tmp_path: Path, memory: Any) -> None:
     class Restricted(pyarrow.fs.FSSpecHandler):
         def get_file_info(self, paths: list[str]) -> object:

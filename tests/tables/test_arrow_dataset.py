@@ -140,14 +140,6 @@ def test_what_scans_it_in_cpp_is_an_error_with_the_remedy(root: str) -> None:
             scan()
 
 
-def test_pyarrow_writes_it(root: str, tmp_path: Path) -> None:
-    day = bp.dataset(root).filter(pc.field("day") == 2)
-    ds.write_dataset(day.scanner().to_reader(), str(tmp_path / "copy"), format="parquet")
-    assert sorted(ds.dataset(str(tmp_path / "copy")).to_table()["id"].to_pylist()) == sorted(
-        IDS[PER_FILE : 2 * PER_FILE]
-    )
-
-
 def test_the_last_plan_is_that_of_the_last_scan(root: str, caplog: pytest.LogCaptureFixture) -> None:
     events = bp.dataset(root)
     assert events.last_plan() is None
@@ -162,22 +154,6 @@ def test_the_last_plan_is_that_of_the_last_scan(root: str, caplog: pytest.LogCap
     plan = events.last_plan()
     assert plan is not None
     assert plan.skipped == {"partition": 3}
-
-
-def test_a_filter_reads_the_pages_that_a_condition_reads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ids = [i * 7919 % 200_003 for i in range(200_000)]
-    path = files.write(tmp_path / "x.parquet", {"id": ids, "v": ids, "w": ids}, ["id"], use_dictionary=False)
-    events = bp.dataset(path)
-    with caplog.at_level(logging.INFO, "bloomparquet"):
-        for where, condition in (
-            (pc.field("id") == 4_711, "id = 4711"),
-            (pc.field("id").isin([4_711]) & (pc.field("v") > 5), "id IN (4711) AND v > 5"),
-        ):
-            assert events.to_table(filter=where).equals(bp.read_table(path, condition))
-    reads = [message for message in caplog.messages if message.startswith("read rows: 1;")]
-    assert reads[0] == reads[1]
-    assert reads[2] == reads[3]
-    assert reads[0].endswith("bytes (pages: 1)")
 
 
 ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {

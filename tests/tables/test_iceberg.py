@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -41,31 +41,6 @@ from tests.support import iceberg
 from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
 
 # ---- columns ----
-
-
-def test_a_filter_is_used_under_the_new_name(table: Table) -> None:
-    with_filters(table, rows(), "id", "name")
-    with table.update_schema() as update:
-        update.rename_column("name", "label")
-        update.move_first("day")
-    dataset = bp.Dataset.from_iceberg(table)
-    assert dataset.read_table("label = 'n15'").to_pylist() == [{"day": DAYS[0], "id": 15, "label": "n15"}]
-    assert dataset.plan("label = 'n15'").skipped == {"bloom": 2}
-    with pytest.raises(bp.PlanError, match="name"):
-        dataset.plan("name = 'n15'")
-
-
-def test_a_column_dropped_and_added_again_is_null(table: Table) -> None:
-    table.append(rows())
-    with table.update_schema() as update:
-        update.delete_column("name")
-    with table.update_schema() as update:
-        update.add_column("name", StringType())
-    table.append(rows(100, 1))
-    dataset = bp.Dataset.from_iceberg(table)
-    assert dataset.read_table("name = 'n5'").num_rows == 0
-    assert ids_of(dataset, "name IS NULL") == [*range(30)]
-    assert ids_of(dataset, "name = 'n100'") == [100]
 
 
 def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
@@ -214,21 +189,6 @@ def test_files_without_ids_need_a_name_mapping(table: Table) -> None:
 
 
 # ---- partitions ----
-
-
-def test_partitions_skip_files_without_reading_them(catalog: SqlCatalog) -> None:
-    table = make(
-        catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"),
-        PartitionField(1, 1001, BucketTransform(2), "bucket"),
-    )  # fmt: skip
-    table.append(rows())
-    dataset = bp.Dataset.from_iceberg(table)
-    plan = dataset.plan("day = DATE '2024-01-02'")
-    assert dataset.partition_names == ("day",), "a bucket is no column"
-    assert plan.skipped == {"partition": 4}
-    assert len(plan.table.files) == 2
-    assert ids_of(dataset, "day = DATE '2024-01-02'") == [*range(1, 30, 3)]
-    assert ids_of(dataset, "id = 5") == [5]
 
 
 @pytest.mark.parametrize(
