@@ -67,20 +67,6 @@ def test_filters_of_every_type_are_used(written: str, column: str) -> None:
     interop.assert_filters_are_used(written, column, COLUMNS[column])
 
 
-def test_views_of_a_frame_are_stored_as_text(tmp_path: Path) -> None:
-    context = datafusion.SessionContext()
-    frame = context.sql(
-        "SELECT id, arrow_cast(CAST(id AS VARCHAR), 'Utf8View') AS s, "
-        "arrow_cast(arrow_cast('x', 'Utf8View'), 'Dictionary(Int32, Utf8View)') AS d, "
-        "named_struct('a', arrow_cast(CAST(id AS VARCHAR), 'Utf8View')) AS st "
-        "FROM (SELECT value AS id FROM generate_series(0, 999))"
-    )
-    path = str(tmp_path / "a.parquet")
-    bp.write_table(frame, path, bloom=["s"], row_group_size=100)
-    for filters in ([("s", "=", "7")], [("id", "=", 7)]):
-        assert pq.read_table(path, filters=filters).to_pylist() == [{"id": 7, "s": "7", "d": "x", "st": {"a": "7"}}]
-
-
 @pytest.mark.parametrize(
     ("data", "check"),
     [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
@@ -88,22 +74,6 @@ def test_views_of_a_frame_are_stored_as_text(tmp_path: Path) -> None:
 )
 def test_special_values_are_found(tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]) -> None:
     check(copy(pa.table(data), tmp_path / "snags.parquet", {"format.bloom_filter_on_write": "true"}))
-
-
-def test_types_without_annotation_are_hashed_as_numbers(folder: Path) -> None:
-    """arrow-rs writes these types as integers. Only the Arrow schema in the file has their meaning."""
-    data = pa.table(
-        {
-            "timestamp_s": pa.array([1_000, 3_000], pa.timestamp("s")),
-            "date64": pa.array([0, 2 * 86_400_000], pa.date64()),
-            "duration": pa.array([5, 7], pa.duration("us")),
-        }
-    )
-    path = copy(data, folder / "bare.parquet", {"format.bloom_filter_on_write": "true"})
-    assert interop.filtered_columns(path) == set(data.column_names)
-    for column, numbers in [("timestamp_s", [1_000, 3_000]), ("date64", [0, 2 * 86_400_000]), ("duration", [5, 7])]:
-        (bloom,) = interop.filters_of(path, column)
-        assert bloom.check(interop.hashes_of(path, column, numbers)).all()
 
 
 def test_metadata_that_pyarrow_rejects_does_not_crash(folder: Path) -> None:

@@ -13,30 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support import interop
 
 polars = pytest.importorskip("polars")
-
-COLUMNS = {
-    "int64": interop.INT64,
-    "uint32": interop.UINT32,
-    "float64": interop.DOUBLE,
-    "decimal_9_2": interop.decimal(9, 2),
-    "string": interop.STRING,
-    "binary": interop.BINARY,
-    "date": interop.DATE,
-    "time": interop.time_of_day("ns"),
-    "timestamp_us": interop.timestamp("us"),
-    "utc_ms": interop.timestamp("ms", "UTC"),
-}
-
-
-def test_polars_writer_makes_no_filters(tmp_path: Path) -> None:
-    path = str(tmp_path / "own.parquet")
-    polars.from_arrow(interop.table(COLUMNS)).write_parquet(path, row_group_size=interop.ROWS)
-    assert interop.filtered_columns(path) == set()
-    for column, kind in COLUMNS.items():
-        interop.assert_keeps_all(path, column, [*kind.literals[0][::64], *kind.absent[::64]])
 
 
 def test_what_exports_arrow_data_is_a_table(tmp_path: Path) -> None:

@@ -14,12 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.interop.test_datafusion import pruned_by_filter
 from tests.support import interop
-from tests.support.layout import assert_only_filters_changed, insert_filters, sizes
-from tests.support.stored import assert_filters_hold_all, bitsets, hashes_by_chunk
+from tests.support.layout import assert_only_filters_changed, insert_filters
+from tests.support.stored import assert_filters_hold_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,46 +143,10 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A file with a column of every type, before and after filters are added."""
-    folder = tmp_path_factory.mktemp("kinds")
-    without, filtered = str(folder / "without.parquet"), str(folder / "with.parquet")
-    data = interop.table(KINDS)
-    pq.write_table(data, without, row_group_size=interop.ROWS, store_decimal_as_integer=True)
-    add_filters(without, filtered, bloom=list(KINDS))
-    return without, filtered
-
-
 def present(column: str) -> list[Any]:
     """Arrow scalars of stored values, from both row groups."""
     array = interop.table({column: KINDS[column]}).column(column).drop_null()
     return [array[i] for i in (0, 1, 2, 100, 300, len(array) // 2, len(array) - 3, len(array) - 1)]
-
-
-def as_duckdb_sql(scalar: Any) -> str:
-    value = scalar.as_py()
-    if isinstance(value, bytes):
-        return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::BLOB"
-    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float):
-        return f"{value!r}::{'FLOAT' if pa.types.is_float32(scalar.type) else 'DOUBLE'}"
-    if pa.types.is_timestamp(scalar.type) and scalar.type.unit == "ns":
-        return f"make_timestamp_ns({scalar.value})"
-    if pa.types.is_time64(scalar.type) and scalar.type.unit == "ns":
-        seconds, nanos = divmod(scalar.value, 10**9)
-        return f"'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{nanos:09}'::TIME_NS"
-    return f"'{value}'"
-
-
-@pytest.mark.parametrize("column", KINDS)
-def test_duckdb_finds_the_same_rows_of_every_type(kinds: tuple[str, str], column: str) -> None:
-    for scalar in present(column):
-        where = f'"{column}" = {as_duckdb_sql(scalar)}'
-        query = "SET TimeZone='UTC'; SELECT count(*) FROM read_parquet('{}') WHERE " + where
-        counts = [duckdb.sql(query.format(path)).fetchall()[0][0] for path in kinds]
-        assert counts[1] == counts[0] > 0, where
 
 
 ZEROS = pa.table({"double": [-0.0, -1.0, 1.0] * 3, "float": pa.array([-0.0, -1.0, 1.0] * 3, pa.float32())})
@@ -292,41 +255,3 @@ def test_spark_finds_the_same_rows_of_every_type(spark: SparkSession, tmp_path: 
         union = union.unionAll(query)
     assert [row[0] for row in union.collect()] == expected
     assert min(expected) > 0
-
-
-def test_oversized_filters_of_spark_shrink(spark: SparkSession, tmp_path: Path) -> None:
-    """parquet-java makes filters of 1 MiB by default."""
-    made = spark.range(0, 100_000, 1, 1).selectExpr(
-        "id", "cast(id % 1009 as int) AS number", "cast(id * 7 % 100003 as string) AS text", "id % 3 = 0 AS flag",
-        "id / 4 AS real", "cast(id as decimal(20, 2)) AS price", "id + 1 AS next",
-    )  # fmt: skip
-    made.coalesce(1).write.option("parquet.bloom.filter.enabled", "true").parquet(str(tmp_path / "made"))
-    path = interop.only_file(tmp_path / "made")
-    before = str(tmp_path / "before.parquet")
-    Path(before).write_bytes(Path(path).read_bytes())
-    old = bitsets(path)
-    assert sum(map(len, old.values())) >= 5 << 20
-    assert Path(path).stat().st_size > 7_000_000
-
-    (outcome,) = shrink_filters(path)
-    assert Path(path).stat().st_size < 3_500_000
-    assert outcome.action == "shrunk"
-    assert Path(path).stat().st_size == outcome.bytes_after
-    flag = pq.read_schema(path).names.index("flag")
-    new = assert_filters_hold_all(path)
-    assert set(new) == {chunk_id for chunk_id in old if chunk_id[1] != flag}
-    assert outcome.dropped == len([chunk_id for chunk_id in old if chunk_id[1] == flag])
-    assert Path(before).stat().st_size - Path(path).stat().st_size > sum(map(len, old.values())) - 1_300_000
-    assert_only_filters_changed(before, path, moved=True)
-
-    real = pq.read_schema(path).names.index("real")
-    built = str(tmp_path / "built.parquet")
-    hashes = hashes_by_chunk(path)
-    for chunk_id, bitset in new.items():
-        if chunk_id[1] != real:  # of which other patterns are there as well
-            made_anew = bp.SplitBlockBloomFilter.empty(len(bitset) // 32)
-            made_anew.insert(np.array(sorted(hashes[chunk_id]), np.uint64))
-            assert made_anew.to_bytes() == bitset, chunk_id
-    add_filters(path, built, bloom={"id": Bloom(), "text": Bloom()}, replace=True)
-    assert sizes(built) == sizes(path)
-    assert spark.read.parquet(path).where("id = 77777").count() == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -19,12 +18,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
-from bloomparquet.parquet.pages.encrypted import encrypt_chunk
-from bloomparquet.reading import parquet_file
-from bloomparquet.storage.files import LocalStorage, ReadCount
-from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
-from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
+from bloomparquet.storage.files import ReadCount
+from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, open_file
 
 
 @pytest.fixture
@@ -113,14 +108,6 @@ def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
 
 
-def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret.write_uniform(TABLE)
-    monkeypatch.setattr(parquet_file, "DecryptedRowGroups", None)
-    assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
-    with pytest.raises(TypeError):
-        bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))
-
-
 SCRIPT = """
 import sys
 import pyarrow.parquet.encryption as pe
@@ -164,49 +151,6 @@ def test_the_error_names_the_missing_key_and_the_remedy(secret: Secret) -> None:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)
     assert bp.read_table(secret.path, columns=["amount"]).equals(TABLE.select(["amount"]))
-
-
-def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
-    """Each chunk of a file is decrypted and encrypted again, which gives the same length, and put in its place."""
-    secret.write_uniform(TABLE, row_group_size=500)
-    keys = bp.Keys(FOOTER_KEY)
-    _, footer = open_file(secret.path, keys)
-    assert footer.crypto is not None
-    raw = bytearray(secret.path.read_bytes())
-    before = bytes(raw)
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
-        cipher = footer.chunk_cipher(i, leaf.index)
-        assert cipher is not None
-        image = DecryptedRowGroups(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
-        column = image.metadata.row_group(0).column(leaf.index)
-        first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
-        plain = image.data.slice(first, column.total_compressed_size)
-        encrypted = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
-        assert len(encrypted.data) == end - start
-        raw[start:end] = encrypted.data
-    assert bytes(raw) != before
-    secret.path.write_bytes(raw)
-    properties = pe.create_decryption_properties(FOOTER_KEY)
-    assert pq.ParquetFile(secret.path, decryption_properties=properties).read().equals(pq.read_table(secret.plain))
-
-
-@pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
-def test_encrypted_chunks_give_the_filters_of_plain_chunks(secret: Secret, options: dict[str, Any]) -> None:
-    secret.write(TABLE, COLUMNS, **options)
-    assert filters_of(secret.path, secret.keys()) == filters_of(secret.plain, None)
-
-
-def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes | None]:
-    storage, footer = open_file(path, keys)
-    (file,) = storage.list_files(str(path), recursive=False)
-    result = {}
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        if why_unsuitable(leaf, named=True) is None:
-            bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
-            result[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
-    assert any(result.values())
-    return result
 
 
 PARQUET_TESTING = {

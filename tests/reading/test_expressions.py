@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.query import expressions
 from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, expected, f, same_rows
 from tests.support.files import hive, write
 
@@ -166,43 +165,6 @@ def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path) -> None:
     root = hive(tmp_path / "t", {"day=1": {"id": [1, 2]}, "day=2": {"id": [3], "s": ["a"]}})
     where = (pc.field("day") == 1) & (pc.starts_with(pc.field("s"), "a") | (pc.field("id") == 1))
     assert bp.read_table(root, where)["id"].to_pylist() == [1]
-
-
-def test_an_expression_is_bound_to_its_columns_only(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {f"c{i}": [i] for i in range(1_000)})
-    bound = []
-
-    def noted(expression: Any, batch: pa.RecordBatch) -> Any:
-        bound.append(batch.schema.names)
-        return evaluate(expression, batch)
-
-    evaluate = expressions._evaluate_arrow
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expressions, "_evaluate_arrow", noted)
-        plan = bp.plan(path, (pc.field("c7") == 7) & (pc.field("c900") == 1))
-    assert plan.kept == 0
-    assert bound == [["c7", "c900"]]
-
-
-@pytest.mark.parametrize(
-    ("where", "reason", "is_pruned"),
-    [
-        (pc.starts_with(f("word"), "w"), "FUNCTION", False),
-        ((f("id") == 42) & pc.starts_with(f("word"), "w"), "FUNCTION", True),
-        ((f("id") == 42) & ~pc.starts_with(f("word"), "v"), "FUNCTION", True),
-        ((f("id") == 42) | pc.starts_with(f("word"), "w"), "FUNCTION", False),
-        ((f("id") == 42) & (f("big") == f("id")), "TWO_COLUMNS", True),
-        ((f("id") == 42) & (f("price") < 0.5), "NOT_A_COMPARISON", True),
-        ((f("id") == 42) & (f("small").cast("int8") < 50), "FUNCTION", True),
-    ],
-)
-def test_an_explanation_says_what_is_not_understood(where: Any, reason: str, is_pruned: bool, path: str) -> None:
-    plan = bp.plan(path, where)
-    assert (plan.kept < plan.total) is is_pruned
-    assert "not used: " in repr(plan)
-    reasons = [each.reason.name for each in plan.explain().reasons()]
-    assert reason in reasons
-    assert "ALWAYS_TRUE" not in reasons
 
 
 def test_deeply_nested_expressions_are_planned(path: str) -> None:

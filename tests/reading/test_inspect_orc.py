@@ -20,7 +20,6 @@ from bloomparquet.orc.bloom_filter import hash_bytes
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
 from tests.orc.test_files import TABLE
-from tests.support.commands import Run
 from tests.support.orc import forge
 from tests.support.orc_forged import filter_stream, longs, with_filters
 from tests.support.orc_probes import ABSENT, MAYBE, STRIDE, STRIPE, might_match, write
@@ -244,26 +243,3 @@ def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
             bp.probe(path, column=name, value=5)
     path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
     assert might_match(path, 5, "tiny") == [0]
-
-
-def test_the_probe_command_takes_values_as_text(run: Run, written: str) -> None:
-    for name in ("i64", "f64", "text", "day", "short", "micros", "instant"):
-        value = next(value for value in TABLE[name].to_pylist()[710:] if value is not None)
-        result = run("probe", written, "--column", name, "--value", str(value))
-        assert result.code == 0, result
-        assert f"maybe in {written}, row group 7" in result.out.replace("\n", "")
-    assert run("probe", written, "--column", "i64", "--value", "5").code == 3
-    assert "not a value of column i64 (LONG)" in run("probe", written, "--column", "i64", "--value", "x").err
-    blob = next(value for value in TABLE["blob"].to_pylist() if value is not None)
-    assert run("probe", written, "--column", "blob", "--value", "0x" + blob.hex()).code == 0
-
-
-def test_the_inspect_command_lists_filters(run: Run, written: str, tmp_path: Path) -> None:
-    lines = run("inspect", written, "--json").lines()
-    assert len(lines) == 15 * 15
-    assert {line["stripe"] for line in lines} == set(range(5))
-    text = run("inspect", written).out
-    assert "stripe" in text
-    assert "unusable" not in text
-    path = write(tmp_path / "f", pa.table({"tiny": pa.array([5], pa.int8())}))
-    assert "unusable" in run("inspect", path).out

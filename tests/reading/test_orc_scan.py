@@ -17,8 +17,7 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from tests.support.commands import Run
-from tests.support.events import an_id, by_pyarrow, write, write_events
+from tests.support.events import an_id, write, write_events
 from tests.support.orc_rewriting import rewrite
 
 field = pc.field
@@ -143,25 +142,6 @@ def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
         bp.read_table(path, "x = 'a'")
 
 
-def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new file has as many stripes and rows, with the matching row in a stripe that the plan skips."""
-    options = {"stripe_size": 20_000, "batch_size": 1000, "row_index_stride": 1000}
-    numbers = np.random.default_rng(5).integers(0, 10**9, 10_000)
-    numbers[0], numbers[-1] = -7, 0
-    path = write(tmp_path / "x.orc", {"x": numbers}, ["x"], **options)
-    assert bp.plan(path, "x = -7").kept == 1
-    read_stripe = orc.ORCFile.read_stripe
-
-    def replaced(file: orc.ORCFile, number: int, columns: Any = None) -> pa.RecordBatch:
-        result = read_stripe(file, number, columns)
-        write(tmp_path / "x.orc", {"x": numbers[::-1]}, ["x"], **options)
-        return result
-
-    monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
-    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
-        bp.read_table(path, "x = -7")
-
-
 # --- reports and the command line
 
 
@@ -172,15 +152,6 @@ def test_stripes_of_one_remote_file_are_read_side_by_side(tmp_path: Path) -> Non
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     for _ in range(8):
         assert bp.read_table("x.orc", "id >= 100", filesystem=remote).equals(table.slice(100))
-
-
-def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:
-    one = an_id(root)
-    rows = run("read", root, "--where", f"id = {one}", "--columns", "id,name,day", "--json").out.splitlines()
-    expected = by_pyarrow(root, field("id") == one, ["id", "name", "day"]).to_pylist()
-    assert sorted(map(json.loads, rows), key=str) == sorted(({**r, "day": str(r["day"])} for r in expected), key=str)
-    empty = run("read", root, "--where", "id = -1", "--columns", "id,day")
-    assert empty.out.split() == ["id", "day"]
 
 
 def test_conditions_on_days_of_the_julian_calendar_are_refused(tmp_path: Path) -> None:

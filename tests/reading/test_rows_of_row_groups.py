@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -154,28 +153,6 @@ def test_pyarrow_opens_a_local_file_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(ParquetFileReader, "_open", noted)
     assert bp.read_table(path, "x >= 5 AND y < 15")["x"].to_pylist() == [*range(5, 15)]
     assert len(opened) == 1
-
-
-@pytest.mark.parametrize(("rows", "in_threads"), [(100_000, False), (2_000_000, True)])
-def test_threads_read_only_many_bytes_of_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, in_threads: bool
-) -> None:
-    """One thread searches a column of 0.8 MB. Several search a column of 16 MB."""
-    path, used = tmp_path / "x.parquet", list[str]()
-    numbers = np.random.default_rng(0).permutation(rows)
-    pq.write_table(
-        pa.table({"x": numbers, "y": numbers}), path, row_group_size=rows, use_dictionary=False, compression="none"
-    )
-
-    def noted(self: ParquetFileReader, start: int, end: int) -> bytes:
-        used.append(threading.current_thread().name)
-        return read_bytes(self, start, end)
-
-    read_bytes = ParquetFileReader._read_bytes
-    monkeypatch.setattr(ParquetFileReader, "_read_bytes", noted)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
-    assert bp.read_table(path, f"x = {rows - 1}").num_rows == 1
-    assert (set(used) != {threading.current_thread().name}) is in_threads
 
 
 SMALL = np.arange(2_000)

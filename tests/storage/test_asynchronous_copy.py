@@ -110,18 +110,6 @@ def test_a_copy_that_never_ends_costs_no_bytes(old: bytes) -> None:
     assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
 
 
-@pytest.mark.usefixtures("soon")
-def test_other_bytes_of_the_same_size_are_no_copy() -> None:
-    azure = Azure(None)
-    azure.fault = lambda: azure.pipe_file("/box/x", b"other")
-    storage, path = open_storage("/box/x", azure)
-    with replacing(storage, path) as output:
-        output.write(b"bytes")
-        with pytest.raises(bp.BloomParquetError, match="it ends with other bytes"):
-            output.commit()
-    assert azure.cat_file(temporary_name("/box/x")) == b"bytes"
-
-
 def test_a_copy_whose_answer_is_lost_is_done(old: bytes) -> None:
     azure = Azure(0.0, fail)
     azure.pipe_file(PATH, old)
@@ -154,17 +142,6 @@ def test_an_interrupted_wait_for_a_copy_keeps_the_new_object(old: bytes, monkeyp
         with pytest.raises(KeyboardInterrupt):
             output.commit()
     assert azure.cat_file(TEMPORARY) == b"new"
-
-
-def test_a_copy_costs_few_requests() -> None:
-    """One look at its size, and one open file, of which fsspec asks twice."""
-    azure = Azure()
-    storage, path = open_storage(PATH, azure)
-    with replacing(storage, path) as output:
-        output.write(b"new")
-        output.commit()
-        looks = azure.looks.count(PATH)
-    assert looks <= 3
 
 
 class LibraryError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 
 import bloomparquet as bp
 from tests.support import files, table_logs
-from tests.support.commands import Run
 from tests.support.table_logs import CASES
 
 KINDS = [
@@ -79,7 +77,6 @@ READS: dict[str, Callable[..., object]] = {
     "scan_batches": lambda path, **options: sum(batch.num_rows for batch in bp.scan_batches(path, **options)),
     "inspect": lambda path, **options: bp.inspect(path, **options).num_rows,
     "probe": lambda path, **options: bp.probe(path, column="v", value=7, **options),
-    "advise": lambda path, **options: bp.advise(path, **options).num_rows,
 }
 
 
@@ -92,11 +89,6 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     else:
         files.write(path, ROWS, ["v"])
     return path.read_bytes(), path.suffix
-
-
-def _skip_advice_for_orc(read: str, data: tuple[bytes, str]) -> None:
-    if read == "advise" and data[1] == ".orc":
-        pytest.skip("there is no advice for ORC files")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,7 +106,6 @@ def test_tables_with_a_log_are_not_read_as_files(tmp_path: Path, data: tuple[byt
 
 @pytest.mark.parametrize("read", READS)
 def test_every_function_refuses_unless_told_to_ignore(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
-    _skip_advice_for_orc(read, data)
     table_logs.make(tmp_path, CASES["a partition of a table"], *data)
     for path in (tmp_path / "t", tmp_path / "t" / "p=1", str(tmp_path / "t" / "*" / "*"), [tmp_path / "t" / "p=1"]):
         with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake") as error:
@@ -127,36 +118,12 @@ def test_every_function_refuses_unless_told_to_ignore(tmp_path: Path, data: tupl
 
 @pytest.mark.parametrize("read", READS)
 def test_a_named_file_is_inspected_and_not_read(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
-    _skip_advice_for_orc(read, data)
     path = table_logs.make(tmp_path, CASES["a file of a table"], *data)
-    if read in ("inspect", "probe", "advise"):
+    if read in ("inspect", "probe"):
         assert READS[read](path) == READS[read](path, table_log="ignore")
     else:
         with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake"):
             READS[read](path)
-
-
-def test_the_command_line_refuses_unless_told_to_ignore(tmp_path: Path, run: Run) -> None:
-    path = Path(files.write(tmp_path / "t" / "a.parquet", ROWS, ["v"]))
-    (tmp_path / "t" / "_delta_log").mkdir()
-    for command in (
-        ["plan", "--where", "v = 7"],
-        ["read", "--where", "v = 7", "--json"],
-        ["inspect"],
-        ["advise"],
-        ["probe", "--column", "v", "--value", "7"],
-    ):
-        result = run(command[0], str(path.parent), *command[1:])
-        assert (result.code, result.out) == (1, "")
-        assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
-        assert "--ignore-table-log" in result.err
-        assert f'bloomparquet.Dataset.from_delta("{path.parent}"), which has plan, read_table, advise and' in result.err
-        assert run(command[0], str(path.parent), *command[1:], "--ignore-table-log").code == 0
-    result = run("read", str(path.parent), "--where", "v = 7", "--json", "--ignore-table-log")
-    assert json.loads(result.out) == {"v": 7}
-    opened = f'bloomparquet.Dataset.from_delta("{path.parent}")'
-    assert f"{opened}, which has plan, read_table, advise and build" in run("index", "build", str(path.parent)).err
-    assert f"{opened}.build_index(" in run("add", str(path.parent), "--columns", "v").err
 
 
 def test_copies_of_a_whole_table_are_refused(tmp_path: Path) -> None:

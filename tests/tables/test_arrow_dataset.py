@@ -219,21 +219,6 @@ def test_several_threads_read_it_at_once(root: str) -> None:
     assert are_right == [True] * 400
 
 
-def test_a_query_that_is_dropped_reads_no_further(root: str) -> None:
-    opened: list[str] = []
-    events = bp.dataset(root)
-    batches = events.to_batches()
-    assert next(batches).num_rows
-    with pytest.MonkeyPatch.context() as patch:
-        storage = type(events.storage)
-        open_file = storage.open_file
-        patch.setattr(storage, "open_file", lambda self, path: opened.append(path) or open_file(self, path))
-        del batches
-        assert opened == []
-        assert len(events.head(3)) == 3
-        assert len(opened) == 1
-
-
 def test_queries_do_not_wait_for_each_other_in_threads_of_arrow(root: str) -> None:
     """Readers that are dropped and two scans of one query, where Arrow has one thread."""
     program = f"""if True:
@@ -336,12 +321,3 @@ def test_files_of_other_types_and_columns(tmp_path: Path) -> None:
     by_fragments = [each.to_table(filter=two) for each in merged.get_fragments(filter=two)]
     assert pa.concat_tables(by_fragments).equals(merged.to_table(filter=two))
     assert [each.to_table().num_rows for each in events.get_fragments()] == [2, 2, 1]
-
-
-@pytest.mark.parametrize("data", [{"id": pa.array([], pa.int64())}, {"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]}])
-def test_empty_files_and_dots_in_names(data: dict[str, Any], tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", data)
-    assert bp.dataset(path).to_table() == ds.dataset(path).to_table()
-    if "a" in data:
-        for where in (pc.field("a.b") == 2, pc.field("a", "b") == 3):
-            assert bp.dataset(path).to_table(filter=where) == ds.dataset(path).to_table(filter=where)

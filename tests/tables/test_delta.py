@@ -207,24 +207,6 @@ def test_unsupported_features_and_types_are_named(tmp_path: Path, feature: str, 
         bp.Dataset.from_delta(table)
 
 
-def test_the_index_and_advice_of_a_table(tmp_path: Path) -> None:
-    scattered = [i * 37 % 101 for i in IDS]
-    table = make(tmp_path / "t", {"id": IDS, "key": scattered}, mapping="name")
-    delta_log.change_schema(table, rename("key", "word"))
-    files.write(table / "stray.parquet", {"word": IDS})
-    dataset = bp.Dataset.from_delta(table)
-    before = dataset.plan("word = 50")
-    assert (before.kept, before.indexed) == (10, 0)
-    info = dataset.build_index({"word": bp.Bloom()})
-    assert (info.files, Path(info.directory).parent) == (1, table)
-    after = dataset.plan("word = 50")
-    assert (after.kept, after.skipped["bloom"], after.indexed) == (1, 9, 1)
-    assert dataset.read_table("word = 50", ["word"]).to_pylist() == [{"word": 50}]
-    assert [row["advice"] for row in dataset.advise().to_pylist()] == ["none", "add"]
-    with pytest.raises(bp.PlanError, match="key"):
-        dataset.build_index(["key"])
-
-
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     table = make(tmp_path / "t", {"id": IDS, "p": IDS}, partition_by=["p"])
     DeltaTable(table).delete()
