@@ -143,14 +143,14 @@ def test_columns_are_read_together_where_many_rows_match(tmp_path: Path, monkeyp
 
 
 def test_pyarrow_opens_a_local_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, opened, open_file = tmp_path / "x.parquet", list[object](), ParquetFileReader._open
+    path, opened, open_file = tmp_path / "x.parquet", list[object](), pq.ParquetFile
     pq.write_table(pa.table({"x": np.arange(20), "y": np.arange(20)}), path, row_group_size=1)
 
-    def noted(self: ParquetFileReader, *arguments: Any) -> pq.ParquetFile:
-        opened.append(self)
-        return open_file(self, *arguments)
+    def noted(source: Any, **options: Any) -> pq.ParquetFile:
+        opened.append(source)
+        return open_file(source, **options)
 
-    monkeypatch.setattr(ParquetFileReader, "_open", noted)
+    monkeypatch.setattr(pq, "ParquetFile", noted)
     assert bp.read_table(path, "x >= 5 AND y < 15")["x"].to_pylist() == [*range(5, 15)]
     assert len(opened) == 1
 

@@ -93,13 +93,14 @@ class FileScan:
             chosen, start = units[start:end], end
             if reader.amounts is not None:
                 reader.amounts.add_units(len(chosen))
-            for batch in self._read_together(chosen) if first is self._all else self._read_apart(chosen):
+            if first is self._all:
+                batches = (batch.select(self._result.names) for batch, _ in self._match(chosen, self._all))
+            else:
+                batches = self._read_apart(chosen)
+            for batch in batches:
                 for name in self._legacy_shown:
                     require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
                 yield batch
-
-    def _read_together(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        return (batch.select(self._result.names) for batch, _ in self._match(units, self._all))
 
     def _read_apart(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows, by reading the columns of the condition first."""

@@ -6,6 +6,7 @@ The number of a row group is counted within its file, over all stripes. A stripe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -53,13 +54,12 @@ class OrcFileReader(FileReader):
         return rows.read_stripes(self.storage, self._tail, units, columns, source=self._source)
 
 
+@dataclass(frozen=True)
 class OrcReader:
     """The reader of ORC files; see :class:`bloomparquet.reading.parquet.ParquetReader`."""
 
+    _table: Table
     convert: ClassVar[Convert] = staticmethod(rows.coerce_all)
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
         tails = self._table.gather(range(len(self._table.files)) if files is None else files, tails_of)
@@ -70,11 +70,11 @@ class OrcReader:
         return OrcFileReader(self._table.storage, tail, build_schema(tail.types)[0])
 
 
+@dataclass(frozen=True)
 class OrcInspector:
     """Looks into the filters of ORC files; see :class:`bloomparquet.reading.parquet.ParquetInspector`."""
 
-    def __init__(self, table: Stripes) -> None:
-        self._table = table
+    _table: Stripes
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(schema_index, leaf)

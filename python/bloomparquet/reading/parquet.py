@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,16 +27,15 @@ from bloomparquet.reading.parquet_file import ParquetFileReader
 from bloomparquet.storage.files import ReadCount
 
 
+@dataclass(frozen=True)
 class ParquetReader:
     """Reads the rows of the Parquet files of one table.
 
     `convert` converts literals for comparison; see :func:`bloomparquet.query.evaluate.mask.bind_mask`.
     """
 
+    _table: Table
     convert: ClassVar[Convert] = staticmethod(coerce_all)
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
         """The Arrow schemas of `files`, given by index (None: all files), in order of first occurrence.
@@ -52,11 +52,11 @@ class ParquetReader:
         return ParquetFileReader(self._table.storage, self._table.paths[file_index], footer)
 
 
+@dataclass(frozen=True)
 class ParquetInspector:
     """Looks into the Bloom filters of the Parquet files of one table, which were read together."""
 
-    def __init__(self, table: RowGroups) -> None:
-        self._table = table
+    _table: RowGroups
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         """The family of `leaf`, and its type for a message."""

@@ -214,18 +214,17 @@ class ParquetFileReader(FileReader):
     def _file(self) -> pq.ParquetFile:
         """The file as pyarrow opens it. A remote file is opened for each read, because pyarrow keeps what it has
         prefetched in memory."""
-        file = self._opened or self._open(self._source, self._metadata)
+        file = self._opened or pq.ParquetFile(
+            self._source, metadata=self._metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote
+        )
         self._opened = None if self._is_remote else file
         return file
-
-    def _open(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote)
 
     def _read_encrypted(self, unit: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         images = DecryptedRowGroups(self.storage, self.path, self._footer, names)
         data, metadata = images.read(unit, ReadCount())
         try:
-            file = self._open(pa.BufferReader(data), metadata)
+            file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
             yield from self._decode(file, [0], self._footer.rows[unit], names)
         except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
             raise FormatError(first_line(error)) from error
