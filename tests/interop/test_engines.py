@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import pickle
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -97,18 +96,6 @@ def test_an_engine_reads_only_the_kept_row_groups(engine: Engine, events: str) -
     assert [(row["id"], row["day"]) for row in rows] == [(WANTED, None)]
     (expected,) = bp.read_table(events, f"id = {WANTED}").to_pylist()
     assert rows[0]["payload"] == expected["payload"]
-
-
-def test_rows_are_counted_in_kept_row_groups(tmp_path: Path) -> None:
-    ids = [i * 7919 % 20_011 for i in range(20_000)]
-    root = hive(tmp_path / "t", {f"p={i}": {"id": ids} for i in (1, 2)}, ["id"], rows_per_group=1_000)
-    kept = bp.plan(root, f"id = {ids[4_711]} AND p = 2").to_dataset()
-    wanted = pc.field("id") == ids[4_711]
-    for dataset in (kept, pickle.loads(pickle.dumps(kept))):
-        assert dataset.count_rows() == dataset.to_table().num_rows == 1_000
-        assert dataset.count_rows(wanted) == dataset.filter(wanted).count_rows() == 1
-        assert pl.scan_pyarrow_dataset(dataset).select(pl.len()).collect().item() == 1_000
-        assert duckdb.from_arrow(dataset).aggregate("count(*)").fetchall() == [(1_000,)]
 
 
 @pytest.mark.parametrize("beside", [pa.string_view(), pa.string(), pa.large_string()], ids=str)

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
+from bloomparquet.writing.retrofit.retrofit import add_filters
 from tests.interop.test_datafusion import pruned_by_filter
 from tests.support import interop
-from tests.support.layout import assert_only_filters_changed, insert_filters
+from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all
 
 if TYPE_CHECKING:
@@ -168,23 +168,6 @@ def test_every_engine_finds_zero_under_either_sign(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [float("nan"), 1.0]}), with_nan, write_statistics=False)
     add_filters(with_nan, bloom="v")
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{with_nan}') WHERE v = 'nan'::DOUBLE").fetchall() == [(1,)]
-
-
-def test_moved_page_indexes_still_find_rows(tmp_path: Path) -> None:
-    """DataFusion reads single pages by the page index, of files with filters removed between row groups."""
-    path = str(tmp_path / "a.parquet")
-    table = pa.table({"id": np.arange(20_000), "v": [f"{i}" for i in range(20_000)]})
-    pq.write_table(table, path, row_group_size=5_000, write_page_index=True, data_page_size=2_000, write_batch_size=100)
-    insert_filters(path, 1 << 16, where="between", columns={0: True})
-    shrink_filters(path)
-    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
-    context.register_parquet("file", path)
-    for key in (0, 4_999, 5_000, 12_345, 19_999):
-        (batch,) = [each for each in context.sql(f"SELECT v FROM file WHERE id = {key}").collect() if each.num_rows]
-        assert batch.column(0).to_pylist() == [f"{key}"]
-    text = str(context.sql("EXPLAIN ANALYZE SELECT v FROM file WHERE id = 12345").collect()[0].to_pylist())
-    assert "page_index_rows_pruned=" in text
-    assert "page_index_rows_pruned=0" not in text
 
 
 # Spark, which is parquet-java.

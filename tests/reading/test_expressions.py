@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import bloomparquet as bp
-from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, expected, f, same_rows
+from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, f, same_rows
 from tests.support.files import hive, write
 
 BLOOM = [*(name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")), "st.a"]
@@ -73,54 +72,6 @@ def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     is_true = name == "no column"
     assert ("not used: " in repr(plan)) is not is_true
     assert any(each.reason.name == "ALWAYS_TRUE" for each in plan.explain().reasons()) is is_true
-
-
-@pytest.mark.slow
-def test_random_expressions_lose_no_rows(path: str) -> None:
-    rng = random.Random(20261122)
-    literals = {
-        name: [value for value in DATA[name].to_pylist()[:40] if value is not None] for name in DATA.schema.names
-    }
-    names = [name for name in literals if name not in ("st", "flag", "ntz")]
-
-    def leaf() -> Any:
-        name = rng.choice(names)
-        value, column, kind = rng.choice(literals[name]), f(name), DATA.schema.field(name).type
-        scalar = pa.scalar(value, kind)
-        make = rng.choice(["=", "<", "<=", ">", ">=", "<>", "in", "null", "valid"])
-        simple = {
-            "=": column == scalar,
-            "<": column < scalar,
-            "<=": column <= scalar,
-            ">": column > scalar,
-            ">=": column >= scalar,
-            "<>": column != scalar,
-            "null": column.is_null(),
-            "valid": column.is_valid(),
-        }
-        some = pa.array(
-            [value, *rng.sample(literals[name], 2), *rng.choice([[], [None]])], DATA.schema.field(name).type
-        )
-        return column.isin(some) if make == "in" else simple[make]
-
-    def tree(depth: int) -> Any:
-        if depth == 0 or rng.random() < 0.3:
-            return leaf()
-        kind = rng.choice(["and", "or", "not"])
-        if kind == "not":
-            return ~tree(depth - 1)
-        left, right = tree(depth - 1), tree(depth - 1)
-        return left & right if kind == "and" else left | right
-
-    skipped = 0
-    for _ in range(100):
-        where = tree(3)
-        matching = expected(where)["id"].to_pylist()
-        plan = bp.plan(path, where)
-        assert bp.read_table(path, where, ["id"])["id"].to_pylist() == matching, str(where)
-        assert plan.to_dataset().to_table(filter=where, columns=["id"])["id"].to_pylist() == matching, str(where)
-        skipped += plan.total - plan.kept
-    assert skipped > 150
 
 
 def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:

@@ -151,30 +151,6 @@ def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
     assert might_match(path, zero, "x") == [0, 1]
 
 
-def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
-    millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
-    assert might_match(path, dt.datetime(2024, 5, 17, 12)) == [0]
-    assert might_match(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
-    assert might_match(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 12:00:00", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 03:00:00Z") == might_match(path, "2024-05-17 12:00:00Z") == [0]
-    assert might_match(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 06:00:00") == might_match(path, "2024-05-17 12:00:01") == []
-    assert might_match(
-        with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
-    ) == [0]
-    nowhere = [
-        with_filters(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
-        forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(0))}, kinds=[Kind.TIMESTAMP]),
-    ]
-    for path in nowhere:
-        with pytest.raises(
-            bp.UnsupportedError, match=r"cannot probe for .*the bytes that this column stores for the value are"
-        ):
-            bp.probe(path, column="c0", value="2024-05-17")
-
-
 def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_zones(*arguments: Any) -> list[Any]:
         stripes: list[Any] = read_stripe_footers(*arguments)

@@ -64,20 +64,6 @@ def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
     assert dataset.read_table().schema.types == [pa.int64(), pa.float64(), pa.decimal128(20, 2)]
 
 
-def test_an_initial_default_is_the_value_in_old_files(table: Table) -> None:
-    table.append(rows(0, 5))
-    with table.update_schema() as update:
-        update.add_column("n", IntegerType())
-    table.append(rows(100, 1).append_column("n", pa.array([7], pa.int32())))
-    table.append(rows(200, 1))
-    newer = iceberg.as_version_3(table, {table.schema().find_field("n").field_id: 3})
-    dataset = bp.Dataset.from_iceberg(newer)
-    assert newer.scan().to_arrow().sort_by("id").to_pylist() == dataset.read_table().sort_by("id").to_pylist()
-    assert ids_of(dataset, "n = 3") == [*range(5)]
-    assert ids_of(dataset, "n = 7") == [100]
-    assert ids_of(dataset, "n IS NULL") == [200], "null was written, not left out"
-
-
 @pytest.mark.parametrize("older_spec", [True, False])
 def test_a_default_replaces_a_partition_of_null(catalog: SqlCatalog, older_spec: bool) -> None:
     """In files that lack the column, with and without files of a spec that does not partition by it."""
