@@ -93,6 +93,7 @@ class FileScan:
             chosen, start = units[start:end], end
             if reader.amounts is not None:
                 reader.amounts.add_units(len(chosen))
+            batches: Iterator[pa.RecordBatch]
             if first is self._all:
                 batches = (batch.select(self._result.names) for batch, _ in self._match(chosen, self._all))
             else:

@@ -21,8 +21,7 @@ import pyarrow.fs
 from bloomparquet.errors import LimitError, OptionError, UnsupportedError, quoted
 from bloomparquet.storage.descriptors import open_data
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
-from bloomparquet.storage.globs import find_local, is_glob, matches_glob
-from bloomparquet.storage.links import require_no_loop
+from bloomparquet.storage.globs import find_local, is_glob, matches_glob, require_no_loop
 
 _MOST_ENDS_BYTES = 128 * 1024 * 1024
 
@@ -232,7 +231,7 @@ class LocalStorage:
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview]) -> FileInfo:
         # One lookup makes tens of thousands of these reads: keep the loop small.
-        read = getattr(os, "preadv", _preadv)
+        read = os.preadv
         with open_data(path) as file:
             descriptor = file.fileno()
             for offset, view in zip(offsets, views, strict=True):
@@ -243,14 +242,6 @@ class LocalStorage:
                         raise ends_early(path, offset + count, offset + len(view))
                     count += more
             return FileInfo.of(path, os.fstat(descriptor))  # after the reads: a change before them or meanwhile shows
-
-
-def _preadv(descriptor: int, views: Sequence[memoryview], offset: int) -> int:
-    """``os.preadv`` for systems without it, at the price of one copy."""
-    (view,) = views
-    data = os.pread(descriptor, len(view), offset)
-    view[: len(data)] = data
-    return len(data)
 
 
 class ArrowStorage:
