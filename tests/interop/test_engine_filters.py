@@ -12,7 +12,6 @@ import duckdb
 import ibis
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import bloomparquet as bp
@@ -151,12 +150,3 @@ def test_ibis_prunes(path: str) -> None:
     plan = events.last_plan()
     assert plan is not None
     assert plan.kept == 2
-
-
-def test_pandas_prunes(path: str) -> None:
-    events = bp.dataset(path)
-    frame = events.to_table(columns=["id", "word"], filter=pc.field("id") == WANTED).to_pandas()
-    assert frame.to_dict("records") == [{"id": WANTED, "word": f"k{WANTED}"}]
-    plan = events.last_plan()
-    assert plan is not None
-    assert plan.kept == 1

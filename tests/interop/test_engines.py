@@ -22,7 +22,7 @@ import pytest
 
 import bloomparquet as bp
 from tests.support import changes
-from tests.support.files import hive, patch, write
+from tests.support.files import patch, write
 
 Rows = list[dict[str, Any]]
 Engine = Callable[[ds.Dataset], Rows]
@@ -150,18 +150,6 @@ def _metadata(field: pa.Field) -> list[Any]:
     """The metadata of a field, and of those below it."""
     children = [field.type.field(i) for i in range(field.type.num_fields)]
     return [field.metadata, field.nullable, *map(_metadata, children)]
-
-
-def test_partition_values_of_every_type_are_columns(tmp_path: Path) -> None:
-    parts = {
-        f"i={i}/d=2026-01-0{i}/s=a%20{i}/f={i}.5/t=2026-01-01 0{i}%3A00%3A00": {"x": [i], "i": [9]} for i in (1, 2)
-    }
-    root = hive(
-        tmp_path / "t", {**parts, "/".join(f"{name}=__HIVE_DEFAULT_PARTITION__" for name in "idsft"): {"x": [3]}}
-    )
-    assert bp.plan(root).to_dataset().to_table().equals(bp.read_table(root))
-    found = bp.plan(root, "s = 'a 2'").to_dataset().to_table(filter=(pc.field("i") == 2) & (pc.field("f") > 2))
-    assert found.column("x").to_pylist() == [2]
 
 
 def schema_cases() -> dict[str, list[pa.Array]]:

@@ -39,21 +39,6 @@ def test_filters_are_not_added_to_a_table_with_a_log(tmp_path: Path, log: str, k
     assert [outcome.action for outcome in outcomes] == ["added"]
 
 
-def test_a_directory_called_metadata_is_not_a_table(tmp_path: Path) -> None:
-    files.write(tmp_path / "table" / "part-0.parquet", {"v": range(100)})
-    (tmp_path / "table" / "metadata").mkdir()
-    (tmp_path / "table" / "metadata" / "notes.json").touch()
-    assert [outcome.action for outcome in bp.add_filters(tmp_path / "table", bloom="v")] == ["added"]
-
-
-def test_tables_are_found_from_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write(tmp_path / "part-0.parquet", {"v": range(100)})
-    (tmp_path / "_delta_log").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(bp.UnsupportedError, match="Delta Lake"):
-        bp.add_filters("part-0.parquet", bloom="v")
-
-
 def test_no_destination_and_no_link_reaches_a_table(tmp_path: Path) -> None:
     path = Path(files.write(tmp_path / "delta" / "part-0.parquet", {"v": range(100)}))
     (tmp_path / "delta" / "_delta_log").mkdir()

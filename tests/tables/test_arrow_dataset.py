@@ -167,10 +167,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "type": (lambda d: d.to_table(filter=pc.field("word") == 1), bp.PlanError, "does not fit"),
     "text": (lambda d: d.to_table(filter="id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "option": (lambda d: d.to_table(fliter=ONE), TypeError, "fliter"),
-    "option of a count": (lambda d: d.count_rows(filtre=ONE), TypeError, "filtre"),
-    "filter": (lambda d: d.filter("id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "schema": (lambda d: d.replace_schema(pa.schema([("id", pa.int8())])), bp.PlanError, "expected type int8"),
-    "new column": (lambda d: d.replace_schema(pa.schema([("x", pa.int8())])), bp.PlanError, "no such column"),
     "take": (lambda d: d.take([PER_FILE * FILES]), IndexError, "there are 4000 rows"),
     "head": (lambda d: d.head(-1), bp.OptionError, "expected a number of rows"),
 }
