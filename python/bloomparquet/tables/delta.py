@@ -265,21 +265,16 @@ def _partition_values(actions: pa.Table, names: Sequence[str], columns: TableCol
         return ((),) * len(actions)
     values = []
     for name in names:
-        stored = _partition_column(actions, name, columns)
+        (field,) = (field for field in columns.fields if field.name == name)
+        stored = [f"partition.{each}" for each in (name, *field.names) if f"partition.{each}" in actions.column_names]
+        if not stored:
+            raise FormatError(f"the log has no values of the partition column {name}")
         kind = columns.schema.field(name).type
         try:
-            values.append(stored.cast(kind).to_pylist())
+            values.append(actions.column(stored[0]).cast(kind).to_pylist())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise PlanError(f"partition column {name}: the log's values are no {kind}: {error}") from error
     return tuple(zip(*values, strict=True))
-
-
-def _partition_column(actions: pa.Table, name: str, columns: TableColumns) -> pa.ChunkedArray:
-    (field,) = (field for field in columns.fields if field.name == name)
-    for candidate in (f"partition.{name}", *(f"partition.{each}" for each in field.names)):
-        if candidate in actions.column_names:
-            return actions.column(candidate)
-    raise FormatError(f"the log has no values of the partition column {name}")
 
 
 def _deletes(
