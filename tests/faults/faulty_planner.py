@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from random import Random
 from typing import IO, Any
 
 from pyspark_bloomparquet.jar import planner_worker
-from tests.faults.frames import JSON, frame
 
 KINDS = (
     "nothing but its id", "other files", "duplicated", "cut", "held back", "late", "junk", "other JSON", "other id",
     "without an id", "fewer ranges", "more ranges", "negative ranges", "no data", "other types",
 )  # fmt: skip
+JSON = (
+    "[]", "3", "null", '"text"', "{}", '{"id": 99}', '{"id": [], "version": {}}', "[" * 100_000, "NaN", '{"id": 1e999}',
+)  # fmt: skip
+
+
+def frame(head: str | dict[str, Any], data: bytes = b"") -> bytes:
+    text = (head if isinstance(head, str) else json.dumps(head)).encode()
+    return b"".join((len(text).to_bytes(4, "big"), text, len(data).to_bytes(4, "big"), data))
 
 
 def main(seed: int) -> None:

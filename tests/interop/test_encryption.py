@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.query.verdict import Verdict
 from tests.interop.test_retrofit import rows_scanned
 from tests.support import interop, spark_kms
 from tests.support.spark_kms import every_key
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 GROUPS, ROWS, PAGE = 3, 400, 50
 KEYS = [(i * 7919) % 100_003 * 2 for i in range(GROUPS * ROWS)]
 """Even numbers: other ones in each row group, within the same bounds."""
-ABSENT = range(1, 2_000, 2)
 TABLE = pa.table({
     "at": range(GROUPS * ROWS),
     "key": KEYS,
@@ -106,18 +104,6 @@ def by_us(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         encryption = spark_kms.encryption(**how)
         bp.write_table(TABLE, root / f"{name}.parquet", bloom=["key", "name"], encryption=encryption, **layout)
     return {name: str(root / f"{name}.parquet") for name in BY_US}
-
-
-@pytest.mark.parametrize("how", BY_SPARK)
-def test_encrypted_filters_of_parquet_java_are_used(by_spark: dict[str, str], how: str) -> None:
-    path = by_spark[how]
-    for at in range(0, len(KEYS), 37):
-        probes = bp.probe(path, column="key", value=KEYS[at], keys=every_key())
-        assert probes[at // ROWS].verdict is Verdict.MIGHT_MATCH, KEYS[at]
-    plans = [bp.plan(path, f"key = {value}", keys=every_key()) for value in ABSENT]
-    assert all(plan.errors == () for plan in plans)
-    assert sum(plan.kept for plan in plans) < 0.05 * GROUPS * len(plans)
-    assert sum(plan.skipped["bloom"] for plan in plans) > 0.9 * GROUPS * len(plans)
 
 
 @pytest.mark.parametrize("how", BY_SPARK)

@@ -12,7 +12,6 @@ import duckdb
 import ibis
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import bloomparquet as bp
@@ -144,33 +143,6 @@ def test_the_conditions_skip_row_groups(path: str) -> None:
     assert {name for name, count in kept.items() if count == GROUPS} == {"<>", "NOT IN", "CAST"}
 
 
-def test_a_list_of_100000_values_is_pruned(path: str) -> None:
-    events = bp.dataset(path)
-    listed = ", ".join(map(str, [WANTED, *range(10_000_000, 10_100_000)]))
-    for engine in ("DuckDB", "DataFusion"):
-        assert ENGINES[engine](events, f"id IN ({listed})") == [WANTED]
-        plan = events.last_plan()
-        assert plan is not None
-        assert plan.kept < GROUPS
-
-
-def test_expressions_of_polars_are_pruned(path: str) -> None:
-    events = bp.dataset(path)
-    frame = pl.scan_pyarrow_dataset(events)
-    for condition, kept in (
-        (pl.col("id") == WANTED, 1),
-        (pl.col("id").is_in([WANTED, OTHER]), 2),
-        (pl.col("word").is_in([f"k{WANTED}"]), 1),
-        (pl.col("day").is_between(dt.date(2026, 1, 5), dt.date(2026, 1, 6)), 2),
-        (~pl.col("seldom").is_null(), 1),
-        ((pl.col("id") == WANTED) & (pl.col("f") < 1_000), 1),
-    ):
-        assert frame.filter(condition).collect().equals(pl.read_parquet(path).filter(condition))
-        plan = events.last_plan()
-        assert plan is not None
-        assert plan.kept == kept
-
-
 def test_ibis_prunes(path: str) -> None:
     events = bp.dataset(path)
     table = ibis.memtable(events)
@@ -178,27 +150,3 @@ def test_ibis_prunes(path: str) -> None:
     plan = events.last_plan()
     assert plan is not None
     assert plan.kept == 2
-
-
-def test_pandas_prunes(path: str) -> None:
-    events = bp.dataset(path)
-    frame = events.to_table(columns=["id", "word"], filter=pc.field("id") == WANTED).to_pandas()
-    assert frame.to_dict("records") == [{"id": WANTED, "word": f"k{WANTED}"}]
-    plan = events.last_plan()
-    assert plan is not None
-    assert plan.kept == 1
-
-
-def test_joins_send_no_keys(path: str) -> None:
-    """DuckDB and polars filter such scans by the keys of a join after they are read. When a release sends them, the
-    documentation can say so."""
-    events, keys = bp.dataset(path), pa.table({"id": [WANTED]})
-    assert duckdb.sql("SELECT count(*) FROM events JOIN keys USING (id)").fetchall() == [(1,)]
-    plan = events.last_plan()
-    assert plan is not None
-    assert plan.where is None
-    some = pl.LazyFrame({"id": [WANTED]})
-    assert pl.scan_pyarrow_dataset(events).join(some, on="id").collect().height == keys.num_rows
-    plan = events.last_plan()
-    assert plan is not None
-    assert plan.where is None

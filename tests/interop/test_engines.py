@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import pickle
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,7 +22,7 @@ import pytest
 
 import bloomparquet as bp
 from tests.support import changes
-from tests.support.files import hive, patch, write
+from tests.support.files import patch, write
 
 Rows = list[dict[str, Any]]
 Engine = Callable[[ds.Dataset], Rows]
@@ -99,26 +98,6 @@ def test_an_engine_reads_only_the_kept_row_groups(engine: Engine, events: str) -
     assert rows[0]["payload"] == expected["payload"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_no_kept_row_group_gives_no_rows(engine: Engine, events: str) -> None:
-    for where in (f"id = {WANTED} AND day = DATE '{FIRST_DAY}'", "day > DATE '2027-01-01'"):
-        dataset = bp.plan(events, where).to_dataset()
-        assert engine(dataset) == []
-        assert dataset.schema.equals(bp.read_table(events, "id = -1").schema)
-
-
-def test_rows_are_counted_in_kept_row_groups(tmp_path: Path) -> None:
-    ids = [i * 7919 % 20_011 for i in range(20_000)]
-    root = hive(tmp_path / "t", {f"p={i}": {"id": ids} for i in (1, 2)}, ["id"], rows_per_group=1_000)
-    kept = bp.plan(root, f"id = {ids[4_711]} AND p = 2").to_dataset()
-    wanted = pc.field("id") == ids[4_711]
-    for dataset in (kept, pickle.loads(pickle.dumps(kept))):
-        assert dataset.count_rows() == dataset.to_table().num_rows == 1_000
-        assert dataset.count_rows(wanted) == dataset.filter(wanted).count_rows() == 1
-        assert pl.scan_pyarrow_dataset(dataset).select(pl.len()).collect().item() == 1_000
-        assert duckdb.from_arrow(dataset).aggregate("count(*)").fetchall() == [(1_000,)]
-
-
 @pytest.mark.parametrize("beside", [pa.string_view(), pa.string(), pa.large_string()], ids=str)
 def test_engines_compare_text_that_is_stored_as_views(tmp_path: Path, beside: pa.DataType) -> None:
     """pyarrow has no comparison of views."""
@@ -171,18 +150,6 @@ def _metadata(field: pa.Field) -> list[Any]:
     """The metadata of a field, and of those below it."""
     children = [field.type.field(i) for i in range(field.type.num_fields)]
     return [field.metadata, field.nullable, *map(_metadata, children)]
-
-
-def test_partition_values_of_every_type_are_columns(tmp_path: Path) -> None:
-    parts = {
-        f"i={i}/d=2026-01-0{i}/s=a%20{i}/f={i}.5/t=2026-01-01 0{i}%3A00%3A00": {"x": [i], "i": [9]} for i in (1, 2)
-    }
-    root = hive(
-        tmp_path / "t", {**parts, "/".join(f"{name}=__HIVE_DEFAULT_PARTITION__" for name in "idsft"): {"x": [3]}}
-    )
-    assert bp.plan(root).to_dataset().to_table().equals(bp.read_table(root))
-    found = bp.plan(root, "s = 'a 2'").to_dataset().to_table(filter=(pc.field("i") == 2) & (pc.field("f") > 2))
-    assert found.column("x").to_pylist() == [2]
 
 
 def schema_cases() -> dict[str, list[pa.Array]]:

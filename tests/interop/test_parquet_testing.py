@@ -122,28 +122,3 @@ def test_nan_bounds_exclude_nothing(parquet_testing_dir: Path) -> None:
     ):
         assert bp.plan(path, predicate).kept == 1
         assert bp.read_table(path, predicate).num_rows == 1
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "encrypt_columns_and_footer_bloom_filter.parquet.encrypted",
-        "encrypt_columns_plaintext_footer.parquet.encrypted",
-        "uniform_encryption.parquet.encrypted",
-    ],
-)
-def test_encrypted_files_need_their_keys(parquet_testing_dir: Path, name: str) -> None:
-    path = str(parquet_testing_dir / name)
-    keys = bp.Keys(b"0123456789012345", {"double_field": b"1234567890123450", "float_field": b"1234567890123451"})
-    absent = bp.Eq("double_field", -1.0)
-    plan = bp.plan(path, absent)
-    assert (plan.total, plan.kept, len(plan.errors)) == (1, 1, 1)
-    assert name in str(plan.errors[0])
-    for attempt in (lambda: bp.inspect(path), lambda: bp.read_table(path)):
-        with pytest.raises(bp.EncryptionError, match=name):
-            attempt()
-    plan = bp.plan(path, absent, keys=keys)
-    assert (plan.total, plan.errors) == (1, ())
-    column = bp.read_table(path, keys=keys).column("double_field").to_pylist()
-    assert len(column) in (50, 2_000)
-    assert bp.read_table(path, bp.Eq("double_field", column[7]), keys=keys).num_rows == 1

@@ -13,43 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support import interop
 
 polars = pytest.importorskip("polars")
-
-COLUMNS = {
-    "int64": interop.INT64,
-    "uint32": interop.UINT32,
-    "float64": interop.DOUBLE,
-    "decimal_9_2": interop.decimal(9, 2),
-    "string": interop.STRING,
-    "binary": interop.BINARY,
-    "date": interop.DATE,
-    "time": interop.time_of_day("ns"),
-    "timestamp_us": interop.timestamp("us"),
-    "utc_ms": interop.timestamp("ms", "UTC"),
-}
-
-
-def test_polars_writer_makes_no_filters(tmp_path: Path) -> None:
-    path = str(tmp_path / "own.parquet")
-    polars.from_arrow(interop.table(COLUMNS)).write_parquet(path, row_group_size=interop.ROWS)
-    assert interop.filtered_columns(path) == set()
-    for column, kind in COLUMNS.items():
-        interop.assert_keeps_all(path, column, [*kind.literals[0][::64], *kind.absent[::64]])
-
-
-def test_polars_through_pyarrow_makes_filters_that_skip(tmp_path: Path) -> None:
-    path = str(tmp_path / "pyarrow.parquet")
-    bloom = {column: {"ndv": 512, "fpp": 0.01} for column in COLUMNS}
-    polars.from_arrow(interop.table(COLUMNS)).write_parquet(
-        path, use_pyarrow=True, row_group_size=interop.ROWS, pyarrow_options={"bloom_filter_options": bloom}
-    )
-    assert interop.filtered_columns(path) == set(COLUMNS)
-    for column, kind in COLUMNS.items():
-        interop.assert_same_bits(path, column, kind)
-        interop.assert_never_skipped(path, column, kind)
-        assert interop.skip_rate(path, column, kind) >= 0.95
 
 
 def test_what_exports_arrow_data_is_a_table(tmp_path: Path) -> None:
@@ -98,25 +63,3 @@ def test_written_text_is_found_by_filters_of_other_readers(tmp_path: Path) -> No
         assert pd.read_parquet(path, filters=[(column, "=", value)])["id"].to_list() == [7]
         assert ds.dataset(path).to_table(filter=pc.field(column) == value)["id"].to_pylist() == [7]
     assert bp.plan(path, "text = 'text number 7'").kept == 1
-
-
-@pytest.mark.parametrize("merge", [False, True])
-def test_enums_are_compared_by_their_order(tmp_path: Path, merge: bool) -> None:
-    """The order is in the metadata of the field."""
-    rows = frame(40)
-    (tmp_path / "a").mkdir()
-    bp.write_table(rows, tmp_path / "a" / "0.parquet", row_group_size=10)
-    rows.write_parquet(tmp_path / "a" / "1.parquet")
-    plan = bp.plan(tmp_path / "a", "id < 40")
-    kept = plan.to_dataset(merge_schema=merge)
-    for where in (
-        polars.col("enum") < "ahigh",
-        polars.col("enum") >= "mid",
-        polars.col("enum").is_between(polars.lit("zlow"), polars.lit("mid")),
-    ):
-        expected = rows.filter(where)["id"].to_list() * 2
-        assert expected
-        # polars passes conditions on to pyarrow, which compares text
-        lazy = polars.scan_pyarrow_dataset(kept, allow_pyarrow_filter=False)
-        assert lazy.filter(where).collect()["id"].to_list() == expected
-        assert polars.from_arrow(bp.read_table(tmp_path / "a")).filter(where)["id"].to_list() == expected

@@ -25,11 +25,3 @@ def test_many_matches_in_most_pages_are_read_as_by_a_scan(matches: range, is_lar
     share = MatchedShare()
     share.note(np.array(matches, np.int64), ROWS, COLUMN_BYTES)
     assert share.is_large == is_large
-
-
-def test_the_last_row_group_decides() -> None:
-    share = MatchedShare()
-    share.note(np.arange(5_000), 5_000, 40_000)
-    assert share.is_large
-    share.note(np.arange(1), 5_000, 40_000)
-    assert not share.is_large

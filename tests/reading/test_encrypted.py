@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -19,12 +18,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.pages.decrypted_row_group import DecryptedRowGroups
-from bloomparquet.parquet.pages.encrypted import encrypt_chunk
-from bloomparquet.reading import parquet_file
-from bloomparquet.storage.files import LocalStorage, ReadCount
-from bloomparquet.writing.filters.from_chunk import filter_chunk
-from bloomparquet.writing.filters.spec import Bloom, why_unsuitable
-from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, chunk_extents, open_file
+from bloomparquet.storage.files import ReadCount
+from tests.support.encrypted import COLUMNS, FOOTER_KEY, LAYOUTS, ROWS, TABLE, Secret, open_file
 
 
 @pytest.fixture
@@ -55,12 +50,6 @@ def assert_same(result: pa.Table, expected: pa.Table) -> None:
     assert result.num_rows == ROWS
     assert same_values(result, expected)
     assert result.schema.equals(expected.schema, check_metadata=True)
-
-
-@pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4", "zstd"])
-def test_every_codec_is_read(secret: Secret, codec: str) -> None:
-    secret.write_uniform(TABLE, compression=codec, data_page_version="2.0")
-    assert_same(bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY)), bp.read_table(secret.plain))
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
@@ -103,14 +92,6 @@ def test_encrypted_and_plain_files_make_one_table(secret: Secret, tmp_path: Path
     assert bp.read_table(tmp_path, where, keys=secret.keys())["id"].to_pylist() == [700, 700]
 
 
-def test_column_names_with_dots_are_read(secret: Secret) -> None:
-    table = pa.table({"a.b": [1, 2], "a": [{"b": "x"}, {"b": "y"}], "a.c": ["p", "q"]})
-    secret.write_uniform(table)
-    for name in table.column_names:
-        result = bp.read_table(secret.path, columns=[name], keys=bp.Keys(FOOTER_KEY))
-        assert result.to_pydict() == {name: table[name].to_pylist()}
-
-
 def test_an_aad_prefix_that_is_not_stored_in_the_file(secret: Secret) -> None:
     secret.write_uniform(TABLE, aad_prefix=b"visits", store_aad_prefix=False)
     result = bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY, aad_prefix=b"visits"))
@@ -125,14 +106,6 @@ def test_only_the_requested_columns_are_fetched(secret: Secret) -> None:
     leaf = next(leaf for leaf in footer.profile.schema.leaves if leaf.path == ("random",))
     assert count == ReadCount(1, footer.read_chunk(1, leaf.index).compressed_size or 0)
     assert 8 * 600 < image.data.size < count.bytes < 9 * 600
-
-
-def test_a_plain_file_is_read_without_decryption(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret.write_uniform(TABLE)
-    monkeypatch.setattr(parquet_file, "DecryptedRowGroups", None)
-    assert bp.read_table(secret.plain, keys=bp.Keys(FOOTER_KEY)).num_rows == ROWS
-    with pytest.raises(TypeError):
-        bp.read_table(secret.path, keys=bp.Keys(FOOTER_KEY))
 
 
 SCRIPT = """
@@ -156,10 +129,9 @@ for name in ("word", "struct", "map"):
 """
 
 
-@pytest.mark.parametrize("plaintext_footer", [False, True])
-def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret, plaintext_footer: bool) -> None:
+def test_a_missing_key_is_an_error_only_if_the_column_is_read(secret: Secret) -> None:
     """In a subprocess: pyarrow would abort on metadata of a column whose key is missing."""
-    secret.write(TABLE, COLUMNS, row_group_size=500, plaintext_footer=plaintext_footer)
+    secret.write(TABLE, COLUMNS, row_group_size=500)
     masters = [secret.kms.master_keys[name].hex() for name in ("footer", "k1")]
     command = [sys.executable, "-c", SCRIPT, str(secret.path), *masters]
     root = Path(__file__).parents[2]
@@ -179,58 +151,6 @@ def test_the_error_names_the_missing_key_and_the_remedy(secret: Secret) -> None:
         bp.read_table(secret.path, columns=["id"])
     assert "key of column id is not given" in str(caught.value)
     assert bp.read_table(secret.path, columns=["amount"]).equals(TABLE.select(["amount"]))
-
-
-def test_a_chunk_encrypted_here_is_read_by_pyarrow(secret: Secret) -> None:
-    """Each chunk of a file is decrypted and encrypted again, which gives the same length, and put in its place."""
-    secret.write_uniform(TABLE, row_group_size=500)
-    keys = bp.Keys(FOOTER_KEY)
-    _, footer = open_file(secret.path, keys)
-    assert footer.crypto is not None
-    raw = bytearray(secret.path.read_bytes())
-    before = bytes(raw)
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        start, end = chunk_extents(secret.path, keys)[i, ".".join(leaf.path)]
-        cipher = footer.chunk_cipher(i, leaf.index)
-        assert cipher is not None
-        image = DecryptedRowGroups(LocalStorage(), str(secret.path), footer, [leaf.path[0]]).read(i, ReadCount())
-        column = image.metadata.row_group(0).column(leaf.index)
-        first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
-        plain = image.data.slice(first, column.total_compressed_size)
-        encrypted = encrypt_chunk(plain.to_pybytes(), cipher, footer.crypto.algorithm)
-        assert len(encrypted.data) == end - start
-        raw[start:end] = encrypted.data
-    assert bytes(raw) != before
-    secret.path.write_bytes(raw)
-    properties = pe.create_decryption_properties(FOOTER_KEY)
-    assert pq.ParquetFile(secret.path, decryption_properties=properties).read().equals(pq.read_table(secret.plain))
-
-
-@pytest.mark.parametrize("options", LAYOUTS.values(), ids=LAYOUTS)
-def test_encrypted_chunks_give_the_filters_of_plain_chunks(secret: Secret, options: dict[str, Any]) -> None:
-    secret.write(TABLE, COLUMNS, **options)
-    assert filters_of(secret.path, secret.keys()) == filters_of(secret.plain, None)
-
-
-def filters_of(path: Path, keys: bp.Keys | None) -> dict[tuple[int, str], bytes | None]:
-    storage, footer = open_file(path, keys)
-    (file,) = storage.list_files(str(path), recursive=False)
-    result = {}
-    for i, leaf in itertools.product(range(len(footer.rows)), footer.profile.schema.leaves):
-        if why_unsuitable(leaf, named=True) is None:
-            bloom = filter_chunk(storage, file, footer, i, leaf, Bloom(), ReadCount())
-            result[i, ".".join(leaf.path)] = None if bloom is None else bloom.to_bytes()
-    assert any(result.values())
-    return result
-
-
-def test_advice_equals_that_for_the_plain_file(secret: Secret) -> None:
-    random = np.random.default_rng(1)
-    table = pa.table({"visitor": random.integers(0, 10**9, 8000), "page": random.integers(0, 5000, 8000).astype(str)})
-    secret.write(table, {"k1": ["visitor", "page"]}, row_group_size=500)
-    expected = bp.advise(secret.plain)
-    assert expected["advice"].to_pylist() == ["add", "add"]
-    assert bp.advise(secret.path, keys=secret.keys()).equals(expected)
 
 
 PARQUET_TESTING = {
@@ -266,14 +186,3 @@ def test_files_by_other_implementations_are_read(name: str, parquet_testing_dir:
         }
     for column, values in expected.items():
         assert result[column].to_pylist() == list(values), column
-
-
-def test_a_file_replaced_during_a_read_is_reported_as_changed(tmp_path: Path) -> None:
-    keys = bp.Keys(b"f" * 16)
-    path = tmp_path / "a.parquet"
-    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    batches = bp.scan_batches(path, keys=keys)
-    next(batches)
-    bp.write_table(pa.table({"n": range(4_000)}), path, row_group_size=1_000, encryption=keys)
-    with pytest.raises(bp.FormatError, match=r"a\.parquet: the file changed since it was listed.*read it again"):
-        list(batches)

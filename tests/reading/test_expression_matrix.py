@@ -24,18 +24,7 @@ from bloomparquet.errors import PlanError
 from tests.support.files import write
 
 CONDITIONS = int(os.environ.get("CONDITIONS", "40"))
-NANOS = (
-    0,
-    1,
-    999,
-    1_000,
-    1_000_000,
-    10**9,
-    10**9 + 1,
-    86_400 * 10**9,
-    1_704_067_201 * 10**9,
-    1_704_067_201 * 10**9 + 123,
-)
+NANOS = (0, 1, 999, 1_000, 10**6, 10**9, 10**9 + 1, 86_400 * 10**9, 1_704_067_201 * 10**9, 1_704_067_201 * 10**9 + 123)
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1_000, "ns": 1}
 TIMES = [pa.timestamp(unit, zone) for unit in UNITS for zone in (None, "UTC", "Europe/Berlin")]
 CLOCKS = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
@@ -66,21 +55,8 @@ def values_of(kind: pa.DataType) -> list[pa.Scalar[Any]]:
             return list(pa.array([b"ab", b"bc"], kind))
         is_text = pa.types.is_large_string(kind) or kind in (pa.string(), DICTIONARY)
         return list(pa.array(texts if is_text else [text.encode() for text in texts], kind))
-    numbers = (
-        0,
-        1,
-        5,
-        127,
-        255,
-        -1,
-        Decimal("1.5"),
-        Decimal("1.25"),
-        Decimal("0.1"),
-        2**24 + 1,
-        2**31,
-        2**53 + 1,
-        2**63,
-    )
+    fractions = map(Decimal, ("1.5", "1.25", "0.1"))
+    numbers = (0, 1, 5, 127, 255, -1, *fractions, 2**24 + 1, 2**31, 2**53 + 1, 2**63)
     found = []
     for number in numbers:
         try:
@@ -119,8 +95,7 @@ def test_no_pair_of_types_loses_a_row(kind: pa.DataType, tmp_path: Path) -> None
     for where in random.Random(str(kind)).sample(every, min(len(every), CONDITIONS)):
         with suppress(pa.ArrowException, PlanError):  # pyarrow refuses the pair
             expected = ds.dataset(stored).to_table(filter=where)["n"].to_pylist()
-            kept = {group.index for group in bp.plan(path, where).row_groups if group.kept}
-            assert kept.issuperset(expected), str(where)
+            assert bp.read_table(path, where, ["n"])["n"].to_pylist() == expected, str(where)
 
 
 def _array(values: list[pa.Scalar[Any]], kind: pa.DataType) -> pa.Array:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pytest
 
 import bloomparquet as bp
-from tests.support.expressions import DATA, NAN, ZONE, expected, f, same_rows
+from tests.support.expressions import DATA, NAN, expected, f, same_rows
 from tests.support.files import write
 
 UNPRUNED: dict[str, Any] = {
@@ -39,38 +36,6 @@ def test_nan_and_zeros_match_by_the_rules_of_arrow(name: str, tmp_path: Path) ->
     )
     path = write(tmp_path / "0.parquet", data, [column], rows_per_group=2)
     same_rows(where, path, data)
-
-
-LISTED: list[tuple[pa.DataType, Any, list[pa.Scalar[Any]]]] = [
-    (kind, value, [pa.scalar(value, other) for other in others])
-    for kind, value, others in (
-        (pa.float32(), 0.1, (pa.float32(), pa.float64())),
-        (pa.float64(), 0.5, (pa.float32(), pa.float64())),
-        (pa.decimal128(10, 2), Decimal("0.25"), (pa.decimal128(5, 2), pa.decimal128(20, 4))),
-        (pa.int16(), 7, (pa.int8(), pa.int64(), pa.uint8())),
-        (pa.uint32(), 7, (pa.int8(), pa.int64(), pa.uint64())),
-        (pa.string(), "x", (pa.string(), pa.large_string())),
-        (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), (pa.timestamp("ms", "UTC"),)),
-        (pa.date32(), dt.date(1970, 1, 2), (pa.date32(), pa.date64())),
-    )
-] + [
-    (pa.decimal128(10, 2), Decimal("0.10"), [pa.scalar(0.1, pa.float32())]),
-    (pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 2, tzinfo=ZONE), [pa.scalar(dt.date(1970, 1, 2))]),
-    (pa.int64(), 7, [pa.scalar(7.0)]),
-]
-
-
-@pytest.mark.parametrize(("kind", "value", "listed"), LISTED)
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_lists_of_another_type_lose_no_rows(
-    tmp_path: Path, kind: pa.DataType, value: Any, listed: list[pa.Scalar[Any]], zone: str
-) -> None:
-    data = pa.table({"c": pa.array([value], kind)})
-    path = write(tmp_path / "x.parquet", data, ["c"])
-    for scalar in listed:
-        where = pc.field("c").isin(pa.array([scalar.as_py()], scalar.type))
-        expected = ds.dataset(data).to_table(filter=where)
-        assert bp.read_table(path, where, timezone=zone).equals(expected), scalar.type
 
 
 def test_fields_of_structs_match_by_the_rules_of_pyarrow(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -16,8 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.query import expressions
-from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, expected, f, same_rows
+from tests.support.expressions import DATA, PER_GROUP, ROWS, ZONE, f, same_rows
 from tests.support.files import hive, write
 
 BLOOM = [*(name for name in DATA.schema.names if name not in ("flag", "st", "f64", "f32", "day")), "st.a"]
@@ -76,59 +74,6 @@ def test_what_is_not_understood_keeps_everything(name: str, path: str) -> None:
     assert any(each.reason.name == "ALWAYS_TRUE" for each in plan.explain().reasons()) is is_true
 
 
-@pytest.mark.parametrize("name", PRUNED)
-def test_a_plan_names_what_it_leaves_out(name: str, path: str) -> None:
-    assert ("not used: " in repr(bp.plan(path, PRUNED[name]))) is ("unknown function" in name)
-
-
-@pytest.mark.slow
-def test_random_expressions_lose_no_rows(path: str) -> None:
-    rng = random.Random(20261122)
-    literals = {
-        name: [value for value in DATA[name].to_pylist()[:40] if value is not None] for name in DATA.schema.names
-    }
-    names = [name for name in literals if name not in ("st", "flag", "ntz")]
-
-    def leaf() -> Any:
-        name = rng.choice(names)
-        value, column, kind = rng.choice(literals[name]), f(name), DATA.schema.field(name).type
-        scalar = pa.scalar(value, kind)
-        make = rng.choice(["=", "<", "<=", ">", ">=", "<>", "in", "null", "valid"])
-        simple = {
-            "=": column == scalar,
-            "<": column < scalar,
-            "<=": column <= scalar,
-            ">": column > scalar,
-            ">=": column >= scalar,
-            "<>": column != scalar,
-            "null": column.is_null(),
-            "valid": column.is_valid(),
-        }
-        some = pa.array(
-            [value, *rng.sample(literals[name], 2), *rng.choice([[], [None]])], DATA.schema.field(name).type
-        )
-        return column.isin(some) if make == "in" else simple[make]
-
-    def tree(depth: int) -> Any:
-        if depth == 0 or rng.random() < 0.3:
-            return leaf()
-        kind = rng.choice(["and", "or", "not"])
-        if kind == "not":
-            return ~tree(depth - 1)
-        left, right = tree(depth - 1), tree(depth - 1)
-        return left & right if kind == "and" else left | right
-
-    skipped = 0
-    for _ in range(100):
-        where = tree(3)
-        matching = expected(where)["id"].to_pylist()
-        plan = bp.plan(path, where)
-        assert bp.read_table(path, where, ["id"])["id"].to_pylist() == matching, str(where)
-        assert plan.to_dataset().to_table(filter=where, columns=["id"])["id"].to_pylist() == matching, str(where)
-        skipped += plan.total - plan.kept
-    assert skipped > 150
-
-
 def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
     root = hive(
         tmp_path / "t",
@@ -161,67 +106,16 @@ def test_an_error_of_one_row_names_the_file_and_not_the_value(tmp_path: Path) ->
     assert str(2**63) not in str(error.value)
 
 
-def test_an_error_of_every_row_has_its_reason(tmp_path: Path) -> None:
-    moment = dt.datetime(2020, 1, 1)
-    path = write(tmp_path / "t.parquet", {"ts": pa.array([moment], pa.timestamp("us", "UTC"))})
-    says = "which does not fit the files: Cannot compare timestamp with timezone to timestamp without timezone"
-    with pytest.raises(bp.PlanError, match=says):
-        bp.read_table(path, pc.field("ts") == moment)
-
-
 def test_columns_by_number_are_an_error(path: str) -> None:
     for where in (pc.field(0) > 2, (pc.field("id") > 2) & (pc.field(1) == 3)):
         with pytest.raises(bp.PlanError, match="by its number"):
             bp.plan(path, where)
 
 
-def test_dates_after_the_year_9999_are_compared(path: str) -> None:
-    late = pa.scalar(253_402_300_800_000_000, pa.timestamp("us", "UTC"))
-    assert bp.read_table(path, pc.field("at") <= late).num_rows == ROWS
-    assert bp.read_table(path, pc.field("day").isin(pa.array([3_000_000], pa.date32()))).num_rows == 0
-
-
 def test_a_file_may_lack_a_column_of_an_expression(tmp_path: Path) -> None:
     root = hive(tmp_path / "t", {"day=1": {"id": [1, 2]}, "day=2": {"id": [3], "s": ["a"]}})
     where = (pc.field("day") == 1) & (pc.starts_with(pc.field("s"), "a") | (pc.field("id") == 1))
     assert bp.read_table(root, where)["id"].to_pylist() == [1]
-
-
-def test_an_expression_is_bound_to_its_columns_only(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {f"c{i}": [i] for i in range(1_000)})
-    bound = []
-
-    def noted(expression: Any, batch: pa.RecordBatch) -> Any:
-        bound.append(batch.schema.names)
-        return evaluate(expression, batch)
-
-    evaluate = expressions._evaluate_arrow
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expressions, "_evaluate_arrow", noted)
-        plan = bp.plan(path, (pc.field("c7") == 7) & (pc.field("c900") == 1))
-    assert plan.kept == 0
-    assert bound == [["c7", "c900"]]
-
-
-@pytest.mark.parametrize(
-    ("where", "reason", "is_pruned"),
-    [
-        (pc.starts_with(f("word"), "w"), "FUNCTION", False),
-        ((f("id") == 42) & pc.starts_with(f("word"), "w"), "FUNCTION", True),
-        ((f("id") == 42) & ~pc.starts_with(f("word"), "v"), "FUNCTION", True),
-        ((f("id") == 42) | pc.starts_with(f("word"), "w"), "FUNCTION", False),
-        ((f("id") == 42) & (f("big") == f("id")), "TWO_COLUMNS", True),
-        ((f("id") == 42) & (f("price") < 0.5), "NOT_A_COMPARISON", True),
-        ((f("id") == 42) & (f("small").cast("int8") < 50), "FUNCTION", True),
-    ],
-)
-def test_an_explanation_says_what_is_not_understood(where: Any, reason: str, is_pruned: bool, path: str) -> None:
-    plan = bp.plan(path, where)
-    assert (plan.kept < plan.total) is is_pruned
-    assert "not used: " in repr(plan)
-    reasons = [each.reason.name for each in plan.explain().reasons()]
-    assert reason in reasons
-    assert "ALWAYS_TRUE" not in reasons
 
 
 def test_deeply_nested_expressions_are_planned(path: str) -> None:

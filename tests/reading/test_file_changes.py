@@ -22,7 +22,6 @@ from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, FORMATS, KEPT, 
 from tests.support.disk_cache import cache_in, restart
 
 ERRORS = (bp.FileChangedError, FileNotFoundError)
-READERS = ("read_table", "scan_batches")
 ALL = f"id >= {BASE}"
 
 
@@ -38,11 +37,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     yield from cache_in(tmp_path / "cache")
 
 
-def read(reader: str, path: Path, where: str | None = WHERE, **options: Any) -> list[Row]:
-    columns = ["id", "v"]
-    if reader == "read_table":
-        return as_rows([bp.read_table(path, where, columns=columns, **options)])
-    return as_rows(bp.scan_batches(path, where, columns=columns, **options))
+def read(path: Any, where: str | None = WHERE, **options: Any) -> list[Row]:
+    return as_rows([bp.read_table(path, where, columns=["id", "v"], **options)])
 
 
 def as_rows(tables: Any) -> list[Row]:
@@ -61,40 +57,36 @@ def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str
     monkeypatch.setattr(scan, "plan_dataset", plan)
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("options", [{}, {"skip_corrupt": True}], ids=["", "skip_corrupt"])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_kept_file_changed_after_the_plan_is_an_error(
-    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
+    path: Path, kind: str, options: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, kind, KEPT)
     with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
-        read(reader, path)
+        read(path, **options)
     if kind != "deleted":
-        assert read(reader, path) == changes.after(kind, KEPT)
+        assert read(path) == changes.after(kind, KEPT)
 
 
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_file_changed_before_a_full_read_is_an_error(
-    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_changed_before_a_full_read_is_an_error(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, kind, KEPT)
     with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
-        read(reader, path, None)
+        read(path, None)
 
 
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_skipped_file_changed_later_gives_the_old_rows(
-    path: Path, kind: str, reader: str, monkeypatch: pytest.MonkeyPatch
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scan that planned before the change has the rows of its plan."""
     changes.write(path, SKIPPED, "a")
     changing_when_planned(monkeypatch, path, kind, SKIPPED)
-    assert read(reader, path.parent) == []
-    assert read(reader, path.parent) == changes.after(kind, SKIPPED)
+    assert read(path.parent) == []
+    assert read(path.parent) == changes.after(kind, SKIPPED)
 
 
 @pytest.mark.parametrize("kind", CHANGES)
@@ -127,29 +119,24 @@ def test_the_next_scan_reads_the_new_version(
 ) -> None:
     """No cache, in memory or on disk, uses the old version for the new one."""
     changes.write(path, first, "a")
-    for reader in READERS:
-        assert read(reader, path.parent) == changes.matching(first, "a")
+    assert read(path.parent) == changes.matching(first, "a")
     if stored:
         restart()
     changes.change(path, kind, first)
-    for reader in READERS:
-        assert read(reader, path.parent) == changes.after(kind, first)
+    assert read(path.parent) == changes.after(kind, first)
     assert bp.plan(path.parent, WHERE).kept == len({i // changes.ROWS for i, _ in changes.after(kind, first)})
 
 
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("first", [KEPT, SKIPPED], ids=["kept", "skipped"])
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_file_changed_after_its_listing_is_an_error(
-    path: Path, kind: str, first: tuple[int, ...], reader: str
-) -> None:
+def test_a_file_changed_after_its_listing_is_an_error(path: Path, kind: str, first: tuple[int, ...]) -> None:
     """Also if all evidence is in a cache."""
     changes.write(path, first, "a")
     listed = bp.Dataset.open(path)
-    assert read(reader, listed) == changes.matching(first, "a")  # type: ignore[arg-type]
+    assert read(listed) == changes.matching(first, "a")
     changes.change(path, kind, first)
     with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
-        read(reader, listed)  # type: ignore[arg-type]
+        read(listed)
 
 
 def test_evidence_of_two_versions_is_an_error(path: Path) -> None:
@@ -174,8 +161,8 @@ def test_a_remote_file_changed_after_the_plan_is_an_error(
         os.utime(path, (1, 1))
         changing_when_planned(monkeypatch, path, kind, KEPT)
         with pytest.raises(bp.FileChangedError, match=rf"{path.name}.*{CHANGED}"):
-            read("read_table", path.name, filesystem=remote)  # type: ignore[arg-type]
-        assert read("read_table", path.name, filesystem=remote) == changes.after(kind, KEPT)  # type: ignore[arg-type]
+            read(path.name, filesystem=remote)
+        assert read(path.name, filesystem=remote) == changes.after(kind, KEPT)
 
 
 def test_a_listing_has_inode_and_change_time(tmp_path: Path) -> None:
@@ -186,14 +173,6 @@ def test_a_listing_has_inode_and_change_time(tmp_path: Path) -> None:
     )
     for listed in (tmp_path, tmp_path / "x.parquet"):
         assert bp.Dataset.open(listed).files == (expected,)
-
-
-def test_no_option_ignores_a_changed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes.write(path, KEPT, "a")
-    changing_when_planned(monkeypatch, path, "shrunk", KEPT)
-    with pytest.raises(bp.FileChangedError, match=f"{CHANGED}.*expected .* bytes.*read it again"):
-        read("read_table", path, skip_corrupt=True)
-    assert FIRST > BASE
 
 
 @pytest.mark.parametrize("indexed", [False, True])

@@ -43,13 +43,6 @@ def test_tables_show_a_replacement_character(directory: Path) -> None:
         assert bp.plan(directory, "x = 7").skipped.total() == 1
 
 
-def test_data_sets_of_pyarrow_need_another_name(tmp_path: Path) -> None:
-    pq.write_table(TABLE, tmp_path / "x.parquet")
-    os.rename(tmp_path / "x.parquet", os.fsencode(tmp_path) + b"/\xff.parquet")
-    with pytest.raises(bp.UnsupportedError, match=r"udcff\.parquet': the name of this file is not UTF-8.*rename"):
-        bp.plan(tmp_path, "x = 2").to_dataset()
-
-
 def test_partition_columns_need_another_name(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/p\xff=1"
     os.mkdir(directory)

@@ -50,8 +50,5 @@ def test_a_file_of_neither_format_is_an_error(tmp_path: Path) -> None:
 
 def test_keys_that_forbid_plain_files_forbid_orc(tmp_path: Path) -> None:
     path = write(tmp_path / "f", pa.table({"a": [1]}))
-    keys = bp.Keys(footer=bytes(16))
-    if keys.allow_plaintext_files:
-        keys = bp.Keys(footer=bytes(16), allow_plaintext_files=False)
     with pytest.raises(bp.EncryptionError, match="not encrypted"):
-        bp.inspect(path, keys=keys)
+        bp.inspect(path, keys=bp.Keys(footer=bytes(16), allow_plaintext_files=False))

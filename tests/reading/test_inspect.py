@@ -12,55 +12,6 @@ import bloomparquet as bp
 from tests.support.core import empty_filters, graft_filters, set_filter_location, watch_reads
 from tests.support.files import filter_offset, patch, write, write_groups
 
-PRESENT = [
-    "Hello",
-    "This is",
-    "a",
-    "test",
-    "How",
-    "are you",
-    "doing ",
-    "today",
-    "the quick",
-    "brown fox",
-    "jumps",
-    "over",
-    "the lazy",
-    "dog",
-]
-ABSENT = ["b", "c", "d", "Hello_Not_Exists", "NOT_EXISTS"]
-
-
-@pytest.fixture
-def golden(parquet_testing_dir: Path) -> str:
-    """One row group of 14 strings by parquet-java, with a filter at byte 192 whose length is not in the footer."""
-    return str(parquet_testing_dir / "data_index_bloom_encoding_stats.parquet")
-
-
-def test_probe_of_a_parquet_java_file_is_exact(golden: str) -> None:
-    column = pq.read_schema(golden).names[0]
-    verdicts = {value: bp.probe(golden, column=column, value=value)[0].verdict for value in PRESENT + ABSENT}
-    assert [value for value, verdict in verdicts.items() if verdict is bp.Verdict.MIGHT_MATCH] == PRESENT
-    for value in PRESENT:
-        assert bp.read_table(golden, bp.Eq(column, value)).num_rows == 1
-    for value in ABSENT:
-        plan = bp.plan(golden, bp.Eq(column, value))
-        assert plan.kept == 0
-    assert bp.plan(golden, bp.In(column, ABSENT)).skipped == {"bloom": 1}
-    assert bp.plan(golden, bp.In(column, [*ABSENT, "doing "])).kept == 1
-    assert bp.plan(golden, bp.Eq(column, "doing")).skipped == {"bloom": 1}
-
-
-def test_inspect_describes_a_filter(golden: str) -> None:
-    table = bp.inspect(golden)
-    (row,) = table.to_pylist()
-    assert (row["file"], row["row_group"], row["rows"], row["offset"]) == (golden, 0, 14, 192)
-    assert row["column"] == pq.read_schema(golden).names[0]
-    assert row["bytes"] % 32 == 0
-    assert 0 < row["bits_set"] <= 14 * 8
-    assert row["estimated_ndv"] == pytest.approx(14, rel=0.2)
-    assert 0 <= row["estimated_fpp"] < 0.2
-
 
 def test_inspect_has_one_row_for_each_filter(tmp_path: Path) -> None:
     table = pa.table(

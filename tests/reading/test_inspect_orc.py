@@ -16,12 +16,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
-from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles
-from bloomparquet.orc.encoding import encode_value
-from bloomparquet.orc.schema import Kind, OrcType
+from bloomparquet.orc.bloom_filter import hash_bytes
+from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, read_stripe_footers
 from tests.orc.test_files import TABLE
-from tests.support.commands import Run
 from tests.support.orc import forge
 from tests.support.orc_forged import filter_stream, longs, with_filters
 from tests.support.orc_probes import ABSENT, MAYBE, STRIDE, STRIPE, might_match, write
@@ -127,11 +125,6 @@ def test_stripes_without_filters_or_row_groups_might_match(tmp_path: Path) -> No
     assert bp.probe(write(tmp_path / "3", pa.table({"a": pa.array([], pa.int64())})), column="a", value=5) == []
 
 
-def test_a_row_group_of_nulls_matches_no_value(tmp_path: Path) -> None:
-    path = write(tmp_path / "x", pa.table({"a": pa.array([None] * 100 + [1] * 100, pa.int64())}))
-    assert might_match(path, 1, "a") == [1]
-
-
 def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
     table = pa.table({"x": [1.0], "i": [1], "s": ["a"], "t": [dt.datetime(2024, 1, 1)], "b": [True], "d": [Decimal(1)]})
     path = write(tmp_path / "f", table.append_column("day", pa.array([1], pa.date32())))
@@ -152,65 +145,10 @@ def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
             bp.probe(path, column=column, value=value)
 
 
-def test_values_that_no_row_can_hold_are_absent(tmp_path: Path) -> None:
-    table = pa.table({"x": [1.0], "i": [1], "d": [Decimal(1)]})
-    path = write(tmp_path / "f", table)
-    for column, value in [("i", 2**63), ("i", -(2**70)), ("i", 1.5), ("x", 2**53 + 1), ("d", float("inf"))]:
-        assert might_match(path, value, column) == []
-    for column, value in [("i", 1.0), ("i", Decimal("1.0")), ("x", 1), ("d", 1.0), ("d", 1), ("i", np.int8(1))]:
-        assert might_match(path, value, column) == [0]
-
-
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, Decimal("0.00")])
 def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
     path = write(tmp_path / "f", pa.table({"x": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}))
     assert might_match(path, zero, "x") == [0, 1]
-
-
-def test_java_floats_are_hashed_as_doubles(tmp_path: Path) -> None:
-    stored = float(np.float32(0.1))
-    path = with_filters(tmp_path / "f", Kind.FLOAT, hash_doubles(np.array([stored, -0.0])))
-    assert might_match(path, stored) == might_match(path, 0) == [0]
-    assert might_match(path, 0.1) == might_match(path, 1e300) == []
-
-
-@pytest.mark.parametrize("value", ["ab", "ab ", "ab   ", "ab       "])
-def test_char_is_padded_whatever_the_literal_ends_with(tmp_path: Path, value: str) -> None:
-    path = with_filters(
-        tmp_path / "f", Kind.CHAR, hash_bytes([b"ab   "]), hash_bytes([b"abcde", b"     "]), maximum_length=5
-    )
-    assert might_match(path, value) == [0]
-    assert might_match(path, "") == might_match(path, "abcde") == [1]
-
-
-def test_java_integers_of_all_widths_are_found(tmp_path: Path) -> None:
-    for kind in (Kind.BYTE, Kind.SHORT, Kind.INT):
-        path = with_filters(tmp_path / "f", kind, longs(5, 70_000), longs(-1))
-        assert (might_match(path, 5), might_match(path, 70_000), might_match(path, -1)) == ([0], [0], [1])
-
-
-def test_timestamps_match_as_local_time_and_as_instants(tmp_path: Path) -> None:
-    millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(millis), zone="Asia/Tokyo", spark="timestamp")
-    assert might_match(path, dt.datetime(2024, 5, 17, 12)) == [0]
-    assert might_match(path, "2024-05-17 03:00:00") == [0]  # in UTC, when it was 12 in Tokyo
-    assert might_match(path, "2024-05-17 05:00:00", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 12:00:00", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 03:00:00Z") == might_match(path, "2024-05-17 12:00:00Z") == [0]
-    assert might_match(path, "2024-05-17 10:00:00Z", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 06:00:00") == might_match(path, "2024-05-17 12:00:01") == []
-    assert might_match(
-        with_filters(tmp_path / "f", Kind.TIMESTAMP, longs(-1_000), zone="Etc/UTC"), "1969-12-31 23:59:59"
-    ) == [0]
-    nowhere = [
-        with_filters(tmp_path / "g", Kind.TIMESTAMP, longs(0), zone="Mars"),
-        forge(tmp_path / "h", {(BLOOM_FILTER_UTF8, 1): filter_stream(longs(0))}, kinds=[Kind.TIMESTAMP]),
-    ]
-    for path in nowhere:
-        with pytest.raises(
-            bp.UnsupportedError, match=r"cannot probe for .*the bytes that this column stores for the value are"
-        ):
-            bp.probe(path, column="c0", value="2024-05-17")
 
 
 def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,37 +161,6 @@ def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pyt
         row = STRIPE * stripe + 1
         value = TABLE["micros"][row].as_py() - dt.timedelta(hours=9 + stripe)
         assert row // STRIDE in might_match(written, value, "micros")
-
-
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "America/Mexico_City"])
-@pytest.mark.parametrize("day", ["2024-03-31", "2024-04-07", "2024-07-01", "2024-10-27"])
-def test_timestamps_near_a_zone_change_are_found_an_hour_off(zone: str, day: str) -> None:
-    def hashes(clock: dt.datetime) -> Any:
-        return encode_value(OrcType(Kind.TIMESTAMP), clock, timezone="UTC", writer_timezone=zone, column="t")
-
-    clock = dt.datetime.fromisoformat(f"{day} 02:30")
-    for hours in (-1, 0, 1):
-        written = clock.replace(tzinfo=dt.timezone.utc) + dt.timedelta(hours=hours)
-        assert longs(int(written.timestamp()) * 1000)[0] in hashes(clock)
-    if zone == "Australia/Lord_Howe" and day == "2024-04-07":
-        assert longs(int(dt.datetime(2024, 4, 7, 3, tzinfo=dt.timezone.utc).timestamp()) * 1000)[0] in hashes(clock)
-    assert hashes(dt.datetime(1969, 12, 31)) is None
-    assert hashes(dt.datetime(9999, 12, 31)) is None
-
-
-def test_instants_are_found_in_any_zone(tmp_path: Path) -> None:
-    millis = int(dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone.utc).timestamp()) * 1000
-    path = with_filters(tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(millis), zone="Asia/Tokyo")
-    assert might_match(path, "2024-05-17 12:00:00Z") == might_match(path, "2024-05-17 21:00:00+09:00") == [0]
-    assert might_match(path, "2024-05-17 14:00:00", timezone="Europe/Berlin") == [0]
-    assert might_match(path, "2024-05-17 14:00:00") == []
-
-
-def test_instants_before_1970_are_found_with_either_rounding(tmp_path: Path) -> None:
-    path = with_filters(
-        tmp_path / "f", Kind.TIMESTAMP_INSTANT, longs(-2_000_000_001), longs(-2_000_000_000), longs(-2_000_001)
-    )
-    assert might_match(path, "1969-12-08 20:26:40") == [0, 1]
 
 
 def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
@@ -270,28 +177,6 @@ def test_each_file_is_probed_by_its_type_and_time_zone(tmp_path: Path) -> None:
         with_filters(tmp_path / "zones" / str(i), Kind.TIMESTAMP, longs(noon + hours * 3_600_000), zone=zone)
     answers = bp.probe(tmp_path / "zones", column="c0", value="2024-05-17 14:00:00", timezone="Europe/Berlin")
     assert [answer.verdict for answer in answers] == [MAYBE] * 3
-
-
-def test_catalyst_types_decide_how_a_value_is_hashed(tmp_path: Path) -> None:
-    moment = dt.datetime(2024, 5, 17, 12, 0, 0, 7)
-    micros = (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-    path = with_filters(tmp_path / "f", Kind.LONG, longs(micros), spark="timestamp_ntz")
-    assert might_match(path, moment) == might_match(path, moment, timezone="Asia/Tokyo") == [0]
-    assert (
-        might_match(path, moment + dt.timedelta(microseconds=1))
-        == might_match(path, "2024-05-17 12:00:00.000007001")
-        == []
-    )
-    with pytest.raises(bp.PlanError, match="timestamp"):
-        bp.probe(path, column="c0", value=micros)
-    assert might_match(with_filters(tmp_path / "g", Kind.STRING, hash_bytes([b"a"]), spark="string"), "b") == []
-    for kind, spark, value in [
-        (Kind.STRING, "string collate UTF8_LCASE", "A"), (Kind.STRING, "char(5)", "a"), (Kind.LONG, "interval day", 1),
-    ]:  # fmt: skip
-        with pytest.raises(
-            bp.UnsupportedError, match=r"cannot probe for .*the bytes that this column stores for the value are"
-        ):
-            bp.probe(with_filters(tmp_path / "h", kind, longs(1), spark=spark), column="c0", value=value)
 
 
 def test_unusable_filters_are_listed_and_cannot_be_probed(orc_examples_dir: Path) -> None:
@@ -325,12 +210,6 @@ def test_filters_that_cannot_be_read_are_errors(orc_examples_dir: Path, tmp_path
             look(damaged, "c0")
 
 
-def test_a_file_that_claims_too_many_row_groups_is_an_error(tmp_path: Path) -> None:
-    for look in (bp.inspect, lambda path: bp.probe(path, column="c0", value=1)):
-        with pytest.raises(bp.LimitError, match="row groups"):
-            look(forge(tmp_path / "f", {}, rows=10**12, stride=1))
-
-
 def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
     tiny = pa.array([5] + [100] * 99, pa.int8())
     path = write(tmp_path / "f", pa.table({"tiny": tiny, "real": tiny.cast(pa.float32())}))
@@ -340,26 +219,3 @@ def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
             bp.probe(path, column=name, value=5)
     path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
     assert might_match(path, 5, "tiny") == [0]
-
-
-def test_the_probe_command_takes_values_as_text(run: Run, written: str) -> None:
-    for name in ("i64", "f64", "text", "day", "short", "micros", "instant"):
-        value = next(value for value in TABLE[name].to_pylist()[710:] if value is not None)
-        result = run("probe", written, "--column", name, "--value", str(value))
-        assert result.code == 0, result
-        assert f"maybe in {written}, row group 7" in result.out.replace("\n", "")
-    assert run("probe", written, "--column", "i64", "--value", "5").code == 3
-    assert "not a value of column i64 (LONG)" in run("probe", written, "--column", "i64", "--value", "x").err
-    blob = next(value for value in TABLE["blob"].to_pylist() if value is not None)
-    assert run("probe", written, "--column", "blob", "--value", "0x" + blob.hex()).code == 0
-
-
-def test_the_inspect_command_lists_filters(run: Run, written: str, tmp_path: Path) -> None:
-    lines = run("inspect", written, "--json").lines()
-    assert len(lines) == 15 * 15
-    assert {line["stripe"] for line in lines} == set(range(5))
-    text = run("inspect", written).out
-    assert "stripe" in text
-    assert "unusable" not in text
-    path = write(tmp_path / "f", pa.table({"tiny": pa.array([5], pa.int8())}))
-    assert "unusable" in run("inspect", path).out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -16,12 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.orc as orc
 import pytest
-from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli import render
-from tests.support.commands import Run
-from tests.support.events import an_id, by_pyarrow, write, write_events
+from tests.support.events import an_id, write, write_events
 from tests.support.orc_rewriting import rewrite
 
 field = pc.field
@@ -124,13 +120,6 @@ def test_timestamps_compare_with_local_times_and_instants(zone: str, tmp_path: P
         assert bp.read_table(path, bp.In("t", (literal,)), timezone=zone)["t"].to_pylist() == [shown]
 
 
-def test_literal_meaning_is_independent_of_opened_files(tmp_path: Path) -> None:
-    write(tmp_path / "p=1" / "x.orc", {"t": [dt.datetime(2024, 5, 17)]})
-    for day, rows in ((1, 1), (2, 0)):
-        where = f"p = {day} AND t = TIMESTAMP '2024-05-16 22:00:00+00:00'"
-        assert bp.read_table(tmp_path, where, timezone="Europe/Berlin").num_rows == rows
-
-
 def test_unions_and_empty_structs_are_returned(tmp_path: Path) -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])])
     empty = pa.array([{}, None, {}], pa.struct([]))
@@ -153,25 +142,6 @@ def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
         bp.read_table(path, "x = 'a'")
 
 
-def test_a_file_replaced_during_a_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new file has as many stripes and rows, with the matching row in a stripe that the plan skips."""
-    options = {"stripe_size": 20_000, "batch_size": 1000, "row_index_stride": 1000}
-    numbers = np.random.default_rng(5).integers(0, 10**9, 10_000)
-    numbers[0], numbers[-1] = -7, 0
-    path = write(tmp_path / "x.orc", {"x": numbers}, ["x"], **options)
-    assert bp.plan(path, "x = -7").kept == 1
-    read_stripe = orc.ORCFile.read_stripe
-
-    def replaced(file: orc.ORCFile, number: int, columns: Any = None) -> pa.RecordBatch:
-        result = read_stripe(file, number, columns)
-        write(tmp_path / "x.orc", {"x": numbers[::-1]}, ["x"], **options)
-        return result
-
-    monkeypatch.setattr(orc.ORCFile, "read_stripe", replaced)
-    with pytest.raises(bp.FormatError, match=r"x\.orc: the file changed since it was listed"):
-        bp.read_table(path, "x = -7")
-
-
 # --- reports and the command line
 
 
@@ -182,49 +152,6 @@ def test_stripes_of_one_remote_file_are_read_side_by_side(tmp_path: Path) -> Non
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     for _ in range(8):
         assert bp.read_table("x.orc", "id >= 100", filesystem=remote).equals(table.slice(100))
-
-
-def test_a_plan_report_counts_stripes_and_row_groups(root: str) -> None:
-    plan = bp.plan(root, f"id = {an_id(root)}")
-    assert plan.row_group_counts is not None
-    for show_skipped in (False, True):
-        out = io.StringIO()
-        Console(file=out, width=200).print(render.plan_report(plan, show_skipped=show_skipped))
-        text = out.getvalue()
-        assert "stripes" in text.splitlines()[0]
-        assert (
-            f"Row groups within stripes: {plan.row_group_counts.kept} of {plan.row_group_counts.total} might match"
-            in text
-        )
-        assert "stripe " in text.split("Planned")[1]
-        assert "row group " not in text
-    whole = io.StringIO()
-    Console(file=whole, width=200).print(render.plan_report(bp.plan(root, "id >= 0")))
-    total = plan.row_group_counts.total
-    nothing = f"{total} of {total} might match; statistics exclude 0, Bloom filters 0."
-    assert nothing in whole.getvalue()
-
-
-def test_plan_json_names_the_unit(run: Run, root: str) -> None:
-    one = an_id(root)
-    result = json.loads(run("plan", root, "--where", f"id = {one}", "--json").out)
-    plan = bp.plan(root, f"id = {one}")
-    assert plan.row_group_counts is not None
-    opened = result["opened_files"]
-    assert (result["unit"], opened["total"], opened["kept"]) == ("stripe", plan.total, plan.kept)
-    assert len(result["row_groups"]) == plan.total
-    counts = result["row_group_counts"]
-    assert counts["total"] == counts["kept"] + sum(counts["skipped"].values()) == plan.row_group_counts.total
-    assert counts["kept"] == plan.row_group_counts.kept
-
-
-def test_the_read_command_prints_matching_rows(run: Run, root: str) -> None:
-    one = an_id(root)
-    rows = run("read", root, "--where", f"id = {one}", "--columns", "id,name,day", "--json").out.splitlines()
-    expected = by_pyarrow(root, field("id") == one, ["id", "name", "day"]).to_pylist()
-    assert sorted(map(json.loads, rows), key=str) == sorted(({**r, "day": str(r["day"])} for r in expected), key=str)
-    empty = run("read", root, "--where", "id = -1", "--columns", "id,day")
-    assert empty.out.split() == ["id", "day"]
 
 
 def test_conditions_on_days_of_the_julian_calendar_are_refused(tmp_path: Path) -> None:

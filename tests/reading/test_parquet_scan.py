@@ -14,38 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.events import an_id, write_events
 from tests.support.files import write, write_groups
 
 UTC = dt.timezone.utc
-
-
-@pytest.fixture(scope="module")
-def events(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_events(tmp_path_factory.mktemp("events"), "parquet")
-
-
-def test_lists_of_tuples_mean_the_same_as_in_pyarrow(events: str) -> None:
-    one = an_id(events)
-    for where in (
-        [("id", "=", one)],
-        [[("id", "=", one)], [("id", "in", [1, 2, 3]), ("name", "!=", "x")]],
-        [("id", ">", 99_900), ("day", "=", "2026-01-03")],
-    ):
-        expected = pq.read_table(
-            events,
-            filters=pq.filters_to_expression(where)
-            if "day" not in str(where)
-            else [("id", ">", 99_900), ("day", "=", "2026-01-03")],
-        )
-        assert bp.read_table(events, where).num_rows == expected.num_rows
-
-
-def test_a_lookup_keeps_few_row_groups(events: str) -> None:
-    plan = bp.plan(events, f"id = {an_id(events)}")
-    assert plan.total == 24
-    assert 1 <= plan.kept <= 4
-    assert plan.skipped["bloom"] >= 18
 
 
 def test_batches_are_bounded(tmp_path: Path) -> None:
@@ -81,14 +52,6 @@ def test_files_may_differ_in_the_case_of_a_name(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "id IS NULL").num_rows == 1
 
 
-def test_columns_of_one_name_in_two_cases_are_merged(tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"id": [1]})
-    write(tmp_path / "2.parquet", {"ID": [2], "more": [3]})
-    merged = bp.read_table(tmp_path, "Id > 0", merge_schema=True, case_sensitive=False)
-    assert merged.to_pydict() == {"id": [1, 2], "more": [None, 3]}
-    assert bp.read_table(tmp_path, "Id > 0 AND more = 3", case_sensitive=False).to_pydict() == {"id": [2]}
-
-
 @pytest.mark.parametrize("merge", [False, True])
 @pytest.mark.parametrize("name", ["s", "S"])
 def test_the_remedy_for_fields_that_differ_in_case_helps(name: str, merge: bool, tmp_path: Path) -> None:
@@ -96,13 +59,6 @@ def test_the_remedy_for_fields_that_differ_in_case_helps(name: str, merge: bool,
     write(tmp_path / "2.parquet", {name: [{"A": 2}]})
     with pytest.raises(bp.PlanError, match=r"separately, or write them again with one spelling of each name$"):
         bp.read_table(tmp_path, "s.a = 2", merge_schema=merge, case_sensitive=False)
-
-
-def test_merge_schema_is_no_remedy_where_it_does_not_help(tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"x": [1]})
-    write(tmp_path / "2.parquet", {"x": ["a"]})
-    with pytest.raises(bp.PlanError, match=r"; read the files separately$"):
-        bp.read_table(tmp_path)
 
 
 def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
@@ -127,18 +83,12 @@ def test_int96_is_an_instant(tmp_path: Path, parquet_testing_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "value"),
     [
-        (pa.array(["a", "b", None]).dictionary_encode(), "b"),
         (pa.array([b"\x01" * 16, b"\x02" * 16, None], pa.uuid()), b"\x02" * 16),
         (pa.array(["a", "b"], pa.string_view()), "b"),
         (pa.array([1, 2], pa.duration("us")), 2),
-        (pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], pa.date64()), dt.date(2024, 1, 2)),
-        (pa.array([dt.time(1), dt.time(2)], pa.time32("s")), dt.time(2)),
-        (pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)], pa.timestamp("s")), dt.datetime(2024, 1, 2)),
         (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal256(60, 5)), decimal.Decimal("2.2")),
         (pa.array([decimal.Decimal("1.1"), decimal.Decimal("2.2")], pa.decimal32(5, 1)), decimal.Decimal("2.2")),
-        (pa.array([b"abc", b"abd"], pa.binary(3)), b"abd"),
         (pa.array(['{"a": 1}', '{"a":1}'], pa.json_()), '{"a":1}'),
-        (pa.array([True, False, None]), True),
         (pa.array([1.5, 2.5], pa.float16()), 2.5),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
@@ -169,26 +119,11 @@ def test_int96_inside_lists_and_structs_is_an_instant(tmp_path: Path) -> None:
     assert bp.read_table(path, bp.Eq(("st", "t"), aware), columns=["l"]).num_rows == 1
 
 
-@pytest.mark.parametrize("merge", [True, False])
-def test_lists_are_widened(merge: bool, tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"l": pa.array([[1]], pa.list_(pa.int64()))})
-    write(tmp_path / "2.parquet", {"l": pa.array([[2]], pa.list_(pa.int32()))})
-    assert bp.read_table(tmp_path, merge_schema=merge).to_pydict() == {"l": [[1], [2]]}
-
-
 def test_dictionaries_in_structs_over_several_row_groups(tmp_path: Path) -> None:
     struct = pa.StructArray.from_arrays([pa.array(["a", "b", "a"]).dictionary_encode()], ["d"])
     path = write(tmp_path / "x.parquet", {"s": struct, "id": [1, 2, 3]}, rows_per_group=1)
     assert bp.read_table(path).num_rows == 3
     assert bp.read_table(path, "s.d = 'a'", columns=["id"]).to_pydict() == {"id": [1, 3]}
-
-
-def test_a_partition_column_wins_over_one_in_the_file(tmp_path: Path) -> None:
-    for day in (1, 2):
-        (tmp_path / f"day={day}").mkdir()
-        pq.write_table(pa.table({"x": [day], "Day": [day + 4]}), tmp_path / f"day={day}" / "x.parquet")
-    result = bp.read_table(tmp_path, "Day = 1", case_sensitive=False)
-    assert result.to_pydict() == {"x": [1], "day": [1]}
 
 
 def test_a_uuid_is_found_by_text_without_an_arrow_schema(tmp_path: Path) -> None:

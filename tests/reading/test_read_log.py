@@ -59,11 +59,6 @@ def test_rows_of_all_row_groups_are_counted(path: str, caplog: pytest.LogCapture
     assert parts(caplog) == ["read rows: 60,000", "row groups: 3 of 3", f"s: {whole:,} bytes (whole)"]
 
 
-def test_skipped_row_groups_are_not_read(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert bp.count(path, "n = -1") == 0
-    assert parts(caplog) == ["read rows: 0", "row groups: 0 of 3"]
-
-
 def test_a_scan_that_stops_early_says_what_it_read(path: str, caplog: pytest.LogCaptureFixture) -> None:
     assert len(bp.read_table(path, columns=["n"], limit=5)) == 5
     assert parts(caplog)[1:] == ["row groups: 1 of 3", f"n: {size(path, 0, 'n'):,} bytes (whole)"]
@@ -84,9 +79,3 @@ def test_stripes_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     pa.orc.write_table(TABLE.select(["n"]), str(tmp_path / "a.orc"))
     assert bp.count(tmp_path / "a.orc", "n < 10") == 10
     assert parts(caplog) == ["read rows: 10", "stripes: 1 of 1"]
-
-
-def test_nothing_is_logged_by_default(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "bloomparquet")
-    bp.read_table(path, f"id = {NUMBERS[25_000]}")
-    assert not caplog.records

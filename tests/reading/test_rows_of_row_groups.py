@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -114,26 +113,6 @@ def test_other_columns_are_read_at_the_matching_rows(parquet: str, reads: list[t
     assert sorted(reads) == [("read", ([1], ["number"])), ("read_rows", (1, ["part", "text"], [5_001]))]
 
 
-def test_single_rows_cost_few_bytes(parquet: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = 0
-    original = ParquetFileReader._read_bytes
-
-    def counted(self: ParquetFileReader, start: int, end: int) -> bytes:
-        nonlocal read
-        read += end - start
-        return original(self, start, end)
-
-    monkeypatch.setattr(ParquetFileReader, "_read_bytes", counted)
-    assert bp.read_table(parquet, "number = 30001", ["text", "number"]).num_rows == 1
-    chunk = pq.read_metadata(parquet).row_group(1).column(1)
-    assert 0 < read < chunk.total_compressed_size / 2
-
-
-def test_a_count_reads_no_column_without_a_condition(parquet: str, reads: list[tuple[str, Any]]) -> None:
-    assert bp.count(parquet) == ROWS
-    assert reads == [("read", (units, [])) for units in ([0], [1, 2])]
-
-
 def test_a_limit_stops_the_reading(parquet: str, reads: list[tuple[str, Any]]) -> None:
     assert bp.read_table(parquet, limit=10).num_rows == 10
     assert [units for _, (units, _) in reads] == [[0]]
@@ -164,38 +143,16 @@ def test_columns_are_read_together_where_many_rows_match(tmp_path: Path, monkeyp
 
 
 def test_pyarrow_opens_a_local_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, opened, open_file = tmp_path / "x.parquet", list[object](), ParquetFileReader._open
+    path, opened, open_file = tmp_path / "x.parquet", list[object](), pq.ParquetFile
     pq.write_table(pa.table({"x": np.arange(20), "y": np.arange(20)}), path, row_group_size=1)
 
-    def noted(self: ParquetFileReader, *arguments: Any) -> pq.ParquetFile:
-        opened.append(self)
-        return open_file(self, *arguments)
+    def noted(source: Any, **options: Any) -> pq.ParquetFile:
+        opened.append(source)
+        return open_file(source, **options)
 
-    monkeypatch.setattr(ParquetFileReader, "_open", noted)
+    monkeypatch.setattr(pq, "ParquetFile", noted)
     assert bp.read_table(path, "x >= 5 AND y < 15")["x"].to_pylist() == [*range(5, 15)]
     assert len(opened) == 1
-
-
-@pytest.mark.parametrize(("rows", "in_threads"), [(100_000, False), (2_000_000, True)])
-def test_threads_read_only_many_bytes_of_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, in_threads: bool
-) -> None:
-    """One thread searches a column of 0.8 MB. Several search a column of 16 MB."""
-    path, used = tmp_path / "x.parquet", list[str]()
-    numbers = np.random.default_rng(0).permutation(rows)
-    pq.write_table(
-        pa.table({"x": numbers, "y": numbers}), path, row_group_size=rows, use_dictionary=False, compression="none"
-    )
-
-    def noted(self: ParquetFileReader, start: int, end: int) -> bytes:
-        used.append(threading.current_thread().name)
-        return read_bytes(self, start, end)
-
-    read_bytes = ParquetFileReader._read_bytes
-    monkeypatch.setattr(ParquetFileReader, "_read_bytes", noted)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
-    assert bp.read_table(path, f"x = {rows - 1}").num_rows == 1
-    assert (set(used) != {threading.current_thread().name}) is in_threads
 
 
 SMALL = np.arange(2_000)
@@ -237,20 +194,6 @@ def test_small_row_groups_are_decoded_at_once(small: Path, reads: list[tuple[str
     """The first one is decoded alone, to measure its rows."""
     assert bp.read_table(small, columns=["n"])["n"].to_pylist() == SMALL.tolist()
     assert [units for _, (units, _) in reads] == [[0], [*range(1, 14)]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "bytes_per_row", "expected"),
-    [
-        ([40_000, 30_000], None, 1),
-        ([40_000, 20_000, 6_000, 1], 8.0, 2),
-        ([100_000, 1], 8.0, 1),
-        ([1_000] * 30, 85_000.0, 1),
-        ([0] * 30, 0.0, 30),
-    ],
-)
-def test_row_groups_that_are_decoded_at_once(rows: list[int], bytes_per_row: float | None, expected: int) -> None:
-    assert cost.row_groups_at_once(np.array(rows), bytes_per_row) == expected
 
 
 @pytest.mark.parametrize("where", [None, "t LIKE '%9'"])

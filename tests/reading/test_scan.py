@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -85,12 +84,6 @@ def test_the_schema_does_not_depend_on_what_matches(
     assert sum(batch.num_rows for batch in batches) == result.num_rows
     assert all(batch.schema.equals(result.schema) for batch in batches)
     assert result.num_rows == (4 * ROWS if where is None else by_pyarrow(events, condition, ["id"]).num_rows)
-
-
-def test_partition_columns_are_typed_and_last(events: str) -> None:
-    schema = bp.read_table(events, "id < 1000").schema
-    assert schema.names[-1] == "day"
-    assert schema.field("day").type == pa.date32()
 
 
 def test_a_partition_column_alone_has_all_rows(tmp_path: Path, suffix: str) -> None:
@@ -175,19 +168,6 @@ def test_files_without_rows_or_columns_are_read(tmp_path: Path, suffix: str) -> 
     assert bp.read_table(tmp_path, "x = 1").to_pydict() == {"x": [1]}
     assert bp.read_table(tmp_path, columns=[]).num_rows == 2
     assert bp.read_table(write(tmp_path / f"none{suffix}", pa.table({}))).shape == (0, 0)
-
-
-def test_files_in_memory_are_read(tmp_path: Path, suffix: str) -> None:
-    memory = fsspec.filesystem("memory")
-    options = {"rows_per_group": 1000} if suffix == ".parquet" else {"row_index_stride": 1000}
-    data = Path(write(tmp_path / f"x{suffix}", {"x": list(range(5000))}, ["x"], **options)).read_bytes()
-    for i in range(3):
-        memory.pipe(f"/scan/p={i}/x{suffix}", data)
-    try:
-        assert bp.read_table("memory://scan", "x = 4321 AND p > 0").to_pydict() == {"x": [4321, 4321], "p": [1, 2]}
-        assert bp.read_table(f"memory://scan/p=*/*{suffix}", "x = 55").num_rows == 3
-    finally:
-        memory.rm("/scan", recursive=True)
 
 
 def test_skip_corrupt_leaves_out_damaged_files_and_names_them(

@@ -15,7 +15,6 @@ from bloomparquet.reading.parquet_file import ParquetFileReader
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.spec import Bloom
-from tests.support.core import column_metadata, decode, encode, read_footer, replace_footer
 from tests.support.encrypted import COLUMNS, FOOTER_KEY, TABLE, Secret, chunk_extents, open_file
 
 
@@ -104,18 +103,6 @@ def test_a_removed_dictionary_is_an_error(secret: Secret) -> None:
         bp.EncryptionError, match="page at byte 0 of the column chunk: the dictionary page header cannot be decrypted"
     ):
         bp.read_table(secret.path, keys=keys)
-
-
-def test_unreadable_metadata_is_an_error_naming_the_file(secret: Secret) -> None:
-    """The footer is in plain text, and only the footer key could verify it."""
-    secret.write(TABLE, COLUMNS, plaintext_footer=True)
-    path = str(secret.path)
-    metadata = decode(read_footer(path))
-    del column_metadata(metadata, column=TABLE.column_names.index("random"))[4]  # the codec
-    replace_footer(path, encode(metadata) + bytes(28))
-    with pytest.raises(bp.FormatError, match=r"secret\.parquet: row group 0, column random: field 4 "):
-        bp.read_table(path, columns=["random"])
-    assert bp.read_table(path, columns=["amount"]).equals(TABLE.select(["amount"]))
 
 
 def split_pages(chunk: bytes) -> Iterator[bytes]:

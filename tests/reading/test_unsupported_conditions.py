@@ -63,34 +63,25 @@ NAMED = {  # each condition, and the part of it that the error names
     f"id = {AN_ID} AND length(word) = 3": "LENGTH(word) = 3",
     f"id = {AN_ID} OR NOT trim(word) IN ('w1')": "TRIM(word) IN ('w1')",
     "id = -1 AND year(day) = 1970": "YEAR(day) = 1970",  # the plan skips everything
-    "FALSE AND substring(word, 1, 1) = 'w'": "SUBSTRING(word, 1, 1) = 'w'",
     "id < other": "id < other",
     "NOT (id <=> s.x)": "id IS NOT DISTINCT FROM s.x",
     "other BETWEEN 5 AND id": "other <= id",
-    "length(word) BETWEEN 2 AND 3": "LENGTH(word) >= 2",
     "isnan(f)": "ISNAN(f)",
     "abs(f) IS NULL": "ABS(f) IS NULL",
     "lower(word) LIKE 'w1%'": "LOWER(word) LIKE 'w1%'",
-    "lower(word) > 'w'": "LOWER(word) > 'w'",
     "upper(word) = lower(word)": "UPPER(word) = LOWER(word)",
-    "concat(word, 'x') = 'w1x'": "CONCAT(word, 'x') = 'w1x'",
-    "reverse(word) = '1w'": "REVERSE(word) = '1w'",
 }
 
 
 @pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("where", NAMED)
-def test_reading_is_an_error_that_names_the_condition(where: str, name: str, path: str) -> None:
-    with pytest.raises(bp.PlanError, match="leave it out, and filter the result") as raised:
-        READ[name](path, where)
-    assert NAMED[where] in str(raised.value)
-
-
-@pytest.mark.parametrize("name", sorted(READ.keys() - {"Dataset.to_dataset"}))
-def test_the_predicate_of_a_plan_is_refused_too(name: str, path: str) -> None:
-    for where in ("length(word) = 3", f"id = {AN_ID} AND id < other"):
-        with pytest.raises(bp.PlanError, match="cannot use"):
-            READ[name](path, bp.plan(path, where).where)
+def test_reading_is_an_error_that_names_the_condition(name: str, path: str) -> None:
+    for where in NAMED if name == "read_table" else list(NAMED)[:2]:
+        with pytest.raises(bp.PlanError, match="leave it out, and filter the result") as raised:
+            READ[name](path, where)
+        assert NAMED[where] in str(raised.value)
+        if name != "Dataset.to_dataset":
+            with pytest.raises(bp.PlanError, match="cannot use"):
+                READ[name](path, bp.plan(path, where).where)
 
 
 def test_the_command_line_refuses_them(path: str, run: Run) -> None:

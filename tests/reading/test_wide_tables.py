@@ -19,12 +19,10 @@ from tests.support.files import write
 Work = Callable[[Path, list[str]], Any]
 WORK: dict[str, Work] = {
     "all columns": lambda path, _: bp.read_table(path),
-    "named columns": lambda path, names: bp.read_table(path, columns=names),
     "names in another case": lambda path, names: bp.read_table(
         path, columns=[name.upper() for name in names], case_sensitive=False
     ),
     "one row": lambda path, names: bp.read_table(path, f"{names[-1]} = 1"),
-    "batches": lambda path, _: bp.scan_batches(path).read_all(),
     "data set": lambda path, _: bp.plan(path).to_dataset(),
     "write": lambda path, names: bp.write_table(bp.read_table(path), path.parent / "a.parquet", bloom=names),
     "index": lambda path, names: bp.build_index(path, columns=names, to=path.parent / "_index"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import subprocess
 import sys
 from decimal import Decimal
@@ -25,27 +26,19 @@ OF_PARTITIONS = [
     "big = 100000000000000000003", "ratio > 2.5", "key IS NULL", "none <> 'x1' AND i IS NULL",
 ]  # fmt: skip
 CODE = """
-import sys
+import json, sys
 import bloomparquet as bp
-path, *wheres = sys.argv[1:]
-for where in wheres:
-    dataset = bp.Dataset.open(path)
-    bp.plan(dataset, where).kept
-    bp.read_table(dataset, where)
-    assert 'pandas' not in sys.modules, where
+for path, wheres in json.loads(sys.argv[1]).items():
+    for where in wheres:
+        dataset = bp.Dataset.open(path)
+        bp.plan(dataset, where).kept
+        bp.read_table(dataset, where)
+        assert 'pandas' not in sys.modules, where
 """
 
 
-def run_without_pandas(path: Path, wheres: list[str]) -> None:
+def test_plans_and_reads_do_not_import_pandas(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    source = Path(bp.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(path), *wheres], cwd=source, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_plans_and_reads_of_files_do_not_import_pandas(tmp_path: Path) -> None:
     n = range(20)
     columns = {
         "i": list(n), "s": [f"v{i}" for i in n], "d": [dt.date(2026, 1, 1 + i) for i in n],
@@ -54,16 +47,16 @@ def test_plans_and_reads_of_files_do_not_import_pandas(tmp_path: Path) -> None:
         "b": [i % 2 == 0 for i in n], "y": [str(i).encode() for i in n],
     }  # fmt: skip
     for name in "ab":
-        write(tmp_path / f"{name}.parquet", columns, ["i", "s", "d"])
-    write(tmp_path / "missing.parquet", {**columns, "missing": list(n)})
-    run_without_pandas(tmp_path, WHERES)
-
-
-def test_plans_and_reads_of_partitions_do_not_import_pandas(tmp_path: Path) -> None:
+        write(tmp_path / "files" / f"{name}.parquet", columns, ["i", "s", "d"])
+    write(tmp_path / "files" / "missing.parquet", {**columns, "missing": list(n)})
     folders = {
         f"key={i}/day=2026-01-0{i}/at=2026-01-0{i} 01%3A00%3A00/name=a{i}/big={10**20 + i}/ratio={i}.5/none=x{i}":
             {"i": [i, None]}
         for i in range(1, 6)
     }  # fmt: skip
     nulls = "/".join(f"{name}=__HIVE_DEFAULT_PARTITION__" for name in ("key", "day", "at", "name", "big", "ratio"))
-    run_without_pandas(Path(hive(tmp_path, {**folders, f"{nulls}/none=y": {"i": [0]}})), OF_PARTITIONS)
+    partitions = hive(tmp_path / "partitions", {**folders, f"{nulls}/none=y": {"i": [0]}})
+    works = json.dumps({str(tmp_path / "files"): WHERES, partitions: OF_PARTITIONS})
+    source, program = Path(bp.__file__).parents[1], [sys.executable, "-c", CODE, works]
+    done = subprocess.run(program, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

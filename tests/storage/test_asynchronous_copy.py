@@ -110,18 +110,6 @@ def test_a_copy_that_never_ends_costs_no_bytes(old: bytes) -> None:
     assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
 
 
-@pytest.mark.usefixtures("soon")
-def test_other_bytes_of_the_same_size_are_no_copy() -> None:
-    azure = Azure(None)
-    azure.fault = lambda: azure.pipe_file("/box/x", b"other")
-    storage, path = open_storage("/box/x", azure)
-    with replacing(storage, path) as output:
-        output.write(b"bytes")
-        with pytest.raises(bp.BloomParquetError, match="it ends with other bytes"):
-            output.commit()
-    assert azure.cat_file(temporary_name("/box/x")) == b"bytes"
-
-
 def test_a_copy_whose_answer_is_lost_is_done(old: bytes) -> None:
     azure = Azure(0.0, fail)
     azure.pipe_file(PATH, old)
@@ -140,28 +128,6 @@ def test_a_copy_that_fails_when_it_has_begun_costs_no_bytes(old: bytes) -> None:
     assert azure.names() == [TEMPORARY, PATH]
 
 
-def test_a_copy_that_is_refused_leaves_the_old_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    azure = Azure()
-    azure.pipe_file(PATH, old)
-    monkeypatch.setattr(azure, "cp_file", fail)
-    outcome = add(azure)
-    assert (outcome.action, "LibraryError: no network" in str(outcome.error)) == ("failed", True)
-    assert azure.cat_file(PATH) == old
-    assert azure.names() == [PATH]
-
-
-@pytest.mark.usefixtures("soon")
-def test_a_copy_that_cannot_be_looked_at_is_kept(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    azure = Azure(None, lambda: monkeypatch.setattr(azure, "info", fail))
-    azure.pipe_file(PATH, old)
-    outcome = add(azure)
-    monkeypatch.undo()
-    assert outcome.action == "failed"
-    assert TEMPORARY in str(outcome.error)
-    assert "no network" in str(outcome.error)
-    assert azure.names() == [TEMPORARY, PATH]
-
-
 def test_an_interrupted_wait_for_a_copy_keeps_the_new_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     azure = Azure(None)
     azure.pipe_file(PATH, old)
@@ -176,47 +142,6 @@ def test_an_interrupted_wait_for_a_copy_keeps_the_new_object(old: bytes, monkeyp
         with pytest.raises(KeyboardInterrupt):
             output.commit()
     assert azure.cat_file(TEMPORARY) == b"new"
-
-
-def test_a_copy_costs_few_requests() -> None:
-    """One look at its size, and one open file, of which fsspec asks twice."""
-    azure = Azure()
-    storage, path = open_storage(PATH, azure)
-    with replacing(storage, path) as output:
-        output.write(b"new")
-        output.commit()
-        looks = azure.looks.count(PATH)
-    assert looks <= 3
-
-
-def test_cached_listings_are_not_taken_for_the_present() -> None:
-    """adlfs keeps the listing of a directory until it is told to forget that directory."""
-
-    class Listing(Azure):
-        def __init__(self) -> None:
-            super().__init__()
-            self.dircache: dict[str, list[Any]] = {}
-
-        def info(self, path: str, **_: Any) -> Any:
-            directory = path.rpartition("/")[0]
-            if directory not in self.dircache:
-                self.dircache[directory] = [super(Azure, self).info(each) for each in self.names()]
-            for each in self.dircache[directory]:
-                if each["name"] == path:
-                    return each
-            raise FileNotFoundError(path)
-
-        def invalidate_cache(self, path: str | None = None) -> None:
-            if path is None:
-                self.dircache.clear()
-            else:
-                self.dircache.pop(path, None)
-
-    azure = Listing()
-    storage, path = open_storage(PATH, azure)
-    for content in (b"one", b"three"):
-        azure.pipe_file(PATH, content)
-        assert storage.filesystem.get_file_info(path).size == len(content)
 
 
 class LibraryError(Exception):

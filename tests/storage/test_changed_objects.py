@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs
@@ -73,12 +72,6 @@ def test_a_file_system_that_reports_only_sizes(tmp_path: Path) -> None:
     files.write(tmp_path / "x.parquet", data, ["id"], compression="none", use_dictionary=False)
     with pytest.raises(FileChangedError, match="the file changed since it was listed"):
         rows(dataset)
-
-
-def test_fsspec_file_systems_report_nothing(tmp_path: Path) -> None:
-    write(tmp_path, "x.parquet", moved=False)
-    dataset = bp.Dataset.open("x.parquet", filesystem=fsspec.filesystem("dir", path=str(tmp_path)))
-    assert rows(dataset) == 1
 
 
 class RememberingFileSystem(LocalFileSystem):  # type: ignore[misc]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +86,6 @@ def test_the_target_of_a_symbolic_link_is_replaced(parquet: Path, tmp_path: Path
     assert names(parquet) == ["a.parquet"]
 
 
-def test_another_hard_link_keeps_the_old_content(parquet: Path) -> None:
-    other = parquet.with_name("b.parquet")
-    other.hardlink_to(parquet)
-    before = parquet.read_bytes()
-    add_filters(parquet, bloom="a")
-    assert other.read_bytes() == before
-    assert parquet.read_bytes() != before
-
-
 @needs_root
 @pytest.mark.parametrize("change", ["add", "shrink", "elsewhere"])
 def test_a_full_disk_leaves_the_file_as_it_was(parquet: Path, tmp_path: Path, change: str) -> None:
@@ -118,20 +108,6 @@ def test_a_full_disk_leaves_the_file_as_it_was(parquet: Path, tmp_path: Path, ch
             (outcome,) = add_filters(path, bloom="b", on_error="report")
             assert (outcome.action, names(path)) == ("failed", ["a.parquet"])
             assert "No space left" in str(outcome.error)
-
-
-@needs_root
-def test_a_read_only_directory_is_an_error(parquet: Path, tmp_path: Path) -> None:
-    graft_filters(str(parquet), 1 << 15)
-    before = parquet.read_bytes()
-    with mounted(tmp_path / "ro", "--bind", str(parquet.parent)) as folder:
-        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
-        with pytest.raises(OSError, match="Read-only"):
-            shrink_filters(folder / "a.parquet")
-        assert (folder / "a.parquet").read_bytes() == before
-        (outcome,) = add_filters(folder, tmp_path / "copies", bloom="b")
-        assert outcome.action == "added"
-    assert names(parquet) == ["a.parquet"]
 
 
 @needs_root

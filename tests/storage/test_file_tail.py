@@ -10,7 +10,6 @@ from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.storage.file_tail import FileTail, read_file_tails
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.open import open_storage
-from bloomparquet.storage.varint import read_varint
 
 
 def stored_size(file: FileInfo, end: bytes) -> int:
@@ -45,21 +44,3 @@ def test_an_error_stays_with_its_file(tmp_path: Path) -> None:
     assert isinstance(bad, FormatError)
     assert isinstance(good, FileTail)
     assert good.end == b"tail\x08\0\0\0"
-
-
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**32, 2**63, 2**64 - 1])
-def test_varints_are_read_up_to_64_bits(value: int) -> None:
-    data, rest = bytearray(), value
-    while rest > 0x7F:
-        data.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    data.append(rest)
-    assert read_varint(b"\xff" + bytes(data) + b"\xff", 1) == (value, 1 + len(data))
-    with pytest.raises(IndexError):
-        read_varint(bytes(data)[:-1], 0)
-
-
-@pytest.mark.parametrize("data", [b"\xff" * 9 + b"\x02", b"\xff" * 11, b"\x80" * 10 + b"\x01"])
-def test_longer_varints_are_refused(data: bytes) -> None:
-    with pytest.raises(OverflowError):
-        read_varint(data, 0)

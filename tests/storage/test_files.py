@@ -14,7 +14,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 import bloomparquet as bp
 from bloomparquet.errors import OptionError, UnsupportedError
 from bloomparquet.storage.files import ArrowStorage, LocalStorage, Storage, is_hidden
-from bloomparquet.storage.globs import is_glob
 from bloomparquet.storage.open import open_storage
 
 
@@ -157,31 +156,11 @@ def test_a_glob_raises_for_a_directory_that_cannot_be_listed(
             bp.read_table(where)
 
 
-def test_a_question_mark_in_a_file_url_is_a_glob(tmp_path: Path) -> None:
-    assert open_storage(f"file://{tmp_path}/part-?.parquet")[1] == f"{tmp_path}/part-?.parquet"
-
-
-def test_globs_are_recognised_by_their_characters() -> None:
-    assert [path for path in ("a*", "a?b", "a[1]", "s3://b/k*", "a", "s3://b/k", "x=1/y") if is_glob(path)] == [
-        "a*",
-        "a?b",
-        "a[1]",
-        "s3://b/k*",
-    ]
-
-
 def test_equal_file_systems_have_equal_keys(tmp_path: Path) -> None:
     other = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     assert open_storage("x", other)[0].key != open_storage("x")[0].key
     assert open_storage("memory://a")[0].key == open_storage("memory://b")[0].key
     assert open_storage("x", pyarrow.fs.LocalFileSystem())[0] is open_storage("y")[0]
-
-
-def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "a").write_bytes(b"12")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert [file.size for file in LocalStorage().list_files(str(tmp_path / "link"), recursive=True)] == [2]
 
 
 def make_tree_with_link(root: Path, at: str, target: str) -> Path:
@@ -193,9 +172,7 @@ def make_tree_with_link(root: Path, at: str, target: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("at", "target"), [("p=3", "."), ("p=1/q", ".."), ("p=1/q", "../p=1"), ("p=1/q", "../../../t/r")]
-)
+@pytest.mark.parametrize(("at", "target"), [("p=3", "."), ("p=1/q", ".."), ("p=3", "../.."), ("p=1/q", "../../../t/r")])
 def test_a_link_to_its_own_parent_is_an_error_that_names_it(tmp_path: Path, at: str, target: str) -> None:
     """Spark's listing follows the link forty times, and reads every row as often."""
     root = make_tree_with_link(tmp_path / "t" / "r", at, target)
@@ -206,21 +183,6 @@ def test_a_link_to_its_own_parent_is_an_error_that_names_it(tmp_path: Path, at: 
     with pytest.raises(UnsupportedError, match="a directory that contains it"):
         storage.glob(f"{inner}/**/*.parquet")
     assert len(storage.glob(f"{inner}/p=[12]/*.parquet")) == 2
-
-
-def test_two_links_that_form_a_loop_are_an_error(tmp_path: Path) -> None:
-    root = make_tree_with_link(tmp_path / "t", "p=1/there", "../p=2")
-    (root / "p=2" / "back").symlink_to("../p=1")
-    storage, inner = open_storage(str(root))
-    with pytest.raises(UnsupportedError, match="a directory that contains it"):
-        storage.list_files(inner, recursive=True)
-
-
-def test_a_link_to_a_parent_of_the_root_is_an_error(tmp_path: Path) -> None:
-    root = make_tree_with_link(tmp_path / "t" / "r", "p=3", "../..")
-    storage, inner = open_storage(str(root))
-    with pytest.raises(UnsupportedError, match="a directory that contains it"):
-        storage.list_files(inner, recursive=True)
 
 
 @pytest.mark.parametrize("relative", [False, True])

@@ -52,21 +52,6 @@ sys.exit(code)
     assert [each.name for each in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_a_child_that_leaves_the_block_does_not_disturb_a_writer(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    done = run(
-        """
-with bp.ParquetWriter(path, table.schema, bloom="id") as w:
-    w.write_table(table)
-    code = fork()
-sys.exit(code)
-""",
-        path,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert pq.read_table(path).num_rows == 1000
-
-
 def test_a_child_cannot_write_its_parents_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     done = run(

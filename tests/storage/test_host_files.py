@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bloomparquet as bp
-from bloomparquet.errors import FormatError, LimitError, UnsupportedError
+from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
@@ -180,14 +180,6 @@ def test_whole_files_are_bounded(host: Host) -> None:
     several = HostStorage([], {}, host.read)  # as of the index of files on several storages
     with pytest.raises(FileNotFoundError, match="vault://_index: not on a storage of the query"):
         several.read_whole("vault://_index", 2)
-
-
-def test_nothing_else_is_asked_of_the_other_process(host: Host) -> None:
-    storage = host.storage()
-    for call in (storage.glob, storage.is_directory, storage.make_parents, storage.open_file):
-        with pytest.raises(UnsupportedError, match="safe/a: the planner of Spark only reads files"):
-            call("safe/a")
-    assert not host.asked
 
 
 def test_roots_are_schemes_and_authorities() -> None:

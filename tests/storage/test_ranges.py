@@ -154,14 +154,6 @@ def test_failed_reads_of_fsspec_leave_no_memory_behind(memory: Any, monkeypatch:
     assert memory_left_behind(fail) < 1 << 16
 
 
-def test_no_ranges_make_no_request(files: list[str]) -> None:
-    count = ReadCount()
-    none = np.empty(0, np.int64)
-    ranges = read_ranges(LocalStorage(), listed(files), none, none, none, count)
-    assert (len(ranges.starts), count.requests, count.bytes) == (0, 0, 0)
-    assert ranges.rows(32).shape == (0, 32)
-
-
 def test_short_reads_are_continued(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     original = os.preadv
     monkeypatch.setattr("bloomparquet.storage.files.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))

@@ -105,41 +105,11 @@ def test_no_object_is_written_at_a_name_of_a_directory(endpoint: str) -> None:
         bp.write_table(pa.table({"x": [1]}), "bucket/new/", filesystem=filesystem(endpoint))
 
 
-def test_url_parameters_may_come_in_any_order(endpoint: str) -> None:
-    for query in (
-        f"scheme=http&endpoint_override={endpoint}&region=us-east-1",
-        f"region=us-east-1&endpoint_override={endpoint}&scheme=http",
-    ):
-        assert bp.plan(f"s3://bucket/table/*/0.parquet?{query}").total == 10
-
-
 def test_a_file_system_object_is_used(endpoint: str) -> None:
     s3 = filesystem(endpoint)
     for path in ("bucket/table", "s3://bucket/table", "bucket/table/day=*", "bucket/table/**/*.parquet"):
         assert bp.read_table(path, "x = 2104", filesystem=s3).num_rows == 1, path
     assert bp.plan("bucket/table", "day = DATE '2026-01-01'", filesystem=s3).skipped == {"partition": 2}
-
-
-def test_near_ranges_are_merged_and_warm_plans_read_nothing(endpoint: str) -> None:
-    s3 = filesystem(endpoint)
-    cold = bp.plan("bucket/table", "x = 2105", filesystem=s3)
-    assert cold.kept == 0
-    assert cold.requests <= 4 + 1, (
-        "one request for each footer, and one for the filters of the only file that statistics keep"
-    )
-    assert bp.plan("bucket/table", "x = 2105", filesystem=s3).requests == 0
-
-
-def test_an_index_covers_files_however_they_are_listed(endpoint: str) -> None:
-    s3 = filesystem(endpoint)
-    assert bp.build_index("bucket/table", filesystem=s3).files == 4
-    try:
-        one = "bucket/table/day=2026-01-02/1.parquet"
-        for path, count in (("bucket/table", 4), (one, 1), ([one, "bucket/table/day=2026-01-01"], 3)):
-            plan = bp.plan(path, "x = 2104", filesystem=s3)
-            assert (plan.indexed, plan.kept) == (count, 1), path
-    finally:
-        assert bp.drop_index("bucket/table", filesystem=s3)
 
 
 def test_missing_paths_are_file_not_found_errors(endpoint: str) -> None:

@@ -133,28 +133,6 @@ def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server, monkeypatch: py
         read(s3)
 
 
-def test_storage_options_are_those_of_the_url(s3: S3Server) -> None:
-    for path in ("bucket/t", "bucket/t/*.parquet", "bucket/t/", "bucket"):
-        by_url, inner = open_storage(s3.url(path.removeprefix("bucket").lstrip("/")) if "/" in path else s3.url(""))
-        by_options, same = open_storage(f"s3://{path}", options(s3))
-        assert inner.rstrip("/") == same.rstrip("/"), path
-        assert by_url.filesystem.equals(by_options.filesystem)
-    one = {"endpoint_override": s3.address}
-    both = bp.plan("s3://bucket/t?scheme=http&region=us-east-1", WHERE, storage_options=one)
-    assert both.kept == 2
-    assert [probe.row_group for probe in bp.probe("s3://bucket/t", column="id", value=1, filesystem=options(s3))]
-
-
-def test_every_command_takes_storage_options(s3: S3Server, run: Run) -> None:
-    given = [f"--storage-option={name}={value}" for name, value in options(s3).items()]
-    for command in (["plan", "--where", WHERE], ["inspect"], ["advise"], ["probe", "--column=id", "--value=2002"],
-                    ["index", "show"], ["add", "--dry-run"], ["shrink", "--dry-run"]):  # fmt: skip
-        done = run(*command, "s3://bucket/t", *given)
-        assert done.code == 0 or "there is no index" in done.err, (command, done.err)
-    done = run("read", "s3://bucket/t", "--where", WHERE, "--json", "--columns=id", *given)
-    assert [row["id"] for row in done.lines()] == ROWS
-
-
 @pytest.mark.parametrize(
     ("url", "given", "message"),
     [
@@ -168,10 +146,8 @@ def test_every_command_takes_storage_options(s3: S3Server, run: Run) -> None:
             {"anonymous": "SECRET"},
             "the storage option anonymous of s3:// has a wrong value; expected",
         ),
-        ("s3://bucket/t", {"max_attempts": "SECRET"}, "expected a whole number from 1 up"),
         ("gs://bucket/t", {"credential_token_expiration": "SECRET"}, "expected a time with an offset"),
         ("abfss://c@a.dfs.core.windows.net/t", {"region": "SECRET"}, "abfss:// has no storage option 'region'"),
-        ("hdfs://name/t", {"extra_conf": "SECRET"}, "hdfs:// has no storage option 'extra_conf'"),
     ],
 )
 def test_a_wrong_storage_option_is_named_without_its_value(

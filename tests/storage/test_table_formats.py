@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 
 import bloomparquet as bp
 from tests.support import files, table_logs
-from tests.support.commands import Run
 from tests.support.table_logs import CASES
 
 KINDS = [
@@ -41,21 +39,6 @@ def test_filters_are_not_added_to_a_table_with_a_log(tmp_path: Path, log: str, k
     assert [outcome.action for outcome in outcomes] == ["added"]
 
 
-def test_a_directory_called_metadata_is_not_a_table(tmp_path: Path) -> None:
-    files.write(tmp_path / "table" / "part-0.parquet", {"v": range(100)})
-    (tmp_path / "table" / "metadata").mkdir()
-    (tmp_path / "table" / "metadata" / "notes.json").touch()
-    assert [outcome.action for outcome in bp.add_filters(tmp_path / "table", bloom="v")] == ["added"]
-
-
-def test_tables_are_found_from_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write(tmp_path / "part-0.parquet", {"v": range(100)})
-    (tmp_path / "_delta_log").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(bp.UnsupportedError, match="Delta Lake"):
-        bp.add_filters("part-0.parquet", bloom="v")
-
-
 def test_no_destination_and_no_link_reaches_a_table(tmp_path: Path) -> None:
     path = Path(files.write(tmp_path / "delta" / "part-0.parquet", {"v": range(100)}))
     (tmp_path / "delta" / "_delta_log").mkdir()
@@ -79,7 +62,6 @@ READS: dict[str, Callable[..., object]] = {
     "scan_batches": lambda path, **options: sum(batch.num_rows for batch in bp.scan_batches(path, **options)),
     "inspect": lambda path, **options: bp.inspect(path, **options).num_rows,
     "probe": lambda path, **options: bp.probe(path, column="v", value=7, **options),
-    "advise": lambda path, **options: bp.advise(path, **options).num_rows,
 }
 
 
@@ -92,11 +74,6 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     else:
         files.write(path, ROWS, ["v"])
     return path.read_bytes(), path.suffix
-
-
-def _skip_advice_for_orc(read: str, data: tuple[bytes, str]) -> None:
-    if read == "advise" and data[1] == ".orc":
-        pytest.skip("there is no advice for ORC files")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,7 +91,6 @@ def test_tables_with_a_log_are_not_read_as_files(tmp_path: Path, data: tuple[byt
 
 @pytest.mark.parametrize("read", READS)
 def test_every_function_refuses_unless_told_to_ignore(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
-    _skip_advice_for_orc(read, data)
     table_logs.make(tmp_path, CASES["a partition of a table"], *data)
     for path in (tmp_path / "t", tmp_path / "t" / "p=1", str(tmp_path / "t" / "*" / "*"), [tmp_path / "t" / "p=1"]):
         with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake") as error:
@@ -127,36 +103,12 @@ def test_every_function_refuses_unless_told_to_ignore(tmp_path: Path, data: tupl
 
 @pytest.mark.parametrize("read", READS)
 def test_a_named_file_is_inspected_and_not_read(tmp_path: Path, data: tuple[bytes, str], read: str) -> None:
-    _skip_advice_for_orc(read, data)
     path = table_logs.make(tmp_path, CASES["a file of a table"], *data)
-    if read in ("inspect", "probe", "advise"):
+    if read in ("inspect", "probe"):
         assert READS[read](path) == READS[read](path, table_log="ignore")
     else:
         with pytest.raises(bp.UnsupportedError, match="t is a table of Delta Lake"):
             READS[read](path)
-
-
-def test_the_command_line_refuses_unless_told_to_ignore(tmp_path: Path, run: Run) -> None:
-    path = Path(files.write(tmp_path / "t" / "a.parquet", ROWS, ["v"]))
-    (tmp_path / "t" / "_delta_log").mkdir()
-    for command in (
-        ["plan", "--where", "v = 7"],
-        ["read", "--where", "v = 7", "--json"],
-        ["inspect"],
-        ["advise"],
-        ["probe", "--column", "v", "--value", "7"],
-    ):
-        result = run(command[0], str(path.parent), *command[1:])
-        assert (result.code, result.out) == (1, "")
-        assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
-        assert "--ignore-table-log" in result.err
-        assert f'bloomparquet.Dataset.from_delta("{path.parent}"), which has plan, read_table, advise and' in result.err
-        assert run(command[0], str(path.parent), *command[1:], "--ignore-table-log").code == 0
-    result = run("read", str(path.parent), "--where", "v = 7", "--json", "--ignore-table-log")
-    assert json.loads(result.out) == {"v": 7}
-    opened = f'bloomparquet.Dataset.from_delta("{path.parent}")'
-    assert f"{opened}, which has plan, read_table, advise and build" in run("index", "build", str(path.parent)).err
-    assert f"{opened}.build_index(" in run("add", str(path.parent), "--columns", "v").err
 
 
 def test_copies_of_a_whole_table_are_refused(tmp_path: Path) -> None:
@@ -253,24 +205,6 @@ def test_many_remote_directories_take_one_listing(memory: Any) -> None:
     memory.pipe("/wide/77/_delta_log/0.json", b"{}")
     with pytest.raises(bp.UnsupportedError, match="wide/77 is a table of Delta Lake"):
         bp.Dataset.open(paths, filesystem=filesystem)
-
-
-def test_1000_partitions_take_no_more_requests_than_one(memory: Any) -> None:
-    requests: list[str] = []
-
-    class Counted(pyarrow.fs.FSSpecHandler):
-        def get_file_info(self, paths: list[str]) -> object:
-            requests.extend(paths)
-            return super().get_file_info(paths)
-
-    counts = []
-    for n in (1, 1000):
-        for i in range(n):
-            memory.pipe(f"/many{n}/t/p={i}/a.parquet", b"x")
-        requests.clear()
-        bp.Dataset.open(f"/many{n}/t", filesystem=pyarrow.fs.PyFileSystem(Counted(memory)))
-        counts.append(len(requests))
-    assert counts[0] == counts[1]
 
 
 def test_a_directory_below_a_forbidden_one_is_read(tmp_path: Path, memory: Any) -> None:

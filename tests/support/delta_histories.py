@@ -136,8 +136,8 @@ class History:
 
     def step(self) -> None:
         steps = [
-            self.append, self.append, self.append, self.overwrite, self.delete, self.delete, self.update, self.merge,
-            self.add_column, self.compact, self.z_order, self.vacuum, self.checkpoint, self.restore,
+            self.append, self.append, self.append, self.append, self.overwrite, self.delete, self.delete, self.delete,
+            self.add_column, self.vacuum,
         ]  # fmt: skip
         if self.vectors:
             steps += [self.delete_by_vector] * 5
@@ -167,24 +167,6 @@ class History:
     def delete(self) -> None:
         self.table.delete(self.condition(), writer_properties=self.writing(), post_commithook_properties=_NO_HOOKS)
 
-    def update(self) -> None:
-        name = self.random.choice(sorted(self.columns))
-        kind = KINDS[self.columns[name]]
-        value = kind.sql(self.random.choice(kind.values)) if kind.arrow not in (pa.binary(), pa.float64()) else "NULL"
-        self.table.update(
-            {_identifier(name): value}, predicate=self.condition(), writer_properties=self.writing(),
-            post_commithook_properties=_NO_HOOKS,
-        )  # fmt: skip
-
-    def merge(self) -> None:
-        on = next(name for name, kind in self.columns.items() if kind == "id")
-        merger = self.table.merge(
-            self.rows().group_by(on).aggregate([]).slice(0, 5), f"s.{_identifier(on)} = t.{_identifier(on)}",
-            source_alias="s", target_alias="t", writer_properties=self.writing(),
-            post_commithook_properties=_NO_HOOKS,
-        )  # fmt: skip
-        merger.when_matched_delete().when_not_matched_insert({on: f"s.{_identifier(on)}"}).execute()
-
     def add_column(self) -> None:
         kind = self.random.choice(sorted(KINDS))
         self.added += 1
@@ -202,27 +184,10 @@ class History:
             self.columns = before
             raise
 
-    def compact(self) -> None:
-        self.table.optimize.compact(writer_properties=self.writing(), post_commithook_properties=_NO_HOOKS)
-
-    def z_order(self) -> None:
-        on = next(name for name, kind in self.columns.items() if kind == "id")
-        self.table.optimize.z_order([on], writer_properties=self.writing(), post_commithook_properties=_NO_HOOKS)
-
     def vacuum(self) -> None:
         # A full vacuum by deltalake also deletes the deletion vectors.
         full = not self.vectors and self.random.random() < 0.5
         self.table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=full)
-
-    def checkpoint(self) -> None:
-        self.table.create_checkpoint()
-
-    def restore(self) -> None:
-        table = self.table
-        target = self.random.randint(2, max(2, table.version()))
-        names = set(DeltaTable(self.path, version=target).schema().to_arrow().names)
-        if names == set(table.schema().to_arrow().names) and "vacuum" not in self.log:
-            table.restore(target)
 
     def delete_by_vector(self) -> None:
         live = pa.table(self.table.get_add_actions(flatten=True)).select(["path", "num_records"]).to_pylist()

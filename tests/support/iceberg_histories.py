@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -183,17 +182,6 @@ class History:
     def delete(self) -> None:
         self.table.delete(self._filter())
 
-    def upsert(self) -> None:
-        rows = self.rows(1)
-        rows = rows.filter(rows.column("id").is_valid()) if "id" in rows.column_names else rows.slice(0, 0)
-        by_id = {row: i for i, row in enumerate(rows.column("id").to_pylist())} if rows.num_rows else {}
-        flat = all(field.field_type.is_primitive for field in self.table.schema().fields)
-        if by_id and flat:
-            existing = self.table.scan(selected_fields=("id",)).to_arrow().column("id").to_pylist()
-            if len(set(existing)) == len(existing):
-                with suppress(ValueError):  # pyiceberg cannot always compare the rows
-                    self.table.upsert(rows.take(sorted(by_id.values())), ["id"])
-
     def _filter(self) -> Any:
         fields = [field for field in self.table.schema().fields if isinstance(field.field_type, PARTITIONABLE)]
         field = self.random.choice(fields)
@@ -305,20 +293,13 @@ class History:
         if old:
             self.table.maintenance.expire_snapshots().by_id(self.random.choice(old)).commit()
 
-    def roll_back(self) -> None:
-        current = self.table.current_snapshot()
-        if current is not None and current.parent_snapshot_id is not None:
-            parent = self.table.snapshot_by_id(current.parent_snapshot_id)
-            if parent is not None:
-                self.table.manage_snapshots().rollback_to_snapshot(parent.snapshot_id).commit()
-
 
 STEPS: dict[Callable[[History], None], int] = {
     History.append: 6, History.append_with_filters: 7, History.append_without_ids: 3,
     History.append_without_partition_columns: 3,
-    History.overwrite: 2, History.delete: 3, History.upsert: 2, History.delete_positions: 8, History.add_column: 4,
+    History.overwrite: 2, History.delete: 3, History.delete_positions: 8, History.add_column: 4,
     History.add_field: 2, History.rename: 3, History.rename_field: 2, History.drop: 2, History.drop_and_add_again: 2,
-    History.reorder: 1, History.promote: 3, History.change_partitions: 3, History.expire: 1, History.roll_back: 1,
+    History.reorder: 1, History.promote: 3, History.change_partitions: 3, History.expire: 1,
 }  # fmt: skip
 
 

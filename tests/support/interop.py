@@ -146,6 +146,30 @@ FLOAT = Kind(pa.float32(), lambda i: float(np.float32((i - 1000.5) * 0.1)))
 DOUBLE = Kind(pa.float64(), lambda i: (i - 1000.5) * 0.1)
 DATE = Kind(pa.date32(), lambda i: dt.date(1600, 2, 28) + dt.timedelta(days=181 * i))
 
+TYPES: dict[str, Kind] = {
+    "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64, "uint8": UINT8, "uint16": UINT16, "uint32": UINT32,
+    "uint64": UINT64, "float16": FLOAT16, "float32": FLOAT, "float64": DOUBLE,
+    "decimal32": decimal(7, 2, pa.decimal32(7, 2)), "decimal64": decimal(15, 4, pa.decimal64(15, 4)),
+    "decimal_5_2": decimal(5, 2), "decimal_9_0": decimal(9, 0), "decimal_18_4": decimal(18, 4),
+    "decimal_20_2": decimal(20, 2), "decimal_38_10": decimal(38, 10),
+    "decimal256": decimal(70, 20, pa.decimal256(70, 20)),
+    "string": STRING, "large_string": Kind(pa.large_string(), text), "string_view": Kind(pa.string_view(), text),
+    "json": Kind(pa.json_(), lambda i: f'{{"i": {i:05}}}'),
+    "binary": BINARY, "large_binary": Kind(pa.large_binary(), blob), "binary_view": Kind(pa.binary_view(), blob),
+    "fixed_5": FIXED_5, "fixed_33": FIXED_33, "uuid": Kind(pa.uuid(), UUID_BYTES.stored, UUID_BYTES.literal),
+    "uuid_bytes": Kind(pa.binary(16), UUID_BYTES.stored),
+    "date32": DATE, "date64": Kind(pa.date64(), DATE.stored),
+    **{f"time_{unit}": time_of_day(unit) for unit in _PER_SECOND},
+    **{f"timestamp_{unit}": timestamp(unit) for unit in _PER_SECOND},
+    **{f"utc_{unit}": timestamp(unit, "UTC") for unit in _PER_SECOND},
+    "berlin_us": timestamp("us", "Europe/Berlin"),
+    "dictionary_string": Kind(pa.dictionary(pa.int32(), pa.string()), text),
+    "dictionary_int64": Kind(pa.dictionary(pa.int32(), pa.int64()), INT64.stored),
+    "dictionary_decimal": Kind(pa.dictionary(pa.int32(), pa.decimal128(9, 2)), decimal(9, 2).stored),
+    "struct.int64": INT64, "struct.string": STRING,
+}  # fmt: skip
+"""A column of each type that most writers write."""
+
 
 def table(columns: Mapping[str, Kind], rows_per_group: int = ROWS) -> pa.Table:
     """Two runs of `rows_per_group` rows, one for each row group: a null and its distinct values in turn, over and over.
@@ -265,6 +289,13 @@ def skip_rate(path: str, column: str, kind: Kind) -> float:
         assert probed == [bp.Verdict.MIGHT_MATCH if kept else bp.Verdict.CANNOT_MATCH for kept in verdicts[:, at]]
     assert bp.read_table(path, bp.Eq(column, kind.absent[-1]), columns=[column.split(".", maxsplit=1)[0]]).num_rows == 0
     return 1 - float(verdicts.mean())
+
+
+def assert_filters_are_used(path: str, column: str, kind: Kind) -> None:
+    """The filters of a column have the bits of this package's own, keep what they hold, and skip what they do not."""
+    assert_same_bits(path, column, kind)
+    assert_never_skipped(path, column, kind)
+    assert skip_rate(path, column, kind) >= 0.95
 
 
 ZEROS = {"double": pa.array([-0.0, -1.0, 1.0] * 3_000), "float": pa.array([-0.0, -1.0, 1.0] * 3_000, pa.float32())}

@@ -140,14 +140,6 @@ def test_what_scans_it_in_cpp_is_an_error_with_the_remedy(root: str) -> None:
             scan()
 
 
-def test_pyarrow_writes_it(root: str, tmp_path: Path) -> None:
-    day = bp.dataset(root).filter(pc.field("day") == 2)
-    ds.write_dataset(day.scanner().to_reader(), str(tmp_path / "copy"), format="parquet")
-    assert sorted(ds.dataset(str(tmp_path / "copy")).to_table()["id"].to_pylist()) == sorted(
-        IDS[PER_FILE : 2 * PER_FILE]
-    )
-
-
 def test_the_last_plan_is_that_of_the_last_scan(root: str, caplog: pytest.LogCaptureFixture) -> None:
     events = bp.dataset(root)
     assert events.last_plan() is None
@@ -164,22 +156,6 @@ def test_the_last_plan_is_that_of_the_last_scan(root: str, caplog: pytest.LogCap
     assert plan.skipped == {"partition": 3}
 
 
-def test_a_filter_reads_the_pages_that_a_condition_reads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ids = [i * 7919 % 200_003 for i in range(200_000)]
-    path = files.write(tmp_path / "x.parquet", {"id": ids, "v": ids, "w": ids}, ["id"], use_dictionary=False)
-    events = bp.dataset(path)
-    with caplog.at_level(logging.INFO, "bloomparquet"):
-        for where, condition in (
-            (pc.field("id") == 4_711, "id = 4711"),
-            (pc.field("id").isin([4_711]) & (pc.field("v") > 5), "id IN (4711) AND v > 5"),
-        ):
-            assert events.to_table(filter=where).equals(bp.read_table(path, condition))
-    reads = [message for message in caplog.messages if message.startswith("read rows: 1;")]
-    assert reads[0] == reads[1]
-    assert reads[2] == reads[3]
-    assert reads[0].endswith("bytes (pages: 1)")
-
-
 ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "column": (lambda d: d.to_table(columns=["nothing"]), bp.PlanError, "nothing"),
     "columns": (lambda d: d.to_table(columns="id"), bp.OptionError, "expected a list of names"),
@@ -191,10 +167,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "type": (lambda d: d.to_table(filter=pc.field("word") == 1), bp.PlanError, "does not fit"),
     "text": (lambda d: d.to_table(filter="id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "option": (lambda d: d.to_table(fliter=ONE), TypeError, "fliter"),
-    "option of a count": (lambda d: d.count_rows(filtre=ONE), TypeError, "filtre"),
-    "filter": (lambda d: d.filter("id = 1"), bp.PlanError, "expected an expression of pyarrow"),
     "schema": (lambda d: d.replace_schema(pa.schema([("id", pa.int8())])), bp.PlanError, "expected type int8"),
-    "new column": (lambda d: d.replace_schema(pa.schema([("x", pa.int8())])), bp.PlanError, "no such column"),
     "take": (lambda d: d.take([PER_FILE * FILES]), IndexError, "there are 4000 rows"),
     "head": (lambda d: d.head(-1), bp.OptionError, "expected a number of rows"),
 }
@@ -241,21 +214,6 @@ def test_several_threads_read_it_at_once(root: str) -> None:
     for thread in threads:
         thread.join()
     assert are_right == [True] * 400
-
-
-def test_a_query_that_is_dropped_reads_no_further(root: str) -> None:
-    opened: list[str] = []
-    events = bp.dataset(root)
-    batches = events.to_batches()
-    assert next(batches).num_rows
-    with pytest.MonkeyPatch.context() as patch:
-        storage = type(events.storage)
-        open_file = storage.open_file
-        patch.setattr(storage, "open_file", lambda self, path: opened.append(path) or open_file(self, path))
-        del batches
-        assert opened == []
-        assert len(events.head(3)) == 3
-        assert len(opened) == 1
 
 
 def test_queries_do_not_wait_for_each_other_in_threads_of_arrow(root: str) -> None:
@@ -360,12 +318,3 @@ def test_files_of_other_types_and_columns(tmp_path: Path) -> None:
     by_fragments = [each.to_table(filter=two) for each in merged.get_fragments(filter=two)]
     assert pa.concat_tables(by_fragments).equals(merged.to_table(filter=two))
     assert [each.to_table().num_rows for each in events.get_fragments()] == [2, 2, 1]
-
-
-@pytest.mark.parametrize("data", [{"id": pa.array([], pa.int64())}, {"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]}])
-def test_empty_files_and_dots_in_names(data: dict[str, Any], tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", data)
-    assert bp.dataset(path).to_table() == ds.dataset(path).to_table()
-    if "a" in data:
-        for where in (pc.field("a.b") == 2, pc.field("a", "b") == 3):
-            assert bp.dataset(path).to_table(filter=where) == ds.dataset(path).to_table(filter=where)

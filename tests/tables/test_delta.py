@@ -87,18 +87,6 @@ def test_a_reused_name_is_another_column(tmp_path: Path, mapping: str) -> None:
         dataset.plan("c = 1")
 
 
-def test_explain_and_decisions_use_the_tables_names(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", {"id": IDS, "a": IDS}, mapping="name")
-    delta_log.change_schema(table, rename("a", "b"))
-    plan = bp.Dataset.from_delta(table).plan("b = 55 AND length(b) = 2")
-    assert {decision.value: count for decision, count in plan.decisions().counts().items()} == {"read": 1, "min/max": 9}
-    (remedy,) = (each.remedy for each in plan.explain().reasons() if "no Bloom filter" in each.text)
-    assert remedy.startswith("build_index({'b': bloomparquet.Bloom()}) of the data set, or filters in new files by ")
-    assert "bloom-filter-enabled.column.b " in remedy
-    assert "parquet.bloom.filter.enabled#b " in remedy
-    assert remedy.endswith("; advise() of the data set says whether it pays")
-
-
 def test_statistics_in_the_log_skip_nothing(tmp_path: Path) -> None:
     table = make(tmp_path / "t", {"id": IDS})
 
@@ -159,17 +147,6 @@ def test_absolute_paths_and_names_with_other_case_are_found(tmp_path: Path) -> N
         dataset.to_dataset("id = 250")
 
 
-def test_names_that_a_url_encodes_are_found(tmp_path: Path) -> None:
-    data = {"id": IDS, "p": ["a b/%20=é", "c"] * 50}
-    table = make(tmp_path / "ä b#c", data, vectors=True, partition_by=["p"])
-    for add in delta_log.actions(table, "add"):
-        delta_log.delete_rows(table, add["path"], [5])
-    dataset = bp.Dataset.from_delta(table)
-    assert sorted(dataset.read_table()["id"].to_pylist()) == [n for n in IDS if n not in (10, 11)]
-    assert dataset.read_table("p = 'c'", ["p"])["p"].to_pylist() == ["c"] * 49  # no column of the file is read
-    assert dataset.read_table(columns=[]).num_rows == 98
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -228,41 +205,6 @@ def test_unsupported_features_and_types_are_named(tmp_path: Path, feature: str, 
     delta_log.change_schema(table, lambda fields, _: fields.append(new))
     with pytest.raises(bp.UnsupportedError, match=message):
         bp.Dataset.from_delta(table)
-
-
-def test_what_pyarrow_cannot_describe_is_an_error(tmp_path: Path) -> None:
-    mapped = make(tmp_path / "mapped", {"id": IDS}, mapping="name")
-    with pytest.raises(bp.UnsupportedError, match="column mapping"):
-        bp.Dataset.from_delta(mapped).to_dataset()
-    table = make(tmp_path / "t", {"id": IDS}, vectors=True)
-    make(table, {"id": range(200, 300)})
-    path = delta_log.actions(table, "add")[0]["path"]
-    delta_log.delete_rows(table, path, [5])
-    dataset = bp.Dataset.from_delta(table)
-    for refused in (lambda: dataset.to_dataset("id < 50"), bp.plan(dataset, "id < 50").to_dataset):
-        with pytest.raises(bp.UnsupportedError, match=path):
-            refused()
-    kept = dataset.to_dataset("id = 250")  # its file has no deleted rows
-    assert kept.to_table().num_rows == 10
-    assert kept.to_table(filter=pa.dataset.field("id") == 250).to_pylist() == [{"id": 250}]
-
-
-def test_the_index_and_advice_of_a_table(tmp_path: Path) -> None:
-    scattered = [i * 37 % 101 for i in IDS]
-    table = make(tmp_path / "t", {"id": IDS, "key": scattered}, mapping="name")
-    delta_log.change_schema(table, rename("key", "word"))
-    files.write(table / "stray.parquet", {"word": IDS})
-    dataset = bp.Dataset.from_delta(table)
-    before = dataset.plan("word = 50")
-    assert (before.kept, before.indexed) == (10, 0)
-    info = dataset.build_index({"word": bp.Bloom()})
-    assert (info.files, Path(info.directory).parent) == (1, table)
-    after = dataset.plan("word = 50")
-    assert (after.kept, after.skipped["bloom"], after.indexed) == (1, 9, 1)
-    assert dataset.read_table("word = 50", ["word"]).to_pylist() == [{"word": 50}]
-    assert [row["advice"] for row in dataset.advise().to_pylist()] == ["none", "add"]
-    with pytest.raises(bp.PlanError, match="key"):
-        dataset.build_index(["key"])
 
 
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:

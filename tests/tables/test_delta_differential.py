@@ -1,13 +1,8 @@
-"""Random histories of Delta Lake tables: the same rows as ``deltalake`` reads, whatever the predicate skips.
-
-More cases by hand: ``python -m tests.tables.test_delta_differential FIRST_SEED HISTORIES``.
-"""
+"""Random histories of Delta Lake tables: the same rows as ``deltalake`` reads, whatever the predicate skips."""
 
 from __future__ import annotations
 
 import random
-import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -72,15 +67,3 @@ def test_rows_are_those_of_deltalake(first: int, tmp_path: Path) -> None:
     assert counts["rows"]
     assert all(counts[f"skipped by {reason}"] for reason in ("statistics", "bloom"))
     assert counts["deletion vectors"]
-
-
-def main(first: int, histories: int) -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(first, first + histories):
-        with tempfile.TemporaryDirectory() as directory:
-            counts += check(seed, Path(directory))
-    print(dict(counts.most_common()))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

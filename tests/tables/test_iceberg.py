@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -38,34 +38,9 @@ from pyiceberg.types import (
 
 import bloomparquet as bp
 from tests.support import iceberg
-from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
+from tests.support.iceberg_tables import DAYS, ids_of, make, rows, with_filters
 
 # ---- columns ----
-
-
-def test_a_filter_is_used_under_the_new_name(table: Table) -> None:
-    with_filters(table, rows(), "id", "name")
-    with table.update_schema() as update:
-        update.rename_column("name", "label")
-        update.move_first("day")
-    dataset = bp.Dataset.from_iceberg(table)
-    assert dataset.read_table("label = 'n15'").to_pylist() == [{"day": DAYS[0], "id": 15, "label": "n15"}]
-    assert dataset.plan("label = 'n15'").skipped == {"bloom": 2}
-    with pytest.raises(bp.PlanError, match="name"):
-        dataset.plan("name = 'n15'")
-
-
-def test_a_column_dropped_and_added_again_is_null(table: Table) -> None:
-    table.append(rows())
-    with table.update_schema() as update:
-        update.delete_column("name")
-    with table.update_schema() as update:
-        update.add_column("name", StringType())
-    table.append(rows(100, 1))
-    dataset = bp.Dataset.from_iceberg(table)
-    assert dataset.read_table("name = 'n5'").num_rows == 0
-    assert ids_of(dataset, "name IS NULL") == [*range(30)]
-    assert ids_of(dataset, "name = 'n100'") == [100]
 
 
 def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
@@ -87,20 +62,6 @@ def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
         assert ids_of(dataset, where) == []
         assert dataset.plan(where).kept == 0, where
     assert dataset.read_table().schema.types == [pa.int64(), pa.float64(), pa.decimal128(20, 2)]
-
-
-def test_an_initial_default_is_the_value_in_old_files(table: Table) -> None:
-    table.append(rows(0, 5))
-    with table.update_schema() as update:
-        update.add_column("n", IntegerType())
-    table.append(rows(100, 1).append_column("n", pa.array([7], pa.int32())))
-    table.append(rows(200, 1))
-    newer = iceberg.as_version_3(table, {table.schema().find_field("n").field_id: 3})
-    dataset = bp.Dataset.from_iceberg(newer)
-    assert newer.scan().to_arrow().sort_by("id").to_pylist() == dataset.read_table().sort_by("id").to_pylist()
-    assert ids_of(dataset, "n = 3") == [*range(5)]
-    assert ids_of(dataset, "n = 7") == [100]
-    assert ids_of(dataset, "n IS NULL") == [200], "null was written, not left out"
 
 
 @pytest.mark.parametrize("older_spec", [True, False])
@@ -216,21 +177,6 @@ def test_files_without_ids_need_a_name_mapping(table: Table) -> None:
 # ---- partitions ----
 
 
-def test_partitions_skip_files_without_reading_them(catalog: SqlCatalog) -> None:
-    table = make(
-        catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"),
-        PartitionField(1, 1001, BucketTransform(2), "bucket"),
-    )  # fmt: skip
-    table.append(rows())
-    dataset = bp.Dataset.from_iceberg(table)
-    plan = dataset.plan("day = DATE '2024-01-02'")
-    assert dataset.partition_names == ("day",), "a bucket is no column"
-    assert plan.skipped == {"partition": 4}
-    assert len(plan.table.files) == 2
-    assert ids_of(dataset, "day = DATE '2024-01-02'") == [*range(1, 30, 3)]
-    assert ids_of(dataset, "id = 5") == [5]
-
-
 @pytest.mark.parametrize(
     ("kind", "value", "literal"),
     [
@@ -263,22 +209,6 @@ def test_values_of_all_types_are_read_and_pruned_by_partitions(
     assert dataset.plan(f"p = {literal}").skipped == {evidence: 1}
 
 
-@pytest.mark.parametrize("evolved", [False, True], ids=["one spec", "two specs"])
-def test_a_partition_tells_the_column_that_a_file_lacks(evolved: bool, catalog: SqlCatalog) -> None:
-    table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
-    bare = rows(0, 2).cast(iceberg.with_ids(IDS)).drop_columns(["day"])
-    iceberg.add_data_file(table, bare, [(DAYS[1] - dt.date(1970, 1, 1)).days])
-    if evolved:
-        with table.update_spec() as update:
-            update.remove_field("d")
-        table.append(rows(100, 3))
-    dataset = bp.Dataset.from_iceberg(table)
-    everything = sorted(dataset.read_table().to_pylist(), key=repr)
-    assert everything == sorted(table.scan().to_arrow().to_pylist(), key=repr)
-    assert ids_of(dataset, "day = DATE '2024-01-02'") == ([0, 1, 100] if evolved else [0, 1])
-    assert ids_of(dataset, "day <> DATE '2024-01-02'") == ([101, 102] if evolved else [])
-
-
 # ---- tables ----
 
 
@@ -299,25 +229,3 @@ def test_a_snapshot_has_the_schema_of_its_time(table: Table) -> None:
         bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id)
     with pytest.raises(bp.OptionError, match="table is a int; expected a pyiceberg"):
         bp.Dataset.from_iceberg(7)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_index_brings_filters_to_untouched_files(version: int, catalog: SqlCatalog) -> None:
-    table = make(catalog, version=version)
-    table.append(rows())
-    table.append(rows(30))
-    with table.update_schema() as update:
-        update.rename_column("name", "label")
-    dataset = bp.Dataset.from_iceberg(table)
-    assert dataset.advise().num_rows
-    before = [Path(file.path).read_bytes() for file in dataset.files]
-    dataset.build_index({"label": bp.Bloom()})
-    plan = dataset.plan("label = 'n155'")
-    assert (plan.indexed, plan.kept) == (2, 0)
-    assert dataset.plan("label = 'n15'").kept == 1
-    assert ids_of(dataset, "label = 'n15'") == [15]
-    assert [Path(file.path).read_bytes() for file in dataset.files] == before
-    table.append(rows(60).rename_columns(["id", "label", "day"]))
-    newer = bp.Dataset.from_iceberg(table)
-    assert newer.plan("label = 'n65'").indexed == 2
-    assert ids_of(newer, "label = 'n65'") == [65]

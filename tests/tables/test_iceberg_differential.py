@@ -1,13 +1,8 @@
-"""Random histories of Iceberg tables: the same rows as pyiceberg reads, whatever the predicate skips.
-
-More cases by hand: ``python -m tests.tables.test_iceberg_differential FIRST_SEED HISTORIES``.
-"""
+"""Random histories of Iceberg tables: the same rows as pyiceberg reads, whatever the predicate skips."""
 
 from __future__ import annotations
 
 import shutil
-import sys
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -89,15 +84,3 @@ def test_rows_are_those_of_pyiceberg(first: int, tmp_path: Path) -> None:
     assert counts["rows"]
     assert all(counts[f"skipped by {reason}"] for reason in ("statistics", "bloom"))
     assert counts["files with deletes"]
-
-
-def main(first: int, histories: int) -> None:
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as directory, iceberg.open_catalog(Path(directory)) as catalog:
-        for seed in range(first, first + histories):
-            counts += check(catalog, seed, Path(directory))
-    print(dict(counts.most_common()))
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -48,15 +48,10 @@ class MatchedShare:
         """Note the positions of the `matches`, ascending, among `rows` rows, whose other columns have about
         `column_bytes` each."""
         pages = column_bytes // _PAGE
-        self.is_large = len(matches) * _FEW_ROWS > rows and (
-            pages < 2 or _share_hit(matches, rows, pages) > _MOST_PAGES
-        )
-
-
-def _share_hit(positions: NDArray[np.int64], rows: int, parts: int) -> float:
-    """The share of so many equal parts of `rows` rows that hold one of the ascending `positions`."""
-    starts = np.searchsorted(positions, np.arange(parts + 1) * rows // parts)
-    return int(np.count_nonzero(np.diff(starts))) / parts
+        self.is_large = len(matches) * _FEW_ROWS > rows
+        if self.is_large and pages > 1:
+            starts = np.searchsorted(matches, np.arange(pages + 1) * rows // pages)
+            self.is_large = int(np.count_nonzero(np.diff(starts))) > pages * _MOST_PAGES
 
 
 def reads_pages(size: int, columns: int) -> bool:

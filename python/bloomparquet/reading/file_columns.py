@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,20 +15,6 @@ from bloomparquet.query.names import Positions
 from bloomparquet.query.resolve import list_element, map_part
 
 
-class FileColumns(Protocol):
-    """The columns of one file, under the names that they have in the scan."""
-
-    def stored_name(self, name: str) -> str | None:
-        """The name in the file of the scan's column `name`; None if the file lacks it."""
-
-    def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
-        """Convert the file's column `stored` to the scan's column `field`, of `rows` rows. `stored` is None if the file
-        lacks the column.
-
-        Raises PlanError if values cannot be converted exactly.
-        """
-
-
 class ColumnsByName:
     """The columns of a file without a table: the scan's columns have the names of the file's."""
 
@@ -37,6 +23,7 @@ class ColumnsByName:
         self._positions, self._path = Positions(self._names, case_sensitive), path
 
     def stored_name(self, name: str) -> str | None:
+        """The name in the file of the scan's column `name`; None if the file lacks it."""
         positions = self._positions.find(name)
         if len(positions) > 1:
             names = join_names(self._names[i] for i in positions)
@@ -44,11 +31,16 @@ class ColumnsByName:
         return self._names[positions[0]] if positions else None
 
     def convert(self, stored: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:
+        """Convert the file's column `stored` to the scan's column `field`, of `rows` rows. `stored` is None if the file
+        lacks the column.
+
+        Raises PlanError if values cannot be converted exactly.
+        """
         return pa.nulls(rows, field.type) if stored is None else fit(stored, field, self._path)
 
 
 class ColumnsOfTable:
-    """The columns of a file of a table that has a schema of its own.
+    """The columns of a file of a table that has a schema of its own, with the methods of :class:`ColumnsByName`.
 
     `fallbacks` are those of :class:`bloomparquet.planning.dataset.Dataset`.
     """
@@ -74,6 +66,9 @@ class ColumnsOfTable:
             return fit(column, field, self._path, of_table=True)
         default = self._defaults.get(field.name)
         return pa.nulls(rows, field.type) if default is None else pa.repeat(pa.scalar(default, field.type), rows)
+
+
+FileColumns: TypeAlias = ColumnsByName | ColumnsOfTable
 
 
 def _renamed(kind: pa.DataType, node: SchemaNode) -> pa.DataType:

@@ -83,26 +83,25 @@ class FileScan:
         """The matching rows of row groups, in order."""
         reader, condition, start = self._reader, self._condition, 0
         while start < len(units):
-            first = condition.columns if condition is not None and self._is_apart(units[start]) else self._all
+            size = 0 if condition is None else reader.size_of(units[start], self._other_names)
+            if condition is None or condition.matched.is_large or not reads_condition_first(size, reader.storage):
+                first = self._all
+            else:
+                first = condition.columns
             bytes_per_row = None if self._for_spark else self._bytes_per_row.get(len(first))
             end = start + row_groups_at_once(self._rows[units[start:]], bytes_per_row)
             chosen, start = units[start:end], end
             if reader.amounts is not None:
                 reader.amounts.add_units(len(chosen))
-            for batch in self._read_all(chosen) if first is self._all else self._read_apart(chosen):
+            batches: Iterator[pa.RecordBatch]
+            if first is self._all:
+                batches = (batch.select(self._result.names) for batch, _ in self._match(chosen, self._all))
+            else:
+                batches = self._read_apart(chosen)
+            for batch in batches:
                 for name in self._legacy_shown:
                     require_gregorian(batch.column(name), f"{reader.path}: column {name}", NOT_SHOWN)
                 yield batch
-
-    def _is_apart(self, unit: int) -> bool:
-        """Whether the columns of the condition are read first, and the others only where rows match."""
-        condition, others = self._condition, self._other_names
-        if condition is None or not others or condition.matched.is_large:
-            return False
-        return reads_condition_first(self._reader.size_of(unit, others), self._reader.storage)
-
-    def _read_all(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        return (batch.select(self._result.names) for batch, _ in self._match(units, self._all))
 
     def _read_apart(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows, by reading the columns of the condition first."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
-from bloomparquet.reading.interface import FormatReader, Inspector
 from bloomparquet.reading.parquet import ParquetInspector, ParquetReader
+
+if TYPE_CHECKING:
+    from bloomparquet.reading.orc import OrcInspector, OrcReader
+
+FormatReader: TypeAlias = "ParquetReader | OrcReader"
 
 
 def reader_of(table: Table) -> FormatReader:
@@ -19,7 +23,7 @@ def reader_of(table: Table) -> FormatReader:
     return OrcReader(table)
 
 
-def inspector_of(part: Any) -> Inspector:
+def inspector_of(part: Any) -> ParquetInspector | OrcInspector:
     """The inspector of the filters of the files of `part`, a table that is one part."""
     if part.format is FileFormat.PARQUET:
         return ParquetInspector(part)

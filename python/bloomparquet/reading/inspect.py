@@ -90,7 +90,8 @@ def inspect(
     {'row_group': 0, 'rows': 1000, 'bytes': 2048, 'bits_set': 6324}
     """
     check_names(columns)
-    table = _open(path, filesystem, keys, table_log)
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    table = open_part(dataset, ReadCount())
     leaves = [(schema_index, leaf) for schema_index, schema in enumerate(table.schemas) for leaf in schema.leaves]
     if columns is not None:
         wanted = set(columns)
@@ -151,7 +152,7 @@ def probe_dataset(dataset: Dataset, column: str | Column, value: Any, timezone: 
     value = normalize_value(value)
     if value is None:
         raise PlanError("NULL is never in a Bloom filter; probe for a value, or plan with the predicate IS NULL")
-    table = _open_files(dataset)
+    table = open_part(dataset, ReadCount())
     leaves = _leaves(table, column)
     if not leaves and (error := _why_no_leaf(column, table, dataset.partition_names)) is not None:
         raise error
@@ -196,7 +197,8 @@ def column_type(
 
     None if no file has it.
     """
-    table = _open(path, filesystem, keys, table_log)
+    dataset = open_dataset(path, filesystem, keys, table_log, allow_named_files=True)
+    table = open_part(dataset, ReadCount())
     leaves = _leaves(table, column)
     return inspector_of(table).column_type(*leaves[0]) if leaves else None
 
@@ -235,14 +237,6 @@ def _why_no_leaf(column: str | Column, table: Table, partitions: Sequence[str]) 
         f"column {shown} is a {'struct' if is_a_struct else 'list or a map'}, which has no filter of its own; expected "
         f"a column inside it: {join_names(map(column_to_sql, names))}"
     )
-
-
-def _open(path: Paths | Dataset, filesystem: Any, keys: Keys | None, table_log: OnTableLog) -> Table:
-    return _open_files(open_dataset(path, filesystem, keys, table_log, allow_named_files=True))
-
-
-def _open_files(dataset: Dataset) -> Table:
-    return open_part(dataset, ReadCount())
 
 
 def _leaves(table: Table, column: str | Column) -> list[tuple[int, LeafColumn]] | None:

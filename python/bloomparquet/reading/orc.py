@@ -6,8 +6,9 @@ The number of a row group is counted within its file, over all stripes. A stripe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +28,16 @@ from bloomparquet.query.columns import FileSchema, LeafColumn
 from bloomparquet.query.evaluate.mask import Convert
 from bloomparquet.query.literals import Family
 from bloomparquet.query.names import dotted_name
-from bloomparquet.reading.amounts import ReadAmounts
-from bloomparquet.reading.interface import FilterRow, Probed, rows_of
+from bloomparquet.reading.interface import FileReader, FilterRow, Probed
 from bloomparquet.storage.files import ReadCount, Storage
 
 _STRIPES_AT_ONCE = 256  # with the filters of one column in memory
 
 
-class OrcFileReader:
-    """The reader of one ORC file; see :class:`bloomparquet.reading.interface.FileReader`."""
+class OrcFileReader(FileReader):
+    """The reader of one ORC file. Its amounts are not counted: pyarrow does not tell them."""
 
-    collated: frozenset[str] = frozenset()  # Spark does not write collations to ORC files
-    amounts: ReadAmounts | None = None  # pyarrow does not tell them
+    collated = frozenset()  # Spark does not write collations to ORC files
 
     def __init__(self, storage: Storage, tail: Tail, schema: FileSchema) -> None:
         self.storage, self.path, self.schema, self._tail = storage, tail.path, schema, tail
@@ -49,27 +48,18 @@ class OrcFileReader:
         self.legacy_calendar = frozenset(dates if has_legacy_dates else ())
 
     def size_of(self, unit: int, columns: Sequence[str]) -> int:
-        return self._tail.stripes[unit].length * len(columns) // len(self.schema.root.children)
+        return self._tail.stripes[unit].length * len(columns) // max(len(self.schema.root.children), 1)
 
     def read(self, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows.read_stripes(self.storage, self._tail, units, columns, source=self._source)
 
-    def find_rows(self, unit: int, column: str, values: Sequence[Any], timezone: str | None) -> None:
-        return None
 
-    def read_rows(self, unit: int, columns: Sequence[str], positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        return rows_of(self.read([unit], columns), positions)
-
-
+@dataclass(frozen=True)
 class OrcReader:
-    """The reader of ORC files; see :class:`bloomparquet.reading.interface.FormatReader`."""
+    """The reader of ORC files; see :class:`bloomparquet.reading.parquet.ParquetReader`."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    @property
-    def convert(self) -> Convert:
-        return rows.coerce_all
+    _table: Table
+    convert: ClassVar[Convert] = staticmethod(rows.coerce_all)
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
         tails = self._table.gather(range(len(self._table.files)) if files is None else files, tails_of)
@@ -80,11 +70,11 @@ class OrcReader:
         return OrcFileReader(self._table.storage, tail, build_schema(tail.types)[0])
 
 
+@dataclass(frozen=True)
 class OrcInspector:
-    """Looks into the filters of ORC files; see :class:`bloomparquet.reading.interface.Inspector`."""
+    """Looks into the filters of ORC files; see :class:`bloomparquet.reading.parquet.ParquetInspector`."""
 
-    def __init__(self, table: Stripes) -> None:
-        self._table = table
+    _table: Stripes
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
         column_type = self._table.type_of(schema_index, leaf)

@@ -26,39 +26,51 @@ from bloomparquet.reading.interface import FilterRow, Probed
 from bloomparquet.reading.parquet_file import ParquetFileReader
 from bloomparquet.storage.files import ReadCount
 
-_BATCH_ROWS = 64 * 1024
-
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """The reader of Parquet files; see :class:`bloomparquet.reading.interface.FormatReader`."""
+    """Reads the rows of the Parquet files of one table.
+
+    `convert` converts literals for comparison; see :func:`bloomparquet.query.evaluate.mask.bind_mask`.
+    """
 
     _table: Table
     convert: ClassVar[Convert] = staticmethod(coerce_all)
 
     def schemas(self, files: Sequence[int] | None = None) -> Iterator[pa.Schema]:
+        """The Arrow schemas of `files`, given by index (None: all files), in order of first occurrence.
+
+        The call reads the footers that are not in memory, all at once.
+        """
         return footer_schemas(
             self._table.gather(range(len(self._table.files)) if files is None else files, RowGroups.read_footers)
         )
 
     def file(self, file_index: int) -> ParquetFileReader:
+        """The reader of the rows of a file."""
         (footer,) = self._table.gather([file_index], RowGroups.read_footers)
         return ParquetFileReader(self._table.storage, self._table.paths[file_index], footer)
 
 
+@dataclass(frozen=True)
 class ParquetInspector:
-    """Looks into the filters of Parquet files; see :class:`bloomparquet.reading.interface.Inspector`."""
+    """Looks into the Bloom filters of the Parquet files of one table, which were read together."""
 
-    def __init__(self, table: RowGroups) -> None:
-        self._table = table
+    _table: RowGroups
 
     def column_type(self, schema_index: int, leaf: LeafColumn) -> tuple[Family, str]:
+        """The family of `leaf`, and its type for a message."""
         return parquet_family(leaf.node), leaf.describe()
 
     def row_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The file index of each row group, and its number within the file, in file order."""
         return self._table.file, self._table.index
 
     def filters(self, leaves: Sequence[tuple[int, LeafColumn]]) -> Iterator[FilterRow]:
+        """Every Bloom filter of `leaves`. Each leaf has the index of its schema in ``table.schemas`` before it.
+
+        Raises the error of a filter that cannot be used.
+        """
         table = self._table
         has_index = [has_page_index(footer) for footer in table.footers]
         for schema_index, leaf in leaves:
@@ -76,6 +88,11 @@ class ParquetInspector:
                 )  # fmt: skip
 
     def probe(self, leaves: Sequence[tuple[int, LeafColumn]], value: Any, timezone: str) -> Probed:
+        """Ask the filters of `leaves` in each of :meth:`row_groups` whether they might hold `value`.
+
+        Raises PlanError for a value of another kind than the column's, UnsupportedError if the stored bytes of the
+        value are not known or the filters prove nothing, and the error of a filter that cannot be used.
+        """
         might_match = np.ones(len(self._table), np.bool_)
         has_filter = np.zeros(len(self._table), np.bool_)
         shares: list[float] = []

@@ -23,7 +23,7 @@ from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.calendars import legacy_calendar_columns
 from bloomparquet.reading.cost import reads_pages, searches, threads_for_pages
-from bloomparquet.reading.interface import rows_of
+from bloomparquet.reading.interface import FileReader, rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import ReadBytes, prefetch
 from bloomparquet.storage.threads import in_threads
@@ -32,8 +32,8 @@ _BATCH_ROWS = 64 * 1024
 _KEPT_COLUMNS = 4096  # of one file, in all row groups: where their pages lie
 
 
-class ParquetFileReader:
-    """The reader of one Parquet file; see :class:`bloomparquet.reading.interface.FileReader`.
+class ParquetFileReader(FileReader):
+    """The reader of one Parquet file.
 
     The file is opened once, so that all rows are of one version, and closed with the last reference to the reader.
     """
@@ -41,7 +41,6 @@ class ParquetFileReader:
     def __init__(self, storage: Storage, path: str, footer: Footer) -> None:
         self.storage, self.path, self.schema = storage, path, footer.profile.schema
         self.collated, self.legacy_calendar = footer.profile.traits.collated, legacy_calendar_columns(footer)
-        self.amounts: ReadAmounts | None = None
         self._footer, self._is_remote = footer, storage.threads > 1
         # A remote file that was renamed away and back has the same time: so places are not kept beyond this reader.
         self._pages: dict[tuple[int, int], ColumnPages] = {} if self._is_remote else footer.pages
@@ -56,9 +55,8 @@ class ParquetFileReader:
         wanted = sum(leaf.path[0] in names for leaf in leaves)
         return (self._footer.sizes[unit] or 0) * wanted // max(len(leaves), 1)
 
-    def read(self, units: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """See the protocol. `columns` None: all columns."""
-        names = None if columns is None else list(columns)
+    def read(self, units: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        names = list(columns)
         if self.amounts is not None:
             for unit in units:
                 self._count(self.amounts, unit, names)
@@ -69,15 +67,15 @@ class ParquetFileReader:
             with suppress(FormatError, OSError, pa.ArrowException):
                 # No batch is returned before all rows are counted: at an empty page, pyarrow goes on in the next row
                 # group, and the values of that column move.
-                batches = list(self._checked(_all_rows(self._file(), units, rows, names), names))
+                batches = list(self._decode(self._file(), units, rows, names))
         yield from chain.from_iterable(self._read_one(unit, names) for unit in units) if batches is None else batches
 
-    def _can_be_read_at_once(self, units: Sequence[int], names: Sequence[str] | None) -> bool:
+    def _can_be_read_at_once(self, units: Sequence[int], names: Sequence[str]) -> bool:
         """Whether each column has as many values as each row group has rows. Only then pyarrow gives each row group its
         own rows: it fills a batch with the next values of a column. Nested columns are not compared, and so read alone.
         """
         footer, leaves = self._footer, self.schema.leaves
-        chosen = [leaf for leaf in leaves if names is None or leaf.path[0] in names]
+        chosen = [leaf for leaf in leaves if leaf.path[0] in names]
         if footer.crypto is not None or any(len(leaf.path) > 1 for leaf in chosen):
             return False
         with suppress(FormatError):
@@ -86,22 +84,34 @@ class ParquetFileReader:
             )
         return False
 
-    def _read_one(self, unit: int, names: list[str] | None) -> Iterator[pa.RecordBatch]:
-        if self._footer.crypto is None:
-            batches = _all_rows(self._file(), [unit], self._footer.rows[unit], names)
-        else:
-            batches = self._read_encrypted(unit, names)
+    def _read_one(self, unit: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         with located(f"{self.path}: row group {unit}"):
-            yield from self._checked(batches, names)
+            if self._footer.crypto is None:
+                yield from self._decode(self._file(), [unit], self._footer.rows[unit], names)
+            else:
+                yield from self._read_encrypted(unit, names)
 
-    def _checked(self, batches: Iterable[pa.RecordBatch], names: list[str] | None) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if absent := set(names or ()).difference(batch.schema.names):
-                raise FormatError(
-                    f"column {quoted(min(absent))} is a group without leaf columns, and has no values; "
-                    "read other columns of this file"
-                )
-            yield cast_int96(batch, self._int96) if self._int96 else batch
+    def _decode(
+        self, file: pq.ParquetFile, row_groups: Sequence[int], rows: int, names: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of row groups. FormatError unless pyarrow reads as many `rows` as they have together.
+
+        pyarrow reads no further in a column when it finds an empty data page where a batch begins.
+        """
+        read = 0
+        try:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=row_groups, columns=names):
+                if absent := set(names).difference(batch.schema.names):
+                    raise FormatError(
+                        f"column {quoted(min(absent))} is a group without leaf columns, and has no values; "
+                        "read other columns of this file"
+                    )
+                read += batch.num_rows
+                yield cast_int96(batch, self._int96) if self._int96 else batch
+        except pa.ArrowInvalid as error:  # columns or fields of different lengths, among others
+            raise FormatError(_incomplete(file, row_groups, rows, names) or first_line(error)) from error
+        if read != rows:
+            raise FormatError(_incomplete(file, row_groups, rows, names) or _counts(read, rows))
 
     def find_rows(
         self, unit: int, column: str, values: Sequence[Any], timezone: str | None
@@ -192,9 +202,9 @@ class ParquetFileReader:
             return values
         return None
 
-    def _count(self, amounts: ReadAmounts, unit: int, columns: list[str] | None) -> None:
+    def _count(self, amounts: ReadAmounts, unit: int, columns: Sequence[str]) -> None:
         for leaf in self.schema.leaves:
-            if columns is None or leaf.path[0] in columns:
+            if leaf.path[0] in columns:
                 with suppress(BloomParquetError):  # reading it says what is wrong
                     amounts.add_whole(leaf.path[0], self._footer.read_chunk(unit, leaf.index).compressed_size or 0)
 
@@ -205,21 +215,18 @@ class ParquetFileReader:
     def _file(self) -> pq.ParquetFile:
         """The file as pyarrow opens it. A remote file is opened for each read, because pyarrow keeps what it has
         prefetched in memory."""
-        if self._is_remote:
-            return self._open(self._source, self._metadata)
-        if self._opened is None:
-            self._opened = self._open(self._source, self._metadata)
-        return self._opened
+        file = self._opened or pq.ParquetFile(
+            self._source, metadata=self._metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote
+        )
+        self._opened = None if self._is_remote else file
+        return file
 
-    def _open(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", pre_buffer=self._is_remote)
-
-    def _read_encrypted(self, row_group: int, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        images = DecryptedRowGroups(self.storage, self.path, self._footer, columns)
-        data, metadata = images.read(row_group, ReadCount())
+    def _read_encrypted(self, unit: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        images = DecryptedRowGroups(self.storage, self.path, self._footer, names)
+        data, metadata = images.read(unit, ReadCount())
         try:
-            file = self._open(pa.BufferReader(data), metadata)
-            yield from _all_rows(file, [0], self._footer.rows[row_group], columns)
+            file = pq.ParquetFile(pa.BufferReader(data), metadata=metadata, coerce_int96_timestamp_unit="us")
+            yield from self._decode(file, [0], self._footer.rows[unit], names)
         except (OSError, pa.ArrowException) as error:  # pyarrow reads from memory here: an OSError means damage
             raise FormatError(first_line(error)) from error
 
@@ -234,27 +241,9 @@ def _noting(sizes: list[int], read: ReadBytes) -> ReadBytes:
     return read_noted
 
 
-def _all_rows(
-    file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: list[str] | None
-) -> Iterator[pa.RecordBatch]:
-    """The batches of row groups. FormatError unless pyarrow reads as many `rows` as they have together.
-
-    pyarrow reads no further in a column when it finds an empty data page where a batch begins.
-    """
-    read = 0
-    try:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=row_groups, columns=columns):
-            read += batch.num_rows
-            yield batch
-    except pa.ArrowInvalid as error:  # columns or fields of different lengths, among others
-        raise FormatError(_incomplete(file, row_groups, rows, columns) or first_line(error)) from error
-    if read != rows:
-        raise FormatError(_incomplete(file, row_groups, rows, columns) or _counts(read, rows))
-
-
-def _incomplete(file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: list[str] | None) -> str | None:
+def _incomplete(file: pq.ParquetFile, row_groups: Sequence[int], rows: int, columns: Sequence[str]) -> str | None:
     """A message that names the first column of which pyarrow cannot read all `rows`; None if there is none."""
-    for name in file.schema_arrow.names if columns is None else columns:
+    for name in columns:
         try:
             read = sum(b.num_rows for b in file.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=[name]))
         except pa.ArrowInvalid as error:

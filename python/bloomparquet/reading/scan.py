@@ -1,6 +1,6 @@
 """Reads exactly the rows that match: the row groups or stripes that a plan kept, read by pyarrow, then filtered.
 
-:class:`bloomparquet.reading.interface.FormatReader` hides the differences of the file formats.
+:mod:`bloomparquet.reading.formats` hides the differences of the file formats.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from bloomparquet.reading.collations import compared_names
 from bloomparquet.reading.cost import MatchedShare, parts, read_ahead, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, result_field
 from bloomparquet.reading.file_scan import Condition, FileScan, OpenFile, wanted_values
-from bloomparquet.reading.formats import reader_of
-from bloomparquet.reading.interface import FormatReader
+from bloomparquet.reading.formats import FormatReader, reader_of
 from bloomparquet.storage.files import FileInfo, ReadCount
 from bloomparquet.storage.options import StorageOptions, filesystem_or_options
 from bloomparquet.storage.staleness import checked
@@ -81,13 +80,11 @@ def read_table(
         timezone=timezone, case_sensitive=case_sensitive, on_filter_error=on_filter_error, skip_corrupt=skip_corrupt,
         keys=keys, table_log=table_log, index=index,
     )  # fmt: skip
-    return first_rows(batches, limit)
+    return batches.read_all() if limit is None else first_rows(batches, limit)
 
 
-def first_rows(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
-    """The first `limit` rows, or all of them if that is None. No batch is read after that."""
-    if limit is None:
-        return batches.read_all()
+def first_rows(batches: pa.RecordBatchReader, limit: int) -> pa.Table:
+    """The first `limit` rows. No batch is read after that."""
     if not isinstance(limit, int) or limit < 0:
         raise OptionError(f"limit is {quoted(limit)}; expected a number of rows, 0 or more, or None for all rows")
     some: list[pa.RecordBatch] = []
@@ -228,28 +225,30 @@ class _Scan:
         self._reader = reader_of(plan.table) if plan.table.files else self._open(plan.dataset.files[:1])
         self._columns = plan.dataset.columns
         self._kept = list(plan.kept_by_file())
-        needs_first = self._columns is None and not options.skip_corrupt and len(plan.table.files) > 0
-        self._has_first = needs_first and plan.table.files[0] == plan.dataset.files[0]
+        is_first_planned = self._columns is None and not options.skip_corrupt and len(plan.table.files) > 0
+        is_first_planned = is_first_planned and plan.table.files[0] == plan.dataset.files[0]
         try:  # a plan by an index has read none of them: read all at once
-            self._schemas = self._reader.schemas([*range(self._has_first), *(file for file, _ in self._kept)])
+            schemas = self._reader.schemas([*range(is_first_planned), *(file for file, _ in self._kept)])
         except FormatError:
             plan.require_unchanged()
             raise
-        whole = self._whole_schema(merge_schema) if schema is None else schema
+        if schema is None:
+            schema = self._whole_schema(merge_schema, schemas if is_first_planned else self._schemas_in_turn())
+        whole = schema
         self.schema = whole
         if columns is not None:
             absent, positions = self._describe_absence(merge_schema), Positions(whole.names, self._case_sensitive)
             self.schema = pa.schema([result_field(whole, name, absent, positions) for name in columns])
         self._condition = None if plan.where is None else self._bind(plan.where, whole, merge_schema)
 
-    def _whole_schema(self, merge_schema: bool) -> pa.Schema:
-        """All columns that the result may have."""
+    def _whole_schema(self, merge_schema: bool, schemas: Iterator[pa.Schema]) -> pa.Schema:
+        """All columns that the result may have. `schemas` begins with the one of the first readable file."""
         if self._columns is not None:
             return self._columns.schema
         if merge_schema:
             stored = unify(self._open(self._plan.dataset.files).schemas(), case_sensitive=self._case_sensitive)
         else:
-            stored = self._first_schema()
+            stored = next(schemas, pa.schema([]))
         if not self._partitions.column_names:
             return stored
         return with_partitions(stored, self._partitions.schema, self._case_sensitive)
@@ -302,16 +301,12 @@ class _Scan:
         table = open_table(self._plan.dataset, files, ReadCount(), left_out=left_out, cache=options.cache)
         return reader_of(table)
 
-    def _first_schema(self) -> pa.Schema:
-        """The schema of the first readable file."""
-        if self._has_first:
-            return next(self._schemas)
-        storage, files = self._plan.dataset.storage, self._plan.dataset.files
-        one_by_one = (schema for file in files for schema in checked(storage, file, self._schemas_of(file)))
-        return next(one_by_one, pa.schema([]))
-
-    def _schemas_of(self, file: FileInfo) -> Iterator[pa.Schema]:
-        yield from self._open([file]).schemas()
+    def _schemas_in_turn(self) -> Iterator[pa.Schema]:
+        """The schemas of the readable files. Each file is opened when it is its turn."""
+        for file in self._plan.dataset.files:
+            readers = map(self._open, [[file]])  # lazy, so that errors of opening the file are checked, too
+            opened = (schema for reader in readers for schema in reader.schemas())
+            yield from checked(self._plan.dataset.storage, file, opened)
 
     def counted(self, amounts: ReadAmounts) -> Iterator[pa.RecordBatch]:
         """:meth:`batches`, whose rows are counted in `amounts`, which is logged."""

@@ -255,7 +255,7 @@ class _RemoteOutput:
 
     def _copy_and_wait(self) -> None:
         """Copy the temporary object by a file system of fsspec. It is kept unless the object at the path is known to be
-        complete, or as it was.
+        complete.
 
         adlfs only starts a copy. On Azure, the object is empty until the copy is complete, and stays empty if the
         temporary object is deleted before.
@@ -268,9 +268,6 @@ class _RemoteOutput:
             failure = error  # perhaps the storage copies, and only its answer is lost
         difference = self._wait_for_copy(COPY_SECONDS if failure is None else 0.0)
         if difference is not None:
-            if failure is not None and self._is_untouched():
-                self._keeps_temporary = False
-                raise failure
             ended = f"has not ended in {COPY_SECONDS:g} seconds" if failure is None else f"failed: {failure}"
             raise BloomParquetError(
                 f"{self._path}: the copy of the new file to this path {ended}; {difference}; expected {self._size} "
@@ -278,14 +275,6 @@ class _RemoteOutput:
                 "this path yourself; then run again"
             ) from failure
         self._keeps_temporary = False
-
-    def _is_untouched(self) -> bool:
-        """Whether the object at the path is known to be as it was before."""
-        with contextlib.suppress(OSError):
-            if self._old is not None:
-                return is_unchanged(self._storage, self._old)
-            return bool(self._filesystem.get_file_info(self._path).type == pyarrow.fs.FileType.NotFound)
-        return False
 
     def _wait_for_copy(self, seconds: float) -> str | None:
         """Wait until the object at the path is complete. If it is not after `seconds`, return what was found."""

@@ -12,7 +12,6 @@ import stat
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -22,11 +21,9 @@ import pyarrow.fs
 from bloomparquet.errors import LimitError, OptionError, UnsupportedError, quoted
 from bloomparquet.storage.descriptors import open_data
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
-from bloomparquet.storage.globs import find_local, is_glob, matches_glob
-from bloomparquet.storage.links import require_no_loop
+from bloomparquet.storage.globs import find_local, is_glob, matches_glob, require_no_loop
 
 _MOST_ENDS_BYTES = 128 * 1024 * 1024
-
 
 NEVER_CHANGES_NS = -1_000_000
 """Instead of the modification time of a file whose name has one content, as in a table with a log, or in an index."""
@@ -154,8 +151,12 @@ class Storage(Protocol):
 def data_root(files: Sequence[FileInfo]) -> str:
     """The deepest directory that holds all of `files` and lies above partition directories, without a slash."""
     paths = [file.path for file in files]
-    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    return "/".join(name for name, _ in takewhile(lambda pair: pair[0] == pair[1] and "=" not in pair[0], pairs))
+    names = []
+    for name, other in zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False):
+        if name != other or "=" in name:
+            break
+        names.append(name)
+    return "/".join(names)
 
 
 def with_scheme(storage: Storage, path: str) -> str:
@@ -233,7 +234,7 @@ class LocalStorage:
 
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> FileInfo:
         # One lookup makes tens of thousands of these reads: keep the loop small.
-        read = getattr(os, "preadv", _preadv)
+        read = os.preadv
         with open_data(path) as file:
             descriptor = file.fileno()
             for offset, view in zip(offsets, views, strict=True):
@@ -244,14 +245,6 @@ class LocalStorage:
                         raise ends_early(path, offset + count, offset + len(view))
                     count += more
             return FileInfo.of(path, os.fstat(descriptor))  # after the reads: a change before them or meanwhile shows
-
-
-def _preadv(descriptor: int, views: Sequence[memoryview], offset: int) -> int:
-    """``os.preadv`` for systems without it, at the price of one copy."""
-    (view,) = views
-    data = os.pread(descriptor, len(view), offset)
-    view[: len(data)] = data
-    return len(data)
 
 
 class ArrowStorage:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 from weakref import WeakSet
 
 _Owner = TypeVar("_Owner")
@@ -41,15 +41,8 @@ class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 (used as a decorator
         return value
 
 
-class Clearable(Protocol):
-    """A cache."""
-
-    def clear(self) -> None:
-        """Drop everything."""
-
-
 _locks: WeakSet[Any] = WeakSet()
-_caches: WeakSet[Clearable] = WeakSet()
+_caches: WeakSet[Any] = WeakSet()
 _threads = 1
 """The number of threads at the last fork."""
 
@@ -64,8 +57,8 @@ def new_lock(*, reentrant: bool = False) -> AbstractContextManager[bool, None]:
     return lock
 
 
-def clear_in_children(cache: Clearable) -> None:
-    """Clear `cache`, as long as it exists, in each child of a process with several threads."""
+def clear_in_children(cache: Any) -> None:
+    """Call the method `clear` of `cache`, as long as it exists, in each child of a process with several threads."""
     _caches.add(cache)
 
 

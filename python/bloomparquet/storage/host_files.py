@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.fs
 from numpy.typing import NDArray
 
 from bloomparquet.errors import FormatError, UnsupportedError
-from bloomparquet.storage.files import FileInfo, ListingNotes, require_size
+from bloomparquet.storage.files import FileInfo, require_size
 from bloomparquet.storage.options import OPTIONS, path_of
 
 _PIECE_BYTES = 8 * 1024 * 1024
@@ -117,23 +117,10 @@ class HostStorage:
             raise FileNotFoundError(f"{url}: not on a storage of the query")
         return root.number
 
-    def list_files(self, path: str, *, recursive: bool, notes: ListingNotes | None = None) -> list[FileInfo]:
-        raise _only_reads(path)
+    def _refuse(self, *given: Any, **_: Any) -> Any:
+        raise UnsupportedError(f"{given[0]}: the planner of Spark only reads files")
 
-    def glob(self, pattern: str) -> list[str]:
-        raise _only_reads(pattern)
-
-    def is_directory(self, path: str) -> bool:
-        raise _only_reads(path)
-
-    def make_parents(self, path: str) -> None:
-        raise _only_reads(path)
-
-    def open_file(self, path: str) -> pyarrow.NativeFile:
-        raise _only_reads(path)
-
-    def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> None:
-        raise _only_reads(path)
+    list_files = glob = is_directory = make_parents = open_file = read_into = _refuse
 
 
 def root_of(url: str) -> str:
@@ -157,7 +144,3 @@ def _path_of_root(root: str) -> str:
     scheme, mark, authority = root.partition("://")
     scheme = "s3" if scheme == "s3a" else scheme
     return (path_of(scheme, authority) if scheme in OPTIONS else authority).rstrip("/") if mark else ""
-
-
-def _only_reads(path: str) -> UnsupportedError:
-    return UnsupportedError(f"{path}: the planner of Spark only reads files")

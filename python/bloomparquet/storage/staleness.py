@@ -6,12 +6,13 @@ inode and change time too. One check after the read suffices: a file that is unc
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
+
+import numpy as np
 
 from bloomparquet.errors import FileChangedError
 from bloomparquet.storage.files import NEVER_CHANGES_NS, FileInfo, LocalStorage, Storage
@@ -19,7 +20,6 @@ from bloomparquet.storage.files import NEVER_CHANGES_NS, FileInfo, LocalStorage,
 T = TypeVar("T")
 
 _version_of = attrgetter("st_size", "st_mtime_ns", "st_ino", "st_ctime_ns")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND, _SECOND = 10**6, 10**9  # in nanoseconds
 _LAST_TIME = (1 << 63) - 1  # in the year 2262: caches store times as 64 bits
 _TICK = 10 * _MILLISECOND  # the longest of Linux's usual settings
@@ -87,9 +87,8 @@ def is_unchanged(storage: Storage, file: FileInfo) -> bool:
 
 def require_unchanged(storage: Storage, file: FileInfo) -> None:
     """Raise FileChangedError unless `file` still is the listed one. Makes one request if the storage is remote."""
-    current = _current(storage, file.path)
-    if current != file and not are_same(storage, file, current):
-        raise _changed(file, current)
+    if not is_unchanged(storage, file):
+        raise _changed(file, _current(storage, file.path))
 
 
 def require_unchanged_locally(storage: Storage, file: FileInfo) -> None:
@@ -173,8 +172,4 @@ def _describe(file: FileInfo) -> str:
 
 def _format_time(nanoseconds: int) -> str:
     seconds, rest = divmod(nanoseconds, _SECOND)
-    try:
-        time = _EPOCH + dt.timedelta(seconds=seconds)
-    except OverflowError:
-        return f"{nanoseconds} ns after 1970"
-    return f"{time:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+    return f"{np.datetime64(seconds, 's')}.{rest:09}Z"

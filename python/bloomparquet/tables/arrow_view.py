@@ -67,7 +67,7 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
         self._listed, self.view = listed, view
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ArrowView, (self._listed, self.view)
+        return type(self), (self._listed, self.view)
 
     def __repr__(self) -> str:
         where = "" if self.view.condition is None else f", where {self.view.condition}"
@@ -129,7 +129,7 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:  # noqa: A002
         """The number of rows for which `filter` is true. Reads the columns of the filter only."""
-        return self.scanner([], filter, **options).count_rows()
+        return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002
         """One fragment for each file that may hold a row for which `filter` is true."""
@@ -138,8 +138,7 @@ class ArrowView(ds.UnionDataset):  # type: ignore[misc] # pyarrow has no types
             raise error
         for file, _ in plan.kept_by_file():
             view = replace(self.view, schema=self._whole, plans=[], planned=(filter, plan.of_file(file)))
-            listed = self._listed.select([int(plan.file_positions[file])])
-            yield Fragment(ArrowView(listed, view), listed.files[0].path)
+            yield Fragment(self._listed.select([int(plan.file_positions[file])]), view)
 
     def filter(self, expression: pc.Expression) -> ArrowView:
         """The rows for which `expression` is true, as a data set."""
@@ -267,34 +266,22 @@ class Scan:
         return sum(batch.num_rows for batch in self.to_reader())
 
 
-class Fragment:
+class Fragment(ArrowView):
     """One file of a data set, with the methods of pyarrow's fragments. Its columns are those of the data set."""
 
-    def __init__(self, dataset: ArrowView, path: str) -> None:
-        self._dataset, self.path, self.physical_schema = dataset, path, dataset.schema
-        self.partition_expression = pc.scalar(True)
+    partition_expression = pc.scalar(True)
 
-    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> Scan:
+    @property
+    def path(self) -> str:
+        return self._listed.files[0].path
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        return self.schema
+
+    def scanner(self, schema: pa.Schema | None = None, *options: Any, **more: Any) -> Scan:  # type: ignore[override]
         """See :meth:`ArrowView.scanner`. `schema`: as for :meth:`ArrowView.replace_schema`."""
-        return self._as(schema).scanner(**options)
-
-    def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
-        return self._as(schema).to_batches(**options)
-
-    def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
-        return self._as(schema).to_table(**options)
-
-    def head(self, num_rows: int, **options: Any) -> pa.Table:
-        return self._dataset.head(num_rows, **options)
-
-    def take(self, indices: Any, **options: Any) -> pa.Table:
-        return self._dataset.take(indices, **options)
-
-    def count_rows(self, **options: Any) -> int:
-        return self._dataset.count_rows(**options)
-
-    def _as(self, schema: pa.Schema | None) -> ArrowView:
-        return self._dataset if schema is None else self._dataset.replace_schema(schema)
+        return ArrowView.scanner(self if schema is None else self.replace_schema(schema), *options, **more)
 
 
 def _sliced(batches: pa.RecordBatchReader, most_rows: int) -> Iterator[pa.RecordBatch]:

@@ -197,21 +197,12 @@ def table_columns(fields: Sequence[Mapping[str, Any]], mode: str) -> TableColumn
         pairs = [_field(field, mode) for field in fields]
     except KeyError as error:
         raise FormatError(f"the schema in the log lacks {error}, which column mapping needs") from error
-    except _TypeError as error:
-        raise UnsupportedError(str(error)) from None
     return TableColumns(pa.schema([field for field, _ in pairs]), tuple(own for _, own in pairs), mode == "id")
-
-
-class _TypeError(Exception):
-    """A type that is not supported here."""
 
 
 def _field(field: Mapping[str, Any], mode: str) -> tuple[pa.Field, TableField]:
     name, metadata = field["name"], field.get("metadata", {})
-    try:
-        kind, children = _type(field["type"], mode)
-    except _TypeError as error:
-        raise error if error.__cause__ else _TypeError(f"column {name} {error}") from error
+    kind, children = _type(field["type"], mode, name)
     if mode == "name":
         own = TableField(name, (metadata[_PHYSICAL_NAME],), None, children)
     elif mode == "id":
@@ -221,26 +212,27 @@ def _field(field: Mapping[str, Any], mode: str) -> tuple[pa.Field, TableField]:
     return pa.field(name, kind), own
 
 
-def _type(kind: Any, mode: str) -> tuple[pa.DataType, tuple[TableField, ...]]:
+def _type(kind: Any, mode: str, column: str) -> tuple[pa.DataType, tuple[TableField, ...]]:
+    """The Arrow type of `kind`, which is the type of `column` or lies inside it, and the fields inside it."""
     if isinstance(kind, str):
         decimal = _DECIMAL.fullmatch(kind)
         if decimal is not None:
             return pa.decimal128(int(decimal[1]), int(decimal[2])), ()
-        if kind not in _PRIMITIVES:
-            raise _TypeError(f"has the type {kind}, which is not supported here")
-        return _PRIMITIVES[kind], ()
-    if kind["type"] == "struct":
+        if kind in _PRIMITIVES:
+            return _PRIMITIVES[kind], ()
+    elif kind["type"] == "struct":
         fields = [_field(field, mode) for field in kind["fields"]]
         return pa.struct([field for field, _ in fields]), tuple(own for _, own in fields)
-    if kind["type"] == "array":
-        element, children = _type(kind["elementType"], mode)
+    elif kind["type"] == "array":
+        element, children = _type(kind["elementType"], mode, column)
         return pa.list_(pa.field("element", element)), (TableField("element", children=children),)
-    if kind["type"] == "map":
-        key, key_children = _type(kind["keyType"], mode)
-        item, item_children = _type(kind["valueType"], mode)
+    elif kind["type"] == "map":
+        key, key_children = _type(kind["keyType"], mode, column)
+        item, item_children = _type(kind["valueType"], mode, column)
         parts = TableField("key", children=key_children), TableField("value", children=item_children)
         return pa.map_(key, item), parts
-    raise _TypeError(f"has the type {kind['type']}, which is not supported here")
+    named = kind if isinstance(kind, str) else kind["type"]
+    raise UnsupportedError(f"column {column} has the type {named}, which is not supported here")
 
 
 def _locate(path: str, storage: Storage, root: str, filesystem: Any) -> str:
@@ -273,21 +265,16 @@ def _partition_values(actions: pa.Table, names: Sequence[str], columns: TableCol
         return ((),) * len(actions)
     values = []
     for name in names:
-        stored = _partition_column(actions, name, columns)
+        (field,) = (field for field in columns.fields if field.name == name)
+        stored = [f"partition.{each}" for each in (name, *field.names) if f"partition.{each}" in actions.column_names]
+        if not stored:
+            raise FormatError(f"the log has no values of the partition column {name}")
         kind = columns.schema.field(name).type
         try:
-            values.append(stored.cast(kind).to_pylist())
+            values.append(actions.column(stored[0]).cast(kind).to_pylist())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise PlanError(f"partition column {name}: the log's values are no {kind}: {error}") from error
     return tuple(zip(*values, strict=True))
-
-
-def _partition_column(actions: pa.Table, name: str, columns: TableColumns) -> pa.ChunkedArray:
-    (field,) = (field for field in columns.fields if field.name == name)
-    for candidate in (f"partition.{name}", *(f"partition.{each}" for each in field.names)):
-        if candidate in actions.column_names:
-            return actions.column(candidate)
-    raise FormatError(f"the log has no values of the partition column {name}")
 
 
 def _deletes(

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.types import NestedField
 
 _DATA, _POSITION_DELETES, _EQUALITY_DELETES = range(3)  # what a file contains
 _ADDED, _DELETED = 1, 2  # status of a manifest's entry
@@ -88,7 +87,7 @@ def open_iceberg(table: Table | PathLike, snapshot_id: int | None, filesystem: A
     rules = _DeleteRules([entry for entry in entries if entry.content != _DATA], table, locations)
     deletes = tuple(map(rules.deletes_of, live))
     fields, mapping = json.loads(schema.model_dump_json())["fields"], table.name_mapping()
-    partitions = _Partitions(table, schema, arrow_schema(fields), live)
+    partitions = _partition_columns(table, schema, arrow_schema(fields), live)
     columns = table_columns(
         fields,
         None if mapping is None else json.loads(mapping.model_dump_json()),
@@ -332,66 +331,54 @@ def _concerns(entry: Entry, data: Entry) -> bool:
     return entry.sequence_number >= data.sequence_number and is_within
 
 
-class _Partitions:
-    """The columns whose values are known from the partitions of live files. A file need not store such a column."""
+class _PartitionColumns(NamedTuple):
+    """The columns whose values are known from the partitions of live files. A file need not store such a column.
 
-    def __init__(self, table: Table, schema: Schema, types: pa.Schema, live: Sequence[Entry]) -> None:
-        from pyiceberg.transforms import IdentityTransform
+    `names`: the columns that have one value in each file; ``values[i]``: their values in file i. `varying`: the columns
+    whose value is known for some files, or for files that do not store them; ``fallbacks[i]``: the names and the values
+    of those that have one value in file i, none if `varying` is empty.
+    """
 
-        used = {entry.partition[0] for entry in live}
-        self._live, self._types = live, types
-        # The position of a column's value in the partitions of each spec. Other transforms lose the value.
-        self._positions: dict[int, dict[str, int]] = {
-            spec_id: {
-                field.name: i
-                for i, part in enumerate(spec.fields)
-                for field in schema.fields
-                if isinstance(part.transform, IdentityTransform) and part.source_id == field.field_id
-            }
-            for spec_id, spec in table.specs().items()
-            if spec_id in used
+    names: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    varying: tuple[str, ...]
+    fallbacks: tuple[tuple[tuple[str, Any], ...], ...]
+
+
+def _partition_columns(table: Table, schema: Schema, types: pa.Schema, live: Sequence[Entry]) -> _PartitionColumns:
+    from pyiceberg.transforms import IdentityTransform
+
+    names = {field.field_id: field.name for field in schema.fields}
+    # The position of a column's value in the partitions of each spec. Other transforms lose the value.
+    positions = {
+        spec_id: {
+            names[part.source_id]: i
+            for i, part in enumerate(table.specs()[spec_id].fields)
+            if isinstance(part.transform, IdentityTransform) and part.source_id in names
         }
-        known = list(self._positions.values())
-        self._values = {
-            field.name: self._values_of(field)
-            for field in schema.fields
-            if any(field.name in positions for positions in known)
-        }
-        uncertain = {
-            field.name
-            for field in schema.fields
-            # The value of a partition by a float may be 0.0 for rows with -0.0.
-            if pa.types.is_floating(types.field(field.name).type)
-            # A file that lacks the column has the default in a partition of NULL, as in pyiceberg.
-            or (field.initial_default is not None and None in self._values.get(field.name, ()))
-        }
-        self.names = tuple(
-            name for name in self._values if name not in uncertain and all(name in positions for positions in known)
-        )
-        """The columns that have one value in each file."""
-        self.varying = tuple(name for name in self._values if name not in self.names)
-        """The columns whose value is known for some files, or for files that do not store them."""
+        for spec_id in {entry.partition[0] for entry in live}
+    }
+    values: dict[str, list[Any]] = {}
+    varying = []
+    for field in schema.fields:
+        name, kind = field.name, types.field(field.name).type
+        if any(name in known for known in positions.values()):
+            at = [positions[entry.partition[0]].get(name) for entry in live]
+            stored = [None if i is None else entry.partition[1][i] for i, entry in zip(at, live, strict=True)]
+            values[name] = to_values(stored, name, kind)
+            is_in_all = all(name in known for known in positions.values())
+            # The value of a partition by a float may be 0.0 for rows with -0.0. And a file that lacks the column has
+            # the default in a partition of NULL, as in pyiceberg.
+            is_replaced = field.initial_default is not None and None in values[name]
+            if not is_in_all or pa.types.is_floating(kind) or is_replaced:
+                varying.append(name)
 
-    @property
-    def values(self) -> tuple[tuple[Any, ...], ...]:
-        """Per file, the values of :attr:`names`."""
-        return self._rows(self.names)
+    def rows(columns: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+        return tuple(zip(*(values[name] for name in columns), strict=True)) if columns else ((),) * len(live)
 
-    @property
-    def fallbacks(self) -> tuple[tuple[tuple[str, Any], ...], ...]:
-        """Per file, the columns of :attr:`varying` that have one value in it: their names and values."""
-        if not self.varying:
-            return ()
-        rows = (zip(self.varying, row, strict=True) for row in self._rows(self.varying))
-        return tuple(tuple((name, value) for name, value in row if value is not None) for row in rows)
-
-    def _values_of(self, field: NestedField) -> list[Any]:
-        stored = []
-        for entry in self._live:
-            spec_id, values = entry.partition
-            position = self._positions[spec_id].get(field.name)
-            stored.append(None if position is None else values[position])
-        return to_values(stored, field.name, self._types.field(field.name).type)
-
-    def _rows(self, names: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
-        return tuple(zip(*(self._values[name] for name in names), strict=True)) if names else ((),) * len(self._live)
+    certain = tuple(name for name in values if name not in varying)
+    fallbacks = tuple(
+        tuple((name, value) for name, value in zip(varying, row, strict=True) if value is not None)
+        for row in rows(varying)
+    )
+    return _PartitionColumns(certain, rows(certain), tuple(varying), fallbacks if varying else ())
