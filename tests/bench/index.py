@@ -149,7 +149,7 @@ def _refreshed(rounds: int, listed: Dataset, root: str, to: str, built: Timing, 
 def _processes(name: str, script: str, rounds: int, arguments: Callable[[int], list[str]]) -> Timing:
     """Timings that new processes print of themselves, after a process that warms up the page cache."""
     seconds, cpu = [], []
-    for number in range(-1, max(min(3, rounds), rounds // 2)):
+    for number in range(-1 if rounds > 1 else 0, max(min(3, rounds), rounds // 2)):
         done = subprocess.run(
             [sys.executable, "-c", script, *arguments(number)], check=True, capture_output=True, text=True
         )

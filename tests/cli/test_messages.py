@@ -17,12 +17,6 @@ from tests.support.files import write
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
-def test_short_texts_are_unchanged() -> None:
-    assert shorten("name" * 50) == "name" * 50
-    assert quoted("it's") == '"it\'s"'
-    assert join_names(["a", "b"]) == "a, b"
-
-
 def test_long_texts_keep_both_ends() -> None:
     text = shorten(LONG)
     assert text.startswith("beginsxxx")

@@ -77,30 +77,8 @@ def test_plan_as_text_has_the_counts_of_json(run: Run, users: str) -> None:
     assert "day=2026-03-02/part-0.parquet" in result.out
 
 
-def test_plan_detail_has_row_groups_with_reasons(run: Run, users: str) -> None:
-    out = run("plan", users, "--where", f"id = {IDS[3]} AND day = '2026-03-01'", "--all").out
-    detail = out[out.index("Planned in") :]
-    assert "skipped by Bloom filters" in detail
-    assert "skipped by partition values" in detail
-    assert "day=2026-03-01/part-0.parquet" in detail
-    assert "day=2026-03-02/part-0.parquet" in detail
-
-
 def test_plan_counts_the_lines_it_leaves_out(run: Run, users: str) -> None:
     assert "… and 7 row groups more" in run("plan", users, "--all", "--limit", 3).out
-
-
-def test_plan_without_predicate_keeps_everything(run: Run, users: str) -> None:
-    plan = json.loads(run("plan", users, "--json").out)
-    assert plan["opened_files"]["kept"] == 10
-    assert plan["bloom_bytes_read"] == 0
-
-
-def test_read_prints_exactly_the_matching_rows(run: Run, users: str) -> None:
-    result = run("read", users, "--where", f"id IN ({IDS[3]}, {IDS[900]}, {ABSENT})", "--json")
-    assert result.code == 0
-    assert sorted(row["id"] for row in result.lines()) == sorted([IDS[3], IDS[900]])  # type: ignore[type-var]
-    assert all(row["name"] == f"név-{row['id']}" for row in result.lines())
 
 
 def test_read_columns_and_limit(run: Run, users: str) -> None:
@@ -146,20 +124,6 @@ def test_json_of_types_that_json_lacks(run: Run, tmp_path: Path) -> None:
     }
 
 
-def test_inspect_lists_every_filter(run: Run, users: str) -> None:
-    lines = run("inspect", users, "--json").lines()
-    assert len(lines) == 10 * 6
-    assert {line["column"] for line in lines} == {"id", "name", "total", "ratio", "born", "raw"}
-    assert all(line["bytes"] > 0 for line in lines)  # type: ignore[operator]
-    summary, details = run("inspect", users, "--limit", 0).out.split("\n\n")
-    assert [line.split()[:2] for line in summary.splitlines()[1:]] == [
-        *([name, "10"] for name in ("id", "name", "total", "ratio", "born", "raw")),
-        ["total", "60"],
-        ["page", "index:"],
-    ]
-    assert len(details.splitlines()) == 2 + 60
-
-
 @pytest.mark.parametrize("limit", [[], ["--limit", "7"]])
 def test_inspect_counts_the_filters_it_leaves_out(run: Run, users: str, limit: list[str]) -> None:
     shown = int(limit[1]) if limit else 20
@@ -188,23 +152,12 @@ def test_probe_takes_values_of_every_type_as_text(run: Run, users: str, column: 
     assert answer["absent"] >= 5
 
 
-def test_probe_takes_bytes_as_hexadecimal(run: Run, users: str) -> None:
-    value = "0x00" + str(IDS[0]).encode().hex()
-    assert run("probe", users, "--column", "raw", "--value", value).code == 0
-
-
 def test_probe_names_row_groups_without_a_filter(run: Run, tmp_path: Path) -> None:
     bp.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "x.parquet", bloom="x")
     for column, suffix in (("x", "row group 0"), ("y", "row group 0 (no filter)")):
         command = ("probe", str(tmp_path), "--column", column, "--value", "1")
         assert run(*command).out.splitlines()[0].endswith(suffix)
         assert json.loads(run(*command, "--json").out)["row_groups"][0]["has_filter"] is (column == "x")
-
-
-def test_probe_of_an_absent_value_is_exit_code_3(run: Run, users: str) -> None:
-    result = run("probe", users, "--column", "name", "--value", "nobody has this name")
-    assert result.code == 3
-    assert "proven absent from 10 of 10 row groups" in result.out
 
 
 @pytest.mark.parametrize(
@@ -277,26 +230,6 @@ def test_jar_without_a_jar_is_one_line_and_exit_code_1(run: Run, installed: Path
     assert result.err.startswith("error: this installation has no jar")
     assert result.err.count("\n") == 1
     assert str(installed) in result.err
-
-
-def test_jar_needs_no_spark() -> None:
-    program = """
-import sys
-for name in ("pyspark", "py4j"):
-    sys.modules[name] = None
-from pyspark_bloomparquet import cli
-from pyspark_bloomparquet.jar import session
-session.jar_path = lambda: "somewhere.jar"
-cli.main(["jar"])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "somewhere.jar\n", "")
-
-
-def test_help_and_version(run: Run) -> None:
-    assert run("--help").code == 0
-    for command in ("plan", "read", "inspect", "probe", "jar"):
-        assert "Usage: bloomparquet " + command in run(command, "--help").out
 
 
 def test_help_imports_no_large_module() -> None:

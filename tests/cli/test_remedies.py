@@ -204,31 +204,11 @@ def test_wrong_arguments_in_python_are_named_errors(tmp_path: Path) -> None:
             call(path)
 
 
-def test_names_that_inspect_shows_can_be_probed(run: Run, tmp_path: Path) -> None:
-    make_inputs(tmp_path)
-    path = tmp_path / "good.parquet"
-    for row in run("inspect", path, "--json").lines():
-        assert run("probe", path, "--column", row["column"], "--value", IDS[5]).code == 0
-        assert run("probe", path, "--column", row["column"], "--value", 10**9).code == 3
-
-
 def test_row_groups_of_orc_are_numbered_through_all_stripes(run: Run, tmp_path: Path) -> None:
     make_inputs(tmp_path)
     says = "numbered from 0, through all its stripes"
     assert says in run("probe", tmp_path / "x.orc", *PROBE).out
     assert says not in run("probe", tmp_path / "good.parquet", *PROBE).out
-
-
-def test_files_without_rows_have_nothing_to_do(run: Run, tmp_path: Path) -> None:
-    path = str(tmp_path / "none.parquet")
-    pq.write_table(pa.table({"id": pa.array([], pa.int64()), "s": pa.array([], pa.string())}), path)
-    advice = run("advise", path)
-    assert "there is no row" in advice.out
-    assert "every value is null" not in advice.out
-    assert advice.out.rstrip().endswith("There is nothing to do.")
-    assert "advise" not in run("plan", path, "--where", "id = 1").out
-    assert bp.plan(path, "id = 1").kept == 0
-    assert run("read", path, "--where", "id = 1", "--json").out == ""
 
 
 def test_files_without_row_groups_have_none_to_name(run: Run, tmp_path: Path) -> None:

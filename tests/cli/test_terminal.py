@@ -104,12 +104,6 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_the_package_is_the_command(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", {"id": [1]})
-    command = [sys.executable, "-m", "bloomparquet", "read", path, "--where", "id = 1", "--json"]
-    assert json.loads(subprocess.check_output(command)) == {"id": 1}
-
-
 ACTS = "a\x1b]0;x\x07\x1b[2J\u202e\x9b"  # sets a title, clears the screen, turns the direction of writing
 ESCAPED = r"a\u001b]0;x\u0007\u001b[2J\u202e\u009b"
 

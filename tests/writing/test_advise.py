@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,6 @@ from rich.console import Console
 
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
-from bloomparquet.cli.json_rows import write_json_lines
 from bloomparquet.parquet.bloom_filter.sizes import smallest_num_bytes
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet.open import open_row_groups
@@ -150,18 +148,6 @@ def test_estimated_shares_equal_those_of_plans(table: str, advised: dict[str, di
             assert by_filters > 0.6, name
 
 
-def test_filter_bytes_are_those_of_right_sized_filters(table: str, advised: dict[str, dict[str, Any]]) -> None:
-    whole = pa.concat_tables([events(i) for i in range(FILES)])
-    for name in ("user_id", "session", "country", "shop", "sparse"):
-        column = whole[name].combine_chunks()
-        groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
-        right = sum(smallest_num_bytes(len(group.unique()), 0.01) for group in groups)
-        estimated = advised[name]["filter_bytes"] - 20 * len(groups)
-        assert right / 1.5 <= estimated <= right * 1.5, name
-    finer = by_column(advise(table, fpp=0.0001))
-    assert finer["session"]["filter_bytes"] >= 1.5 * advised["session"]["filter_bytes"]
-
-
 @pytest.mark.parametrize("fpp", [0.3, 0.01, 0.00005])
 def test_right_sizes_agree_with_smallest_num_bytes(fpp: float) -> None:
     ndv = np.unique(np.geomspace(1, 3e7, 300).astype(np.int64))
@@ -274,10 +260,6 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     assert row["advice"] == {0: "keep", 30_000: "shrink", 200_000: "shrink"}[sample]
 
 
-def test_advice_is_deterministic(table: str, advised: dict[str, dict[str, Any]]) -> None:
-    assert by_column(advise(table)) == advised
-
-
 def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     path = str(shutil.copytree(table, tmp_path / "t"))
     names = [name for name, row in advised.items() if row["advice"] == "add"]
@@ -296,14 +278,6 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
     shrink_filters(oversized)
     assert only(oversized)["advice"] == "keep"
     assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
-
-
-def test_recommended_columns_are_paths(table: str) -> None:
-    dataset = bp.Dataset.open(table)
-    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
-    paths = advice.recommended_columns(dataset, groups, 0.01, advice.SAMPLE_BYTES, ReadCount())
-    names = ("user_id", "session", "shop", "price", ("address", "zip"), "a.b", "sparse")
-    assert paths == [(name,) if isinstance(name, str) else name for name in names]
 
 
 def test_invalid_arguments_are_errors(table: str) -> None:
@@ -350,25 +324,3 @@ def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:
     lines = report_lines(advise(write(tmp_path / "x.parquet", {"[x]": [1]})), 120)
     assert lines[-1].strip() == "There is nothing to do."
     assert any("[x]" in line for line in lines)
-
-
-def test_the_answer_is_json(table: str) -> None:
-    answer, out = advise(table), io.StringIO()
-    write_json_lines(out, answer.to_batches())
-    rows = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [row["column"] for row in rows] == answer["column"].to_pylist()
-    assert rows[0]["skip_rate"] is None or rows[0]["skip_rate"] < 0.1
-
-
-def test_advice_for_files_in_memory_is_equal(table: str, advised: dict[str, dict[str, Any]]) -> None:
-    import fsspec
-
-    memory = fsspec.filesystem("memory")
-    for file in Path(table).iterdir():
-        memory.pipe(f"/advice/{file.name}", file.read_bytes())
-    assert by_column(advise("memory://advice")) == advised
-    dataset, count = bp.Dataset.open("memory://advice"), ReadCount()
-    groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
-    advice.advise_on(dataset, groups, 0.01, 50_000, count)
-    assert 25_000 <= count.bytes <= 50_000
-    memory.rm("/advice", recursive=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,12 +57,6 @@ def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
 
 
-def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
-    values = np.arange(20_000)
-    write(tmp_path / "x.parquet", {"x": values}, {"x": {"ndv": 4, "fpp": 0.01}}, rows_per_group=1000)
-    assert only(tmp_path)["advice"] == "drop"
-
-
 def test_empty_filters_are_dropped(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": list(range(1000, 0, -1)) * 2}, ["x"], rows_per_group=1000)
     empty_filters(path)
@@ -109,18 +102,6 @@ def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     assert advised["y"]["advice"] == "add"
 
 
-def test_storage_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.parquet", {"x": np.arange(10_000) % 7919}, rows_per_group=1000)
-    bp.plan(path)
-
-    def fail(*_: Any) -> None:
-        raise PermissionError(13, "no")
-
-    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", fail)
-    with pytest.raises(PermissionError):
-        advise(path)
-
-
 def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
     draws = [np.random.default_rng(i).integers(0, 2**30, 4000) for i in range(4)]
     write(tmp_path / "0.parquet", {"x": draws[0].astype(np.int32), "old": draws[0]}, rows_per_group=1000)
@@ -146,16 +127,6 @@ def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> N
         assert advised[name]["min_max_skip"] == 0
         assert advised[name]["skip_rate"] == pytest.approx(0, abs=0.05)
         assert advised[name]["advice"] == "none"
-
-
-def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 10**9, 4000)
-    table = pa.table({"a.b": values, "a": pa.array([{"b": "x"}] * 4000)})
-    rows = advise(write(tmp_path / "x.parquet", table, rows_per_group=500)).to_pylist()
-    assert [(row["column"], row["type"], row["advice"]) for row in rows] == [
-        ("a.b", "INT64", "add"),
-        ("a.b", "BYTE_ARRAY (STRING)", "none"),
-    ]
 
 
 def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
@@ -221,13 +192,6 @@ def test_false_row_groups_of_encrypted_columns_need_their_keys(parquet_testing_d
         fpps = [row["estimated_fpp"] for row in filters if row["column"] == name]
         assert opened[name]["false_row_groups_now"] == pytest.approx(sum(fpps))
         assert locked[name]["false_row_groups_now"] is None
-
-
-def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 10**9, 5000)
-    assert only(write(tmp_path / "x.parquet", {"x": values}))["advice"] == "none"
-    assert only(write(tmp_path / "x.parquet", {"x": values}, ["x"]))["advice"] == "keep"
-    assert only(graft_filters(write(tmp_path / "y.parquet", {"x": values}), 1 << 20))["advice"] == "shrink"
 
 
 def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:

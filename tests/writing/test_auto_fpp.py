@@ -84,16 +84,6 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
     assert {outcome.action for outcome in bp.shrink_filters(written)} == {"unchanged"}
 
 
-@pytest.mark.parametrize("bloom", ["*", ["*"]])
-def test_every_column_means_auto_unless_it_has_a_quality(bloom: str | list[str], tmp_path: Path) -> None:
-    files, total = random_files(3)
-    added = write_all(tmp_path / "added", files, None)
-    bp.add_filters(added, bloom=bloom)
-    assert filters_of(added) == filters_of(write_all(tmp_path / "t", files, bp.Bloom(fpp="auto", row_groups=total)))
-    bp.add_filters(added, bloom={"*": bp.Bloom(0.2)}, replace=True)
-    assert max(row["estimated_fpp"] for row in filters_of(added)) > 0.02
-
-
 def test_a_table_is_written_for_its_own_row_groups(tmp_path: Path) -> None:
     table = pa.table({"x": np.random.default_rng(5).integers(0, 2**60, 400 * 50)})
 
@@ -145,17 +135,6 @@ def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp
     for change in (bp.shrink_filters, bp.advise):
         with pytest.raises(bp.OptionError, match="fpp is 'often'"):
             change(write(tmp_path / "y.parquet", {"x": [1]}), fpp=often)
-
-
-def test_unreadable_files_are_not_counted(tmp_path: Path) -> None:
-    for i in range(3):
-        values = np.random.default_rng(i).integers(0, 2**60, 4000)
-        write(tmp_path / f"{i}.parquet", {"x": values}, rows_per_group=40)
-    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 no footer PAR1")
-    outcomes = {row.path: row for row in bp.add_filters(str(tmp_path), bloom=AUTO, on_error="report")}
-    assert sorted(row.action for row in outcomes.values()) == ["added"] * 3 + ["failed"]
-    (tmp_path / "damaged.parquet").unlink()
-    assert only(str(tmp_path))["false_row_groups_now"] <= TOLERANCE
 
 
 @pytest.mark.parametrize("fpp", [0.2, 0.01])

@@ -6,14 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
 from bloomparquet.parquet.encryption.modules import Module
 from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
 from bloomparquet.parquet.thrift.reader import read_struct
@@ -220,13 +218,6 @@ def test_outcome_equals_that_of_a_plaintext_file(tmp_path: Path) -> None:
         assert outcomes[1].action == "written"
         assert outcomes[1].bytes_after == (tmp_path / f"{keys}").stat().st_size
         assert bitsets(tmp_path / f"{keys}", keys) == bitsets(tmp_path / "None", None)
-
-
-def test_encrypted_filters_hold_both_zeros_and_nan(tmp_path: Path) -> None:
-    keys = bp.Keys(FOOTER)
-    bp.write_table(pa.table({"v": pa.array([-0.0, 5.0])}), tmp_path / "a.parquet", bloom="v", encryption=keys)
-    bloom = bp.SplitBlockBloomFilter.from_bytes(bitsets(tmp_path / "a.parquet", keys)[0, 0])
-    assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1])

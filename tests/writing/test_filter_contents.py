@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -83,17 +82,6 @@ def test_size_and_fpp_follow_the_distinct_values(
         assert bloom.estimated_ndv == pytest.approx(ndv, rel=0.25)
     if bloom.n_blocks > 1:
         assert bloom.fold().estimated_fpp > fpp
-
-
-def test_measured_fpp_is_the_one_asked_for(tmp_path: Path) -> None:
-    absent = np.array([xxhash.xxh64_intdigest(struct.pack("<q", -i)) for i in range(1, 40_001)], np.uint64)
-    path = tmp_path / "a.parquet"
-    for ndv in (500, 3_000, 20_000, 50_000):
-        pq.write_table(pa.table({"v": np.arange(ndv)}), path)
-        for fpp in (0.1, 0.01):
-            (bloom,) = filters_of(path, Bloom(fpp)).values()
-            assert bloom is not None
-            assert bloom.check(absent).mean() <= 2 * fpp
 
 
 def test_ndv_and_max_bytes_are_obeyed(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from tests.support.encrypted_modules import (
     metadata,
     record_writes,
 )
-from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration
 from tests.support.retrofit_encrypted import (
     ALL,
@@ -300,24 +299,3 @@ def test_file_with_external_key_material_is_changed_in_place(tmp_path: Path) -> 
     add_filters(path, bloom="id", keys=keys)
     assert_filters_hold_all(path, keys, {ID})
     assert factory.read(path).equals(TABLE)
-
-
-def add_here(path: str) -> None:
-    add_filters(path, bloom=["id", "name"], keys=ALL)
-
-
-def test_killed_process_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet")
-    old, ends = Path(path).read_bytes(), set()
-    points = list(every_point(add_here, path))
-    for point in points[3 :: len(points) // 3]:
-        Path(path).write_bytes(old)
-        killed_at(point, add_here, path)
-        is_old = Path(path).read_bytes() == old
-        ends.add(is_old)
-        if not is_old:
-            assert_filters_hold_all(path, ALL, {ID, NAME})
-            assert bp.read_table(path, keys=ALL).equals(TABLE)
-        add_here(path)
-        assert os.listdir(tmp_path) == ["a.parquet"]
-    assert True in ends
