@@ -254,7 +254,7 @@ def test_filters_are_part_of_the_sample(sample: int, tmp_path: Path, monkeypatch
     groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     reads, count = watch_reads(monkeypatch), ReadCount()
     (row,) = advice.advise_on(dataset, groups, 0.01, sample, count).to_pylist()
-    headers = 4 * 64
+    headers = 4 * (4096 + 64)
     assert sum(size for _, _, size in reads.calls) == count.bytes <= sample + headers
     assert row["filter_bytes_now"] == pytest.approx(4 * 128 * 1024, rel=0.01)
     assert row["advice"] == {0: "keep", 30_000: "shrink", 200_000: "shrink"}[sample]

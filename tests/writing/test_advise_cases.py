@@ -20,7 +20,7 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.advice.columns import table_columns
-from bloomparquet.writing.advice.sampling import Wanted, take_samples
+from bloomparquet.writing.advice.sampling import take_samples
 from tests.support.advice import by_column, only
 from tests.support.core import (
     BLOOM_LENGTH,
@@ -177,7 +177,7 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     table = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     known = [column for column in table_columns(table) if (column.offset >= 0).any()]
     unknown = [replace(column, length=np.full_like(column.length, -1)) for column in known]
-    advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
+    advised = take_samples(table, unknown, [False] * len(unknown), 0, ReadCount())
     assert len(advised) == 2
     assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
 

@@ -15,8 +15,7 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE, expected_fpp
-from bloomparquet.writing.advice.advise import advise
-from bloomparquet.writing.advice.false_row_groups import false_row_groups_of
+from bloomparquet.writing.advice.advise import advise, false_row_groups_of
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP, auto_fpp
 from tests.support.advice import only
 from tests.support.files import write

@@ -258,7 +258,7 @@ def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
         ({"metadata_collector": []}, "differs from the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
         ({"bloom": True}, "bloom is True; expected columns"),
-        ({"bloom": "it"}, "there is no column 'it'; did you mean 'id'"),
+        ({"bloom": "tex"}, "there is no column 'tex'; did you mean 'text'"),
     ):
         with pytest.raises(bp.BloomParquetError, match=message):
             bp.ParquetWriter(tmp_path / "a", ids().schema, **arguments)

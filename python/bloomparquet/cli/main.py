@@ -17,14 +17,14 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
     Size,
+    combined,
     complete_path,
     dotted,
     echo_saturated,
@@ -55,44 +55,35 @@ _ROWS_IN_A_TERMINAL = 100
 _COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
 _ESCAPING = "bloomparquet-escape"  # the name of an error handler of codecs
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _predicate(command: _Command) -> _Command:
-    options = [
-        click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
-        click.option(
-            "--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."
-        ),
-        click.option(
-            "--ignore-case",
-            "case_sensitive",
-            is_flag=True,
-            callback=lambda _, __, is_set: not is_set,
-            help="Ignore case in column names, as Spark does by default.",
-        ),
-        click.option(
-            "--on-filter-error",
-            type=click.Choice(["keep", "fail"]),
-            default="keep",
-            show_default=True,
-            help="If a Bloom filter cannot be used: keep its row group, or fail.",
-        ),
-        click.option(
-            "--index",
-            metavar="auto|off|DIR",
-            default="auto",
-            show_default=True,
-            shell_complete=complete_path,
-            help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
-        ),
-        click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
-        key_provider,
-        ignore_table_log,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_predicate = combined(
+    click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
+    click.option("--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."),
+    click.option(
+        "--ignore-case",
+        "case_sensitive",
+        is_flag=True,
+        callback=lambda _, __, is_set: not is_set,
+        help="Ignore case in column names, as Spark does by default.",
+    ),
+    click.option(
+        "--on-filter-error",
+        type=click.Choice(["keep", "fail"]),
+        default="keep",
+        show_default=True,
+        help="If a Bloom filter cannot be used: keep its row group, or fail.",
+    ),
+    click.option(
+        "--index",
+        metavar="auto|off|DIR",
+        default="auto",
+        show_default=True,
+        shell_complete=complete_path,
+        help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
+    ),
+    click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
+    key_provider,
+    ignore_table_log,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -327,17 +318,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except Exception as error:
-        if not _is_users(error):
+        import pyarrow as pa
+
+        from bloomparquet.errors import BloomParquetError
+
+        if not isinstance(error, BloomParquetError | pa.ArrowException):
             raise
         _fail(str(error))
-
-
-def _is_users(error: Exception) -> bool:
-    import pyarrow as pa
-
-    from bloomparquet.errors import BloomParquetError
-
-    return isinstance(error, BloomParquetError | pa.ArrowException)
 
 
 def _fail(message: str) -> NoReturn:

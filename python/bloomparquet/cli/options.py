@@ -7,7 +7,8 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from bloomparquet.planning.explanation import NotUsed
     from bloomparquet.planning.plan import ScanPlan
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorator = Callable[[Any], Any]
 
 _PROVIDER, _STORAGE_OPTIONS = f"{__name__}.provider", f"{__name__}.storage_options"  # keys in click's context
+
+
+def combined(*options: _Decorator) -> _Decorator:
+    """One decorator that gives a command all `options`, which its help lists in this order."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
 
 limit_lines = click.option(
     "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all."
@@ -55,17 +62,18 @@ def _keep_storage_options(context: click.Context, _: click.Parameter, given: tup
         context.meta.setdefault(_STORAGE_OPTIONS, {})[name.strip()] = value
 
 
-def paths(command: _Command) -> _Command:
-    """The argument ``PATH``, and the options of the storage it lies on; see :func:`storage_options`."""
-    option = click.option(
+paths = combined(
+    click.argument("path", nargs=-1, required=True, shell_complete=complete_path),
+    click.option(
         "--storage-option",
         metavar="NAME=VALUE",
         multiple=True,
         expose_value=False,
         callback=_keep_storage_options,
         help="Endpoint, credentials or retries of a URL's storage: endpoint_override=localhost:9000. Can be repeated.",
-    )
-    return click.argument("path", nargs=-1, required=True, shell_complete=complete_path)(option(command))
+    ),
+)
+"""The argument ``PATH``, and the options of the storage it lies on; see :func:`storage_options`."""
 
 
 def storage_options() -> dict[str, str] | None:
