@@ -21,13 +21,12 @@ from tests.bench.measure import Row
 
 @dataclass(frozen=True)
 class _Scale:
-    """The data of one run. `items`: values in arrays and tables; `made_up`: row groups of the made-up index."""
+    """The data of one run. `items`: four times the rows of a file of the groups that have few files."""
 
     smaller: Shape
     larger: Shape
     orc: Shape
     items: int
-    made_up: int
     few: int  # rounds of slow measurements
     many: int
 
@@ -37,20 +36,20 @@ _FULL = _Scale(
     Shape(files=1_000, row_groups=4, rows=5_000),
     Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
     Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc"),
-    items=4_000_000, made_up=1_000_000, few=7, many=15,
+    items=4_000_000, few=7, many=15,
 )  # fmt: skip
 _QUICK = _Scale(
     Shape(files=100, row_groups=4, rows=5_000),
     Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
     Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc"),
-    items=1_000_000, made_up=20_000, few=3, many=3,
+    items=1_000_000, few=3, many=3,
 )  # fmt: skip
 _TINY_SHAPE = Shape(files=20, row_groups=4, rows=200, fpp=1e-5)
 _TINY = _Scale(
     _TINY_SHAPE,
     _TINY_SHAPE,
     Shape(files=20, row_groups=4, rows=200, format="orc"),
-    items=20_000, made_up=20_000, few=1, many=1,
+    items=20_000, few=1, many=1,
 )  # fmt: skip
 
 _NOTES = {
@@ -81,7 +80,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
     return {
         "storage": lambda: storage.plans(few, smaller.files),  # its class path must be that of the JVM
         "plan": lambda: plans.plans(many, smaller, larger),
-        "index": lambda: index.index(few, larger, scale.made_up),
+        "index": lambda: index.index(few, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
         "engines": lambda: engines.engines(few, smaller, items // 4),

@@ -17,7 +17,7 @@ from tests.support import connectors
 
 _CORE = {
     "plan": {"cold", "warm", "warm, listed before"},
-    "index": {"build", "refresh", "index", "no index", "duckdb", "one value, cold", "one value, warm"},
+    "index": {"build", "refresh", "index", "no index", "duckdb"},
     "lookup": {
         "bloomparquet", "bloomparquet, cold", "DuckDB, metadata cache", "DuckDB", "DuckDB, new connection",
         "DataFusion", "DataFusion, pushdown_filters", "polars", "pyarrow.dataset",

@@ -11,23 +11,10 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.errors import BloomParquetError, join_names, quoted, shorten
+from bloomparquet.errors import BloomParquetError
 from tests.support.files import write
 
 LONG = "begins" + "x" * 10_000 + "ends"
-
-
-def test_long_texts_keep_both_ends() -> None:
-    text = shorten(LONG)
-    assert text.startswith("beginsxxx")
-    assert text.endswith("xxxends")
-    assert "(9,810 characters left out)" in text
-    assert len(text) < 240
-    assert len(quoted(LONG)) < 240
-
-
-def test_many_names_are_counted() -> None:
-    assert join_names(map(str, range(1_020))).endswith("18, 19, … (1,000 more)")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import bloomparquet as bp
-from bloomparquet.cli.advice import advice_commands, advice_report
+from bloomparquet.cli.advice import advice_report
 from bloomparquet.parquet.bloom_filter.sizes import smallest_num_bytes
 from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet.open import open_row_groups
@@ -101,19 +101,6 @@ def test_each_kind_of_column_gets_its_advice(advised: dict[str, dict[str, Any]])
     assert "fractions" in advised["weight"]["reason"]
     assert "list" in advised["tags.list.element"]["reason"]
     assert advised["nothing"]["reason"] == "every value is null"
-
-
-def test_ndv_estimates_are_right(advised: dict[str, dict[str, Any]]) -> None:
-    whole = pa.concat_tables([events(i) for i in range(FILES)])
-    for name in ("user_id", "session", "country", "shop", "price", "weight", "a.b", "sparse"):
-        column = whole[name].combine_chunks()
-        groups = [column.slice(at, ROWS).drop_null() for at in range(0, len(column), ROWS)]
-        each = np.mean([len(group.unique()) for group in groups])
-        overall = len(column.drop_null().unique())
-        assert advised[name]["ndv_per_row_group"] == pytest.approx(each, rel=0.05, abs=1), name
-        assert advised[name]["ndv"] == pytest.approx(overall, rel=0.25), name
-    assert advised["ts"]["ndv"] is None  # not read: it cannot change the advice
-    assert advised["ts"]["filter_bytes"] is None
 
 
 def measured_shares(path: str, column: str, values: list[Any]) -> tuple[float, float]:
@@ -280,26 +267,6 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
     assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
 
 
-def test_invalid_arguments_are_errors(table: str) -> None:
-    for wrong in ({"fpp": 0.0}, {"fpp": 1.5}, {"sample": -1}):
-        with pytest.raises(bp.OptionError):
-            advise(table, **wrong)
-    with pytest.raises(FileNotFoundError):
-        advise(table + "/none")
-
-
-def test_commands_are_quoted_for_a_shell(table: str, tmp_path: Path) -> None:
-    answer = advise(table)
-    names = "user_id,session,shop,price,address.zip,a.b,sparse"
-    assert advice_commands(answer, "s3://bucket/events") == [f"bloomparquet add s3://bucket/events --columns {names}"]
-    assert advice_commands(answer, ["a b", Path("c*")], fpp=0.001) == [
-        f"bloomparquet add 'a b' 'c*' --columns {names} --fpp 0.001"
-    ]
-    spaced = {"user id": np.random.default_rng(1).integers(0, 10**9, 4000)}
-    odd = advise(write(tmp_path / "x.parquet", spaced, rows_per_group=1000))
-    assert advice_commands(odd, "x") == ["bloomparquet add x --columns 'user id'"]
-
-
 def report_lines(answer: pa.Table, width: int) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=width).print(advice_report(answer))
@@ -318,9 +285,3 @@ def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) ->
             assert row["reason"] in text
     assert "min/max alone skips" in text
     assert lines[-1].startswith("Size of the filters that change: 0 B now, ")
-
-
-def test_a_report_with_nothing_to_do_says_so(tmp_path: Path) -> None:
-    lines = report_lines(advise(write(tmp_path / "x.parquet", {"[x]": [1]})), 120)
-    assert lines[-1].strip() == "There is nothing to do."
-    assert any("[x]" in line for line in lines)

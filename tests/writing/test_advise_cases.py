@@ -31,7 +31,7 @@ from tests.support.core import (
     empty_filters,
     graft_filters,
 )
-from tests.support.files import filter_offset, hive, patch, write, write_groups
+from tests.support.files import hive, patch, write
 
 
 def test_oversized_filters_shrink(tmp_path: Path) -> None:
@@ -79,15 +79,6 @@ def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
             write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
         )
     assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
-
-
-def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
-    for i in range(4):
-        path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
-        patch(path, filter_offset(path)[0], b"\xff" * 8)
-    row = only(tmp_path)
-    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # from the values
-    assert row["filters"] == 4
 
 
 def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
@@ -140,20 +131,6 @@ def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
     assert "partition" in advised["DAY"]["reason"]
 
 
-def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.parquet")
-    with pq.ParquetWriter(path, pa.schema([("x", pa.int64())])):
-        pass
-    assert pq.read_metadata(path).num_row_groups == 0
-    row = only(path)
-    assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
-    assert advice_commands(advise(path), path) == []
-    write_groups(path, [{"x": pa.array([], pa.int64())}])
-    assert only(path)["advice"] == "none"
-    with pytest.raises(bp.PlanError, match="no data files"):
-        advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
-
-
 def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
     path = str(parquet_testing_dir / "encrypt_columns_plaintext_footer.parquet.encrypted")
     table = advise(path).to_pylist()
@@ -180,18 +157,6 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     advised = take_samples(table, unknown, [False] * len(unknown), 0, ReadCount())
     assert len(advised) == 2
     assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
-
-
-def test_false_row_groups_of_encrypted_columns_need_their_keys(parquet_testing_dir: Path) -> None:
-    path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
-    key, columns = b"0123456789012345", {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
-    opened = by_column(advise(path, keys=bp.Keys(key, columns)))
-    filters = bp.inspect(path, keys=bp.Keys(key, columns)).to_pylist()
-    locked = by_column(advise(path, keys=bp.Keys(key)))
-    for name in columns:
-        fpps = [row["estimated_fpp"] for row in filters if row["column"] == name]
-        assert opened[name]["false_row_groups_now"] == pytest.approx(sum(fpps))
-        assert locked[name]["false_row_groups_now"] is None
 
 
 def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:

@@ -136,20 +136,6 @@ def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp
             change(write(tmp_path / "y.parquet", {"x": [1]}), fpp=often)
 
 
-@pytest.mark.parametrize("fpp", [0.2, 0.01])
-def test_advice_counts_the_false_row_groups_of_all_filters(fpp: float, tmp_path: Path) -> None:
-    for i in range(2):  # all filters are in the sample
-        values = np.random.default_rng(i).integers(0, 2**60, 8 * (500 + 100 * i))
-        bp.write_table(pa.table({"x": values}), tmp_path / f"{i}.parquet", bloom={"x": bp.Bloom(fpp)},
-                       row_group_size=500 + 100 * i)  # fmt: skip
-    row = only(str(tmp_path))
-    fpps = bp.inspect(str(tmp_path))["estimated_fpp"].to_pylist()
-    assert len(fpps) == row["filters"] == 16
-    assert row["false_row_groups_now"] == pytest.approx(sum(fpps))
-    assert row["fpp"] == MAX_AUTO_FPP
-    assert row["false_row_groups"] <= TOLERANCE * MAX_AUTO_FPP * row["row_groups"]
-
-
 def test_advice_for_a_large_table_is_its_auto_fpp(tmp_path: Path) -> None:
     values, path = np.random.default_rng(0).integers(0, 2**60, 1500 * 40), str(tmp_path / "x.parquet")
     bp.write_table(pa.table({"x": values}), path, bloom={"x": bp.Bloom(fpp=0.06)}, row_group_size=40)

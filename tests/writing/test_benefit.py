@@ -110,14 +110,6 @@ def test_measured_overlap_replaces_the_assumption() -> None:
     assert not many_and_shared.recommended
 
 
-def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
-    starts = np.arange(80) % 4 * 10_000  # as of twenty files, each of which is sorted
-    benefit = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
-    assert benefit.min_max_skip == pytest.approx(0.75)
-    assert benefit.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
-    assert benefit.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
-
-
 def test_fractions_get_no_filter_unless_named() -> None:
     for physical, annotation, length in (("DOUBLE", None, None), ("FIXED_LEN_BYTE_ARRAY", Annotation("FLOAT16"), 2)):
         benefit = assess(leaf(physical, annotation, length), PLAIN, facts(80, 10_000, 10_000))
@@ -180,13 +172,6 @@ def test_row_groups_of_an_unfinished_file_stand_for_many() -> None:
     assert not assess(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).recommended
     benefit = assess(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
     assert benefit.skip_rate == pytest.approx(0.99, abs=0.02)
-
-
-def test_an_unknown_ndv_is_needed_only_if_it_decides() -> None:
-    benefit = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
-    assert benefit.needs_ndv
-    assert (benefit.recommended, benefit.skip_rate, benefit.ndv) == (False, None, None)
-    assert not assess(leaf("BOOLEAN"), PLAIN, facts(80, 10_000, float("nan"))).needs_ndv
 
 
 def test_unknown_bounds_exclude_nothing() -> None:

@@ -193,13 +193,6 @@ def test_int96_beyond_its_day_has_no_filter(parquet_testing_dir: Path) -> None:
     assert list(filters_of(parquet_testing_dir / "int96_from_spark.parquet").values()) == [None]
 
 
-@pytest.mark.parametrize("name", ["int32", "int64", "fixed_length", "fixed_length_decimal_legacy"])
-def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
-    (path,) = parquet_testing_dir.glob(f"{name}*decimal.parquet" if "decimal" not in name else f"{name}.parquet")
-    filters = assert_complete(path)
-    assert all(bloom is not None and bloom.bits_set for bloom in filters.values())
-
-
 def test_chunk_without_values_and_chunk_of_nulls(tmp_path: Path) -> None:
     schema = pa.schema({"a": pa.int64(), "s": pa.string()})
     groups = [{"a": [None, None], "s": [None, None]}, {"a": [], "s": []}, {"a": [1], "s": ["x"]}]

@@ -84,7 +84,9 @@ def test_unsuitable_column_is_an_error_before_any_change(
 
 
 def test_existing_filters_are_kept_unless_replace(path: str) -> None:
-    add_filters(path, bloom={"id": Bloom(0.2)})
+    seen: list[tuple[FileOutcome, int]] = []
+    outcomes = add_filters(path, bloom={"id": Bloom(0.2)}, progress=lambda *each: seen.append(each))
+    assert seen == [(outcomes[0], 1)]
     first = bitsets(path)
     (outcome,) = add_filters(path, bloom=["id", "text"])
     assert [column.column for column in outcome.columns] == ["text"]
@@ -180,18 +182,6 @@ def test_full_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> 
     assert bp.plan(path, "n = 1").kept == 0
     graft_filters(path, 1 << 12)
     assert shrink_filters(path, drop_above=1e-9)[0].dropped == 2
-
-
-def test_directory_is_changed_file_by_file(tmp_path: Path) -> None:
-    for name in ("day=1/a", "day=1/b", "day=2/c"):
-        make(tmp_path / "t" / f"{name}.parquet")
-    (tmp_path / "t" / "_SUCCESS").touch()
-    (tmp_path / "t" / "day=1" / ".a.parquet.crc").write_bytes(b"hidden")
-    seen: list[tuple[FileOutcome, int]] = []
-    outcomes = add_filters(tmp_path / "t", bloom="id", progress=lambda outcome, total: seen.append((outcome, total)))
-    assert [Path(each.path).name for each in outcomes] == ["a.parquet", "b.parquet", "c.parquet"]
-    assert seen == [(each, 3) for each in outcomes]
-    assert bp.plan(str(tmp_path / "t"), "id = 4").skipped == {"bloom": 3, "statistics": 9}
 
 
 def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -200,21 +200,6 @@ def test_object_that_changed_meanwhile_is_left_alone(
     assert remote.names() == ["a.parquet"]
 
 
-def test_hdfs_is_an_error_because_it_cannot_replace_atomically(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = fsspec.filesystem("memory")
-    memory.pipe("/hdfs/a.parquet", content)
-    storage, _ = open_storage("memory://hdfs/a.parquet")
-
-    class Hdfs(Failing):
-        type_name = "hdfs"
-
-    monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(Hdfs(storage.filesystem, "")))
-    with pytest.raises(bp.UnsupportedError, match="hdfs is not known to replace a file in one step"):
-        add_filters("memory://hdfs/a.parquet", bloom="b")
-    assert memory.find("/hdfs") == ["/hdfs/a.parquet"]
-    memory.rm("/hdfs", recursive=True)
-
-
 def test_foreign_object_at_the_hidden_name_is_not_used(remote: RemoteDirectory, content: bytes) -> None:
     remote.put("a.parquet", content)
     storage, inner = open_storage(remote.url("a.parquet"))

@@ -17,7 +17,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
-from tests.support.encrypted_modules import bitsets
+from tests.support.encrypted_modules import bitsets, footer_of
 from tests.support.stored import assert_filters_hold_all
 
 ROWS = 3_000
@@ -127,15 +127,17 @@ def test_given_ndv_sizes_the_filter(tmp_path: Path) -> None:
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [128 << 10]
 
 
-def test_batches_become_row_groups_of_the_given_size(tmp_path: Path) -> None:
-    batches = ids().to_batches(max_chunksize=70)
-    with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom=["id"], row_group_size=1_000) as writer:
+@pytest.mark.parametrize("encryption", [None, bp.Keys(b"0123456789abcdef")])
+def test_batches_become_row_groups_of_the_given_size(tmp_path: Path, encryption: bp.Keys | None) -> None:
+    batches, path = ids().to_batches(max_chunksize=70), tmp_path / "a.parquet"
+    options: dict[str, Any] = {"row_group_size": 1_000, "key_values": {"mine": "kept"}, "encryption": encryption}
+    with bp.ParquetWriter(path, ids().schema, bloom=["id"], **options) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    metadata = pq.read_metadata(tmp_path / "a.parquet")
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1_000, 1_000, 1_000]
-    assert len(filters(tmp_path / "a.parquet")) == 3
-    assert pq.read_table(tmp_path / "a.parquet").equals(ids())
+    footer = footer_of(path, encryption)
+    assert (footer.rows, footer.key_values["mine"]) == ((1_000, 1_000, 1_000), "kept")
+    assert len(bp.inspect(path, keys=encryption)) == 3
+    assert bp.read_table(path, keys=encryption).equals(ids())
     with bp.ParquetWriter(tmp_path / "b.parquet", ids().schema, row_group_bytes=5_000) as writer:
         for batch in batches:
             writer.write_batch(batch)
