@@ -20,7 +20,6 @@ WARM_SECONDS = 0.015
 COLD_SECONDS = 0.200
 _AIMED_AT = 4_000  # row groups
 _LARGER = 10
-_MANY = 10_000
 
 
 class Lookups:
@@ -47,7 +46,7 @@ class Lookups:
 
 
 def plans(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
-    """A lookup by id in both data sets, and other predicates on the smaller one."""
+    """A lookup by id in both data sets."""
     cold: dict[bool, Timing] = {}
     for shape in dict.fromkeys((smaller, larger)):
         lookups = Lookups(shape)
@@ -57,14 +56,12 @@ def plans(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
             case = f"{'hit' if hit else 'miss'}, {shape.total_row_groups:,} row groups"
             yield from _rows(case, timings, shape, cold.get(hit))
             cold[hit] = timings["cold"]
-    lookups = Lookups(smaller)
-    for name, where in _others(lookups).items():
-        case = f"{name}, {smaller.total_row_groups:,} row groups"
-        for timing in take_turns(_contenders(lookups, where)[:2], rounds).values():
-            yield milliseconds("plan", case, timing, notes=_notes(timing))
 
 
 def _by_id(lookups: Lookups, hit: bool, rounds: int) -> dict[str, Timing]:
+    root = str(lookups.root)
+    opened = bp.Dataset.open(root)
+
     def agree(number: int, plan: bp.ScanPlan) -> None:
         total = lookups.shape.total_row_groups
         if hit and lookups.path(number) not in [group.path for group in plan.kept_row_groups()]:
@@ -72,41 +69,15 @@ def _by_id(lookups: Lookups, hit: bool, rounds: int) -> dict[str, Timing]:
         if plan.kept > max(10, total // 20):
             raise AssertionError(f"{plan.kept} of {total} row groups were kept for one id")
 
-    return take_turns(_contenders(lookups, lambda number: bp.Eq("id", lookups.id(number, hit=hit))), rounds, agree)
+    def run(number: int, source: Any = root) -> bp.ScanPlan:
+        return bp.plan(source, bp.Eq("id", lookups.id(number, hit=hit)))
 
-
-def _contenders(lookups: Lookups, where: Any) -> list[Contender]:
-    root = str(lookups.root)
-    opened = bp.Dataset.open(root)
-
-    def run(number: int) -> bp.ScanPlan:
-        return bp.plan(root, where(number))
-
-    return [
+    contenders = [
         Contender("cold", run, before=lambda _: process_cache.clear()),
         Contender("warm", run, before=lambda number: run(number - 1)),
-        Contender(
-            "warm, listed before", lambda number: bp.plan(opened, where(number)), before=lambda number: run(number - 1)
-        ),
+        Contender("warm, listed before", lambda number: run(number, opened), before=lambda number: run(number - 1)),
     ]
-
-
-def _others(lookups: Lookups) -> dict[str, Any]:
-    shape = lookups.shape
-    absent = scatter(np.arange(shape.total_rows, shape.total_rows + _MANY)).tolist()
-    present = scatter(np.linspace(0, shape.total_rows - 1, _MANY, dtype=np.int64)).tolist()
-    return {
-        "key hit": lambda number: bp.Eq("key", lookups.key(number, hit=True)),
-        "key miss": lambda number: bp.Eq("key", lookups.key(number, hit=False)),
-        "SQL text, id miss": lambda number: f"id = {lookups.id(number, hit=False)}",
-        f"IN of {_MANY:,} absent ids": lambda _: bp.In("id", tuple(absent)),
-        f"IN of {_MANY:,} present ids": lambda _: bp.In("id", tuple(present)),
-        "id miss OR key miss": lambda number: (
-            bp.Eq("id", lookups.id(number, hit=False)) | bp.Eq("key", lookups.key(number, hit=False))
-        ),
-        "amount < 0": lambda _: bp.Lt("amount", 0),
-        "no predicate": lambda _: None,
-    }
+    return take_turns(contenders, rounds, agree)
 
 
 def _rows(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing | None) -> Iterator[Row]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from pyspark_bloomparquet.cli import cli  # with the command `jar`
-from tests.cli.test_write import in_terminal
 from tests.support import files
 from tests.support.commands import Run
 
@@ -131,13 +128,6 @@ def test_a_table_log_is_ignored_only_if_asked(run: Run, data: Path) -> None:
         refused = run("index", command, data)
         assert (refused.code, "Delta Lake" in refused.err) == (1, True), command
         assert run("index", command, data, "--ignore-table-log").code == 0, command
-
-
-def test_progress_is_only_in_a_terminal(run: Run, data: Path) -> None:
-    assert run("index", "build", data).err == ""
-    out, shown = in_terminal([sys.executable, "-m", "bloomparquet.cli.main", "index", "build", str(data), "--json"])
-    assert json.loads(out)["files"] == 3
-    assert "3 of 3 files" in shown
 
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:

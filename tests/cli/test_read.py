@@ -50,19 +50,6 @@ def test_read_takes_the_columns_of_all_files_and_leaves_out_a_damaged_one(run: R
     assert run("read", tmp_path, "--where", "id = 1", "--json", "--skip-corrupt").lines() == [{"id": 1}]
 
 
-def test_plan_counts_add_up_and_name_the_evidence(run: Run, users: str) -> None:
-    result = run("plan", users, "--where", f"id = {IDS[777]} AND day = '2026-03-02'", "--json")
-    assert result.code == 0
-    plan = json.loads(result.out)
-    # The file of the first day is not opened; the second one has five row groups.
-    opened = plan["opened_files"]
-    assert (opened["files"], opened["total"], plan["unopened_files"]) == (1, 5, {"skipped": 1, "read_whole": 0})
-    assert (opened["skipped"]["partition"], opened["skipped"]["bloom"] >= 1) == (0, True)
-    assert opened["kept"] + sum(opened["skipped"].values()) == len(plan["row_groups"]) - 1
-    kept = [group for group in plan["row_groups"] if group["kept"]]
-    assert ("day=2026-03-02", 2) in [(Path(group["path"]).parent.name, group["index"]) for group in kept]
-
-
 def test_plan_as_text_has_the_counts_of_json(run: Run, users: str) -> None:
     where = f"id = {IDS[777]} AND day = '2026-03-02'"
     counts = json.loads(run("plan", users, "--where", where, "--json").out)["opened_files"]

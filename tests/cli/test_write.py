@@ -19,6 +19,7 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.report.texts import human_bytes
+from bloomparquet.storage.sizes import parse_size
 from tests.support import files
 from tests.support.commands import Run
 
@@ -148,6 +149,11 @@ def test_a_size_limit_that_hurts_is_reported_once(run: Run, events: Path) -> Non
     assert cells(result.out, "id")[-1] == cells(result.out, "st.x")[-1] == "hit --max-bytes in 4 files"
     assert result.out.count("size limit reached") == 1
     assert {row["bytes"] for row in bp.inspect(str(events)).to_pylist()} == {1024}
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("4k", 4096), ("4 KiB", 4096), ("1m", 1 << 20)])
+def test_sizes_are_written_as_spark_writes_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
 
 
 def test_shrink_folds_and_drops(run: Run, events: Path) -> None:

@@ -1,10 +1,6 @@
-"""The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``, :mod:`bloomparquet.cli.index`
-has ``index``, :mod:`bloomparquet.cli.probe` has ``probe``; the installed command also has ``jar``, from
-:mod:`pyspark_bloomparquet.cli`.
+"""The command ``bloomparquet``. The installed command also has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
-
-``docs/command-line.md`` lists the exit codes.
 """
 
 from __future__ import annotations
