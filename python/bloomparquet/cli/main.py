@@ -43,7 +43,6 @@ from bloomparquet.cli.terminal import LogFormatter, echo, echo_folded
 from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
-    from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
@@ -169,23 +168,14 @@ def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: boo
 )
 @click.option("--merge-schema", is_flag=True, help="Take the columns of all files, not those of the first file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
-def read(
-    path: tuple[str, ...],
-    columns: str | None,
-    limit: int | None,
-    merge_schema: bool,
-    as_json: bool,
-    **predicate: Any,
-) -> None:
+def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **options: Any) -> None:
     """Print the rows that match, as a table or as JSON lines."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
     names = dotted(split_names(columns))
-    reader = bp.scan_batches(
-        one_or_many(path), columns=names, merge_schema=merge_schema, **predicate, storage_options=storage_options()
-    )
+    reader = bp.scan_batches(one_or_many(path), columns=names, **options, storage_options=storage_options())
     batches = render.head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
@@ -200,14 +190,7 @@ def read(
 @limit_lines
 @html_option
 @json_option
-def inspect(
-    path: tuple[str, ...],
-    keys: Keys | None,
-    table_log: OnTableLog,
-    limit: int,
-    report: str | None,
-    as_json: bool,
-) -> None:
+def inspect(path: tuple[str, ...], limit: int, report: str | None, as_json: bool, **options: Any) -> None:
     """Show the Bloom filters of each column, then each filter.
 
     Shows its size and its false positive probability; on a wide terminal, also its offset and its set bits. --json
@@ -218,18 +201,17 @@ def inspect(
     from bloomparquet.cli.json_rows import write_json_lines
     from bloomparquet.reading.inspect import saturated_columns
 
-    table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log, filesystem=storage_options())
+    table = bp.inspect(one_or_many(path), **options, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
+    elif len(table):
+        console = render.console()
+        console.print(render.filters_report(table, width=console.width, limit=limit or None))
+        echo_saturated(saturated_columns(table, shlex.join(path)))
     else:
-        if len(table):
-            console = render.console()
-            console.print(render.filters_report(table, width=console.width, limit=limit or None))
-            echo_saturated(saturated_columns(table, shlex.join(path)))
-        else:
-            none = "These files have no Bloom filter on any column"
-            echo_folded(no_filters(none, path, is_orc="stripe" in table.column_names))
+        none = "These files have no Bloom filter on any column"
+        echo_folded(no_filters(none, path, is_orc="stripe" in table.column_names))
 
 
 @cli.command()
@@ -246,15 +228,7 @@ def inspect(
 @ignore_table_log
 @html_option
 @json_option
-def advise(
-    path: tuple[str, ...],
-    fpp: Fpp,
-    sample: int,
-    keys: Keys | None,
-    table_log: OnTableLog,
-    report: str | None,
-    as_json: bool,
-) -> None:
+def advise(path: tuple[str, ...], fpp: Fpp, report: str | None, as_json: bool, **options: Any) -> None:
     """Say which columns should have Bloom filters. Judges by footers and a sample, and prints the commands that add
     them."""
     import bloomparquet as bp
@@ -263,7 +237,7 @@ def advise(
     from bloomparquet.cli.render import console
 
     source = one_or_many(path)
-    table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log, filesystem=storage_options())
+    table = bp.advise(source, fpp=fpp, **options, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())

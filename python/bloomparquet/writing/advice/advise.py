@@ -159,7 +159,7 @@ def _benefit(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: flo
         return Benefit(False, False, "is also a partition column: directory names tell its value")
     if column.undecryptable is not None:
         return Benefit(False, False, f"not known: the column is encrypted: {column.undecryptable}")
-    return assess(column.leaf, column.leaf_traits, facts, fpp=fpp)
+    return assess(column.usual.leaf, column.usual.profile.traits, facts, fpp=fpp)
 
 
 def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
@@ -172,8 +172,9 @@ def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fp
         if column.undecryptable is None:
             then = false_row_groups_of(facts.ndv[sizes > 0], sizes[sizes > 0])
     advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
+    leaves = (chunks.leaf for chunks in column.parts)
     return (
-        dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
+        dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in leaves)), len(stored),
         int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now,
         int(table.rows[column.row_groups].sum()), _codec(table, column), int(has_index[column.row_groups].sum()),
         benefit.min_max_skip, benefit.skip_rate, None if sizes is None else int(sizes.sum()), fpp,
@@ -188,7 +189,7 @@ def _codec(table: RowGroups, column: TableColumn) -> str | None:
     codecs = set()
     for chunk in evenly(np.arange(len(column.row_groups)), _CODEC_CHUNKS).tolist():
         footer, row_group = footer_of(table, column, chunk)
-        codecs.add(codec_of(footer, row_group, column.leaves[int(column.part[chunk])].index))
+        codecs.add(codec_of(footer, row_group, column.chunks_of(chunk).leaf.index))
     return ", ".join(sorted(codec for codec in codecs if codec is not None)) or None
 
 

@@ -224,8 +224,7 @@ def _filter_sizes(table: RowGroups, column: TableColumn, drawn: NDArray[np.int64
 def _data_cost(table: RowGroups, column: TableColumn, chunk: int) -> int:
     """The bytes of a chunk's data."""
     footer, row_group = footer_of(table, column, chunk)
-    leaf = column.leaves[int(column.part[chunk])]
-    return (footer.read_chunk(row_group, leaf.index).compressed_size or 0) + len(MAGIC)
+    return (footer.read_chunk(row_group, column.chunks_of(chunk).leaf.index).compressed_size or 0) + len(MAGIC)
 
 
 def footer_of(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Footer, int]:
