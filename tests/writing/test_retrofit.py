@@ -16,7 +16,7 @@ from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.support.core import graft_filters, watch_reads
+from tests.support.core import empty_filters, graft_filters, watch_reads
 from tests.support.files import write
 from tests.support.stored import assert_filters_hold_all, bitsets
 
@@ -182,6 +182,8 @@ def test_full_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> 
     assert bp.plan(path, "n = 1").kept == 0
     graft_filters(path, 1 << 12)
     assert shrink_filters(path, drop_above=1e-9)[0].dropped == 2
+    empty_filters(graft_filters(path, 1 << 12))
+    assert shrink_filters(path)[0].dropped == 2
 
 
 def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -237,6 +237,18 @@ def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> 
     assert Path(path).read_bytes() == before
 
 
+def test_kept_filter_reaching_into_a_removed_one_is_an_error(path: str) -> None:
+    """The footer does not state its length. Without its last bytes it would deny values."""
+    insert_filters(path, 1 << 10, where="between", columns={0: False, 1: False})
+    at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
+    content = bytearray(Path(path).read_bytes())
+    content[at : at + len(bloom_header(1 << 11))] = bloom_header(1 << 11)
+    Path(path).write_bytes(content)
+    with pytest.raises(bp.FormatError, match="overlaps the filter of row group 0, column a"):
+        add_filters(path, bloom="b", replace=True)
+    assert Path(path).read_bytes() == content
+
+
 def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
     insert_filters(path, 1 << 10, where="between")
     at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
