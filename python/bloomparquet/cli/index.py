@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bloomparquet.cli.options import (
-    FalsePositives,
+    any_path,
     combined,
-    complete_path,
     dotted,
     ignore_table_log,
     json_option,
     one_or_many,
+    parse_fpp,
     paths,
     split_names,
     storage_options,
@@ -37,7 +37,7 @@ _common = combined(
     click.option(
         "--to",
         metavar="DIR",
-        shell_complete=complete_path,
+        type=any_path,
         help="Directory of the index. By default, beside the data.",
     ),
     ignore_table_log,
@@ -64,7 +64,8 @@ def index() -> None:
 )
 @click.option(
     "--fpp",
-    type=FalsePositives(),
+    type=parse_fpp,
+    metavar="FPP",
     help="Make filters of this false positive probability for the --columns that have none in the files. Reads these "
     "columns, and changes no file. With auto, a lookup over all files reads about one row group that does not hold the "
     "value.",

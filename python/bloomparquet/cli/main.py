@@ -19,9 +19,8 @@ import click
 
 from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
-    Size,
+    any_path,
     combined,
-    complete_path,
     dotted,
     echo_saturated,
     fpp_option,
@@ -32,6 +31,7 @@ from bloomparquet.cli.options import (
     limit_lines,
     no_filters,
     one_or_many,
+    parse_bytes,
     paths,
     same_keys,
     split_names,
@@ -72,7 +72,7 @@ _predicate = combined(
         metavar="auto|off|DIR",
         default="auto",
         show_default=True,
-        shell_complete=complete_path,
+        type=any_path,
         help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
     ),
     click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
@@ -219,7 +219,8 @@ def inspect(path: tuple[str, ...], limit: int, report: str | None, as_json: bool
 @fpp_option
 @click.option(
     "--sample",
-    type=Size(),
+    type=parse_bytes,
+    metavar="BYTES",
     default="64m",
     show_default=True,
     help="Read at most this many bytes of filters and data.",

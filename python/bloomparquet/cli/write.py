@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bloomparquet.cli.options import (
-    Size,
+    any_path,
     combined,
-    complete_path,
     fpp_option,
     key_provider,
     one_or_many,
+    parse_bytes,
     paths,
     same_keys,
     split_names,
@@ -43,7 +43,7 @@ _output_options = combined(
         "-o",
         "--output",
         metavar="DST",
-        shell_complete=complete_path,
+        type=any_path,
         help="Write new files to DST, and do not change PATH.",
     ),
     key_provider,
@@ -60,7 +60,9 @@ _output_options = combined(
     help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
 )
 @fpp_option
-@click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
+@click.option(
+    "--max-bytes", type=parse_bytes, metavar="BYTES", default="16m", show_default=True, help="Size limit of one filter."
+)
 @click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
 @click.option("--yes", is_flag=True, help="Without --columns: do not ask before files are changed.")
 @_output_options
